@@ -1,0 +1,78 @@
+# `make` alone lists the targets. Needs Python 3.11 or newer and Java 17 or 21; everything else goes into .venv and
+# into the jar cache (~/.cache/ticdc-warehouse, or TICDC_WAREHOUSE_CACHE).
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+JARS := .venv/.jars
+PYTHON ?= python3.11 python3.12 python3.13 python3 python
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+# The first of $(PYTHON) that runs and is new enough, as $$python in a recipe.
+define FIND_PYTHON
+for python in $(PYTHON); do \
+  if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then break; fi; python=; \
+done; \
+if [ -z "$$python" ]; then \
+  echo "There is no Python 3.11 or newer here (tried: $(PYTHON)). Install one, or name it: make setup PYTHON=/path/to/python3." >&2; \
+  exit 1; \
+fi
+endef
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help setup java demo test test-fast lint bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again only when something changed)
+	@$(BIN)/python -m pipeline.devstack fetch
+	@touch $(JARS)
+
+demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
+	@$(BIN)/ticdc-warehouse demo
+
+test: java $(JARS) lint ## Lint, types, layers and the whole suite (less than 15 minutes on two cores)
+	@$(BIN)/python -m pytest -q
+
+test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)
+	@$(BIN)/python -m pytest -q tests/unit
+
+lint: $(INSTALLED) ## Style, formatting, types, layers
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
+
+bench: java $(JARS) ## Measure, against the peers on the same data
+	@$(BIN)/python tests/bench
+
+lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/lock.txt, with hashes
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --all-extras \
+	  --no-header --no-annotate --no-emit-index-url --output-file requirements/lock.txt \
+	  pyproject.toml requirements/lock.in
+	@git diff --stat -- requirements/lock.txt 2>/dev/null || true
+
+clean: ## Remove what was built and measured (not .venv, not the jar cache, not .devstack)
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	  .demo .bench spark-warehouse metastore_db derby.log
+	@find pipeline registry tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@$(FIND_PYTHON); PYTHONPATH=. $$python -P pipeline/devstack/java.py
+
+$(INSTALLED): requirements/lock.txt pyproject.toml
+	@$(FIND_PYTHON); \
+	  echo "installing the locked packages into .venv (1 GB; some minutes the first time)"; \
+	  $(BIN)/python -c '$(NEW_ENOUGH)' 2>/dev/null || $$python -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e . >.venv/install.log 2>&1 \
+	  || { cat .venv/install.log; exit 1; }
+	@touch $@
+
+$(JARS): $(INSTALLED) pipeline/devstack/artefacts.sha256 pipeline/devstack/ivy.xml
+	@$(BIN)/python -m pipeline.devstack fetch
+	@touch $@

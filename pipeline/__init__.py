@@ -1,0 +1,1 @@
+"""TiCDC changefeeds into Iceberg tables, exact and checked."""

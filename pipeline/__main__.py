@@ -1,0 +1,8 @@
+"""`python -m pipeline` is `ticdc-warehouse`."""
+
+import sys
+
+from pipeline.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""The command line `ticdc-warehouse`, also `python -m pipeline`.
+
+One module per command, `pipeline/cli/<command>.py`, and one convention: **the module exposes `app`, a
+`typer.Typer`**. With one command in it, that is the command (`run`); with more they are its
+subcommands (`config show`). A module is imported only when its command is called, so `--help` needs no Spark,
+and a command whose module is not there does not appear. Every command takes `ConfigOption` and `OutputOption`
+and speaks through `opened(output)`, all from `pipeline.cli.output`.
+
+Exit codes: 0 done (warnings allowed), 1 a quality stop or a handled refusal, 2 anything unexpected or wrong
+usage; 130 after Ctrl-C. A command ends early with `raise typer.Exit(1)` after it has said why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import traceback
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from pipeline.cli.output import Explained, Format, JsonOutput, Output, opened
+from pipeline.errors import PipelineError
+from pipeline.observe import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNEXPECTED, INTERRUPTED = 2, 130
+MESSAGE_LENGTH = 500
+DEBUG_VARIABLE = "TICDC_WAREHOUSE_DEBUG"
+COMMANDS = {
+    "demo": "A shop's changes, from a real broker into checked tables, on this machine.",
+    "run": "Take the changefeed into the warehouse, continuously or once.",
+    "tables": "List, describe, rebuild and maintain the warehouse's tables.",
+    "checks": "Validate the quality suites, or run them on the tables.",
+    "quarantine": "Look at rows that failed a check, and send them on their way again.",
+    "report": "Write the report of a pipeline.",
+    "inspect": "Look at single messages, schemas and batches.",
+    "doctor": "Find out what is wrong with the set-up.",
+    "config": "Show the configuration in force, and its schema.",
+    "devstack": "A real Kafka broker and schema registry on this machine.",
+    "simulate": "Write a shop's changes to Kafka as TiCDC would.",
+}
+# What the command line library raises for wrong usage: click's class, or typer's own since it has no click.
+_WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """Lists commands without importing them, and imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, meaning in COMMANDS.items():
+            if importlib.util.find_spec(f"{__name__}.{name}"):
+                self.add_command(typer.core.TyperCommand(name, help=meaning, callback=None), name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Give the real command instead of its line in the list; raises a usage error for an unknown one."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, _loaded(name) if name and listed else listed, rest
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code; the entry point of `ticdc-warehouse`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words or os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"}
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name that the terminal can't show is no reason to fail
+    try:
+        command: Any = typer.main.get_command(app)
+        told = command.main(_debug_first(words, debug=debug), "ticdc-warehouse", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - the one place where everything ends
+        return _ended(error, opened(_chosen(words)), debug=debug)
+    return told if isinstance(told, int) else 0
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the value of an option
+    if wanted:
+        try:
+            number = importlib.metadata.version("ticdc-warehouse")
+        except importlib.metadata.PackageNotFoundError:
+            number = "(not installed: run from a checkout)"
+        typer.echo(f"ticdc-warehouse {number}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Log more and show tracebacks; may stand anywhere in the line.")
+    ] = False,
+    log_format: Annotated[
+        logs.LogFormat, typer.Option(help="The log on stderr; auto: lines on a terminal, JSON elsewhere.")
+    ] = logs.LogFormat.AUTO,
+) -> None:
+    """TiCDC changefeeds into Apache Iceberg tables: exact, checked on every micro-batch, operable."""
+    del version  # its callback has acted
+    logs.configure(log_format, debug=debug)
+
+
+def _debug_first(words: Sequence[str], *, debug: bool) -> list[str]:
+    """Move `--debug` to the front: people add it at the end of the line that failed."""
+    return ["--debug"] * debug + [word for word in words if word != "--debug"]
+
+
+def _loaded(name: str) -> Any:
+    """Import a command's module and give its command, without typer's own completion options."""
+    module = importlib.import_module(f"{__name__}.{name}")
+    command = typer.main.get_command(module.app)
+    command.params = [
+        one for one in command.params if one.name not in {"install_completion", "show_completion"}
+    ]
+    return command
+
+
+def _chosen(words: Sequence[str]) -> Format:
+    """Tell the output that was asked for, before the words are parsed: they may be wrong themselves."""
+    spelled = [part for word in words for part in word.split("=", 1)]
+    asked = [after for word, after in pairwise(spelled) if word == "--output"]
+    return Format.JSON if asked[-1:] == [Format.JSON] else Format.TEXT
+
+
+def _ended(error: Exception, output: Output, *, debug: bool) -> int:
+    """Report the error that ended a command, and give the exit code."""
+    if isinstance(error, typer.Abort):
+        return INTERRUPTED
+    if isinstance(error, _WrongUsage):
+        return _usage(error, output)
+    trace = "".join(traceback.format_exception(error)) if debug else ""
+    if isinstance(error, Explained):
+        output.error(error, trace)
+        return int(getattr(error, "exit_code", 1))
+    first = (str(error).strip().splitlines() or [""])[0][:MESSAGE_LENGTH]
+    hint = (
+        ""
+        if debug
+        else f"this was not foreseen; the same command with --debug, or {DEBUG_VARIABLE}=1, shows where"
+    )
+    output.error(PipelineError("UNEXPECTED", f"{type(error).__name__}: {first}", hint), trace)
+    return UNEXPECTED
+
+
+def _usage(error: Exception, output: Output) -> int:
+    if isinstance(output, JsonOutput):
+        hint = "`ticdc-warehouse --help` lists the commands, `ticdc-warehouse COMMAND --help` its options"
+        output.error(PipelineError("USAGE", str(getattr(error, "message", error)) or "no command", hint))
+    else:
+        error.show()  # type: ignore[attr-defined]  # of click and of typer alike
+    return int(getattr(error, "exit_code", UNEXPECTED))

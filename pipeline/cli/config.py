@@ -1,0 +1,31 @@
+"""`ticdc-warehouse config`: the configuration in force, and what it may hold."""
+
+from __future__ import annotations
+
+import typer
+import yaml
+
+from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.settings import described, json_schema, load
+
+app = typer.Typer(no_args_is_help=True, help="Show the configuration in force, and its schema.")
+
+
+@app.command()
+def show(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Print every setting with file, environment and defaults applied; secrets as ***."""
+    with opened(output) as out:
+        shown = load(config).shown()
+        out.result(shown, yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=1000).rstrip())
+
+
+@app.command()
+def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Print every key with what it takes, its default and its meaning; as JSON, the file's JSON Schema."""
+    del config  # every command takes it; the schema is the same for all files
+    with opened(output) as out:
+        if output is Format.JSON:
+            out.result(json_schema())
+        else:
+            rows = [(key.path, key.takes, key.default or "required", key.meaning) for key in described()]
+            out.table("ticdc-warehouse.yaml", ("key", "takes", "default", "meaning"), rows)

@@ -1,0 +1,194 @@
+"""`ticdc-warehouse simulate`: a shop's changes in Kafka and a registry, as a TiCDC changefeed sends them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.errors import SettingsError
+from pipeline.settings import load
+from pipeline.simulate import Changefeed, Shop, wall_clock
+from pipeline.simulate.progress import sending
+from registry.client import RegistryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pipeline.settings import Settings
+    from pipeline.simulate import Transaction
+    from pipeline.simulate.produce import Counts
+
+_KAFKA_PROPERTY = "kafka."
+
+app = typer.Typer(help="Write a shop's changes to Kafka as TiCDC would.")
+
+
+class _Clock(StrEnum):
+    now = "now"
+    fixed = "fixed"
+
+
+class _Decimal(StrEnum):
+    precise = "precise"
+    string = "string"
+
+
+class _BigintUnsigned(StrEnum):
+    long = "long"
+    string = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    transactions: int
+    counts: Counts
+    seconds: float
+
+
+@app.command()
+def simulate(  # noqa: PLR0913 - one parameter per option
+    *,
+    config: ConfigOption = None,
+    bootstrap_servers: Annotated[str | None, typer.Option(help="Kafka brokers, host:port.")] = None,
+    registry_url: Annotated[str | None, typer.Option(help="The registry's Confluent API.")] = None,
+    transactions: Annotated[int, typer.Option(min=0, help="How many; the column comes half way.")] = 2_000,
+    continuous: Annotated[bool, typer.Option(help="Go on after that until interrupted.")] = False,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="Row events a second at most.")] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Of each topic that is made.")] = 2,
+    prefix: Annotated[str, typer.Option(help="Topics are <prefix>_<schema>_<table>.")] = "tidb",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 7,
+    clock: Annotated[
+        _Clock, typer.Option(help="Commit timestamps: now, or fixed so that a run repeats exactly.")
+    ] = _Clock.now,
+    dirty: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of orders with a fault that a check should catch.")
+    ] = 0.0,
+    watermarks: Annotated[
+        bool | None, typer.Option("--watermarks/--no-watermarks", help="Send DDL and checkpoints.")
+    ] = None,
+    extension: Annotated[
+        bool | None, typer.Option("--extension/--no-extension", help="Send op and commit ts.")
+    ] = None,
+    decimal: Annotated[_Decimal | None, typer.Option(help="avro-decimal-handling-mode")] = None,
+    bigint_unsigned: Annotated[
+        _BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")
+    ] = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Send a shop's changes as TiCDC would. Each run is a new shop: give a second one its own --prefix."""
+    given = {
+        "bootstrap_servers": bootstrap_servers,
+        "registry_url": registry_url,
+        "watermarks": watermarks,
+        "extension": extension,
+        "decimal": decimal and decimal.value,
+        "bigint_unsigned": bigint_unsigned and bigint_unsigned.value,
+    }
+    file = None if config is None and bootstrap_servers and registry_url else _file(config)
+    changefeed = _changefeed(file, given, prefix=prefix, partitions=partitions, rate=rate)
+    shop = Shop(seed, wall_clock if clock is _Clock.now else None, dirty)
+    source = _endless(shop, transactions) if continuous else shop.transactions(transactions)
+    with opened(output) as out:
+        sent = _send(source, changefeed, None if continuous else transactions)
+        out.result(_facts(sent), _text(sent))
+
+
+def _file(config: Path | None) -> Settings:
+    try:
+        return load(config)
+    except SettingsError as error:
+        if error.code != "SETTINGS_NOT_FOUND":
+            raise
+        raise SettingsError(
+            error.code,
+            "no --bootstrap-servers and --registry-url, and no configuration file to take them from",
+            "`ticdc-warehouse devstack up` starts a broker and a registry and prints both",
+        ) from None
+
+
+def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -> Changefeed:
+    """Make it: options win over the pipeline's file, the file over the defaults."""
+    chosen = _from_file(settings) | {name: value for name, value in given.items() if value is not None} | more
+    if given["registry_url"] is not None:
+        chosen.pop("registry", None)  # its credentials are for the file's registry
+    if chosen.get("watermarks") and not chosen.get("extension", True):
+        raise SettingsError(
+            "SETTINGS_CONTRADICTION", "TiCDC sends watermarks only with the extension", "drop --no-extension"
+        )
+    return Changefeed(**chosen)
+
+
+def _from_file(settings: Settings | None) -> dict[str, Any]:
+    if settings is None:
+        return {}
+    told, registry = settings.changefeed, settings.registry
+    client = {
+        name.removeprefix(_KAFKA_PROPERTY): value
+        for name, value in settings.source.options.items()
+        if name.startswith(_KAFKA_PROPERTY)
+    }
+    found = {
+        "bootstrap_servers": settings.source.bootstrap_servers,
+        "registry_url": registry.url,
+        "registry": _registry(settings),
+        "client": client,
+        "timezone": told.timezone,
+        "extension": told.enable_tidb_extension,
+        "watermarks": told.avro_enable_watermark,
+        "decimal": told.avro_decimal_handling_mode,
+        "bigint_unsigned": told.avro_bigint_unsigned_handling_mode,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _registry(settings: Settings) -> RegistryConfig:
+    told = settings.registry
+    files = (told.ca_file, told.cert_file, told.key_file)
+    ca_file, cert_file, key_file = (None if file is None else str(file) for file in files)
+    password = None if told.password is None else told.password.get_secret_value()
+    return RegistryConfig(
+        told.url, told.username, password, ca_file, cert_file, key_file, told.headers, told.timeout_seconds
+    )
+
+
+def _endless(shop: Shop, first: int) -> Iterator[Transaction]:
+    yield from shop.transactions(first)
+    for _ in itertools.count():
+        yield from shop.transactions(max(first, 1))
+
+
+def _send(transactions: Iterator[Transaction], changefeed: Changefeed, total: int | None) -> _Sent:
+    """Send all; Ctrl-C ends a continuous run in order."""
+    started, done = time.monotonic(), 0
+    with sending(Console(stderr=True), total) as show:
+        try:
+            for transaction in transactions:
+                changefeed.send(transaction)
+                done += transaction.ddl is None
+                show(done, changefeed.total)
+        except KeyboardInterrupt:
+            pass
+        changefeed.close()
+    return _Sent(done, changefeed.counts, time.monotonic() - started)
+
+
+def _facts(sent: _Sent) -> dict[str, Any]:
+    return {"transactions": sent.transactions, "rows": sent.counts, "seconds": round(sent.seconds, 1)}
+
+
+def _text(sent: _Sent) -> str:
+    """One line per table, in the marks of a running pipeline: inserts, updates, deletes."""
+    rows = [
+        f"{table:<20} +{ops.get('insert', 0)} ~{ops.get('update', 0)} −{ops.get('delete', 0)}"  # noqa: RUF001
+        for table, ops in sent.counts.items()
+    ]
+    events = sum(sum(ops.values()) for ops in sent.counts.values())
+    return "\n".join([*rows, f"{sent.transactions} transactions, {events} row events, {sent.seconds:.1f} s"])

@@ -1,0 +1,118 @@
+"""Broker and registry together, in one folder: for the demo, for tests, for `ticdc-warehouse devstack`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from pipeline.devstack import ports
+from pipeline.devstack.artefacts import fetch
+from pipeline.devstack.broker import Broker
+from pipeline.devstack.java import find_java
+from pipeline.devstack.registry import Registry
+from pipeline.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+_STATE = "devstack.json"
+
+
+@dataclass(frozen=True)
+class Devstack:
+    """A broker and a registry that share a folder. As a context manager it stops both at the end.
+
+    Not detached: both die with this process, even when it is killed. Detached: they outlive it, and
+    `Devstack.at` finds them again.
+    """
+
+    folder: Path
+    broker: Broker
+    registry: Registry
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        *,
+        kafka_port: int | None = None,
+        registry_port: int | None = None,
+        detached: bool = False,
+    ) -> Self:
+        """Start both side by side, on free ports unless given, and wait until both answer.
+
+        What the folder holds already stays. Raises `EnvironmentFault`: PORT_TAKEN, DEVSTACK_RUNNING,
+        BROKER_FAILED, REGISTRY_FAILED, and those of `fetch`.
+        """
+        find_java()
+        fetch()
+        stack = cls._of(
+            folder, kafka_port or ports.free_port(), registry_port or ports.free_port(), detached=detached
+        )
+        if stack.is_running:
+            raise EnvironmentFault(
+                "DEVSTACK_RUNNING",
+                f"A devstack runs in {folder} already.",
+                "Stop it with `ticdc-warehouse devstack down`, or take another folder.",
+            )
+        stack.save()  # first: whoever is killed from here on leaves something that `down` finds
+        with ExitStack() as undo:
+            undo.callback(stack.stop)
+            stack.registry.launch()
+            stack.broker.launch()
+            stack.broker.wait()
+            stack.registry.wait()
+            undo.pop_all()
+        return stack
+
+    @classmethod
+    def at(cls, folder: Path) -> Self | None:
+        """Return the devstack last started in this folder, running or not; None if there never was one."""
+        try:
+            state = json.loads((folder / _STATE).read_text())
+        except FileNotFoundError:
+            return None
+        return cls._of(folder, state["kafka_port"], state["registry_port"], detached=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`source.bootstrap_servers` of a pipeline on this stack."""
+        return self.broker.bootstrap_servers
+
+    @property
+    def registry_url(self) -> str:
+        """`registry.url` of a pipeline on this stack."""
+        return self.registry.url
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any of the two lives."""
+        return self.broker.pid is not None or self.registry.pid is not None
+
+    def stop(self) -> None:
+        """End both, in order if they let us, by force otherwise."""
+        self.broker.stop()
+        self.registry.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @classmethod
+    def _of(cls, folder: Path, kafka_port: int, registry_port: int, *, detached: bool) -> Self:
+        folder = folder.absolute()
+        broker = Broker(folder / "broker", kafka_port, detached)
+        return cls(folder, broker, Registry(folder / "registry", registry_port, detached))
+
+    def save(self) -> None:
+        """Leave the ports in the folder for `Devstack.at`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        state = {"kafka_port": self.broker.port, "registry_port": self.registry.port}
+        (self.folder / _STATE).write_text(json.dumps(state))

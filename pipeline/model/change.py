@@ -1,0 +1,60 @@
+"""The change frame: the one shape in which every protocol hands changes on.
+
+One row is one row event of one source table. The frame has the columns below, then one column per warehouse
+column of the table's changes table. A delete carries the handle columns at least.
+No room after the protocols may ask which protocol a change came from.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pipeline.model.names import RESERVED_COLUMNS
+
+
+class Op(StrEnum):
+    """What a change does; `upsert` where the protocol does not tell insert from update."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    UPSERT = "upsert"
+    DELETE = "delete"
+
+
+OP = "_op"
+COMMIT_TS = "_commit_ts"
+COMMIT_TIME = "_commit_time"
+TOPIC = "_topic"
+PARTITION = "_kafka_partition"
+OFFSET = "_offset"
+INDEX = "_index"
+SCHEMA_ID = "_schema_id"
+BATCH_ID = "_batch_id"
+INGESTED_AT = "_ingested_at"
+UNREPRESENTABLE = "_unrepresentable"
+
+ERROR = "_error"
+KEY_BYTES = "_key_bytes"
+VALUE_BYTES = "_value_bytes"
+ARRIVED_AT = "_arrived_at"
+"""Columns of the frame that no table keeps: why a message could not be decoded, its bytes, its timestamp."""
+
+ENVELOPE = {
+    OP: "string",
+    COMMIT_TS: "bigint",
+    COMMIT_TIME: "timestamp",
+    TOPIC: "string",
+    PARTITION: "int",
+    OFFSET: "bigint",
+    INDEX: "int",
+    SCHEMA_ID: "bigint",
+    BATCH_ID: "bigint",
+    INGESTED_AT: "timestamp",
+    UNREPRESENTABLE: "map<string,string>",
+}
+"""Columns of a changes table before the source's own, with their types (DESIGN 4.3)."""
+
+POSITION = (TOPIC, PARTITION, OFFSET, INDEX)
+"""What identifies a change for ever: where it stands in the stream."""
+
+assert set(ENVELOPE) <= RESERVED_COLUMNS  # noqa: S101 - a source column must never collide with these

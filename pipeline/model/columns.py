@@ -1,0 +1,73 @@
+"""Source tables as a changefeed describes them, one version of the layout at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NewType
+
+if TYPE_CHECKING:
+    from pipeline.model.names import TableName
+    from pipeline.model.types import WarehouseType
+
+SchemaId = NewType("SchemaId", int)
+"""The version of a table's layout: a registry id for Avro, a schema version elsewhere."""
+
+CommitTs = NewType("CommitTs", int)
+"""A TSO: 46 bits of milliseconds since the epoch, 18 bits of logical clock."""
+
+LOGICAL_BITS = 18
+
+
+class DefaultKind(StrEnum):
+    """What the rows that were there before an ADD COLUMN show."""
+
+    NULL = "null"
+    LITERAL = "literal"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The origin default of a column, as text that casts to the column's warehouse type.
+
+    Binary text is hexadecimal, BIT text is an unsigned number. `UNKNOWN`: the protocol cannot give it exactly
+    (an expression, DECIMAL in precise Avro), so old rows keep NULL and `ddl_history` says `default_unknown`.
+    """
+
+    kind: DefaultKind = DefaultKind.NULL
+    text: str = ""
+
+
+NULL_DEFAULT = Default()
+UNKNOWN_DEFAULT = Default(DefaultKind.UNKNOWN)
+
+
+def literal(text: str) -> Default:
+    """The default that is this text."""
+    return Default(DefaultKind.LITERAL, text)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """One column of one version of a source table."""
+
+    name: str
+    type: WarehouseType
+    tidb_type: str
+    nullable: bool = True
+    default: Default = NULL_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """One version of a source table's layout.
+
+    `handle` names the columns that identify a row (the primary key, else the unique key that TiCDC chose); it is
+    empty where the table has none, and None where this message does not say.
+    """
+
+    table: TableName
+    version: SchemaId
+    columns: tuple[SourceColumn, ...]
+    handle: tuple[str, ...] | None = None

@@ -1,0 +1,141 @@
+"""What a protocol gives the micro-batch: which tables are in it, how to decode each, and what is no change.
+
+The raw frame has the columns `topic, partition, offset, timestamp, key, value`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+    from pipeline.model.names import TableName
+    from pipeline.model.types import WarehouseType
+
+class TopicPartition(NamedTuple):
+    """A Kafka partition by the topic's name."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenVersion:
+    """One layout version that this batch carries, and where it first and last stands in each partition.
+
+    `key_only`: its messages carry the handle columns alone (an Avro delete).
+    """
+
+    version: TableVersion
+    first: Mapping[TopicPartition, int]
+    last: Mapping[TopicPartition, int]
+    rows: int
+    key_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableMessages:
+    """All row messages of one source table name in this batch, or those within `bounds` (offsets [from, to))."""
+
+    table: TableName
+    versions: tuple[SeenVersion, ...]
+    bounds: Mapping[TopicPartition, tuple[int, int]] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many messages these are."""
+        return sum(seen.rows for seen in self.versions)
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Where they stand."""
+        return frozenset(position for seen in self.versions for position in seen.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Messages that no table can be found for; they become dead letters with this code and sentence."""
+
+    code: str
+    message: str
+    where: Column
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ddl:
+    """One DDL statement as the changefeed sent it, with every place where a copy of it stands.
+
+    `kind` is TiDB's ActionType number.
+    """
+
+    commit_ts: CommitTs
+    table: TableName
+    kind: int
+    sql: str
+    at: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What one small aggregate over the raw frame found."""
+
+    tables: tuple[TableMessages, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    ddl: tuple[Ddl, ...] = ()
+    watermarks: Mapping[TopicPartition, CommitTs] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    rows: int = 0
+    control: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One column of a changes table."""
+
+    name: str
+    type: WarehouseType
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where the fields of each version land: version → source field → column of the changes table."""
+
+    targets: tuple[Target, ...]
+    fields: Mapping[SchemaId, Mapping[str, str]]
+
+
+class SourceProtocol(Protocol):
+    """One protocol, bound to its settings."""
+
+    def read(self, raw: DataFrame) -> Messages:
+        """Find what is in the batch, in one small aggregate (plus a look at DDL messages, where there are any)."""
+        ...
+
+    def where(self, messages: TableMessages) -> Column:
+        """Which raw messages are the table's."""
+        ...
+
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+        """Change frame of one table.
+
+        The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
+        where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`.
+        """
+        ...
+
+    def is_newest(self, seen: SeenVersion) -> bool:
+        """Whether the version is the newest that the source has, though its id is lower than one met before."""
+        ...
+
+    def sentences(self) -> Mapping[str, str]:
+        """What each `_error` code means, as the sentence of a dead letter."""
+        ...
+
+

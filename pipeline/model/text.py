@@ -1,0 +1,102 @@
+"""TiDB's text forms of values as warehouse values: pure functions, Column in, `Value` out.
+
+Every function gives NULL for NULL. A value that the warehouse type cannot hold is NULL, and its text is `lost`
+(DESIGN rule 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import types as t
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from pipeline.model.types import WarehouseType
+
+_OVERLAPS_SECONDS = (1800, 3600, 7200)
+"""By how much clocks are set back where they are: half an hour on Lord Howe, two for double summer time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A warehouse value and, where the type cannot hold every sent value, the text of what it lost."""
+
+    column: Column
+    lost: Column | None = None
+
+
+def vector(value: Column) -> Column:
+    """VECTOR: the text `[1,2.5]`."""
+    return F.from_json(value, t.VECTOR)
+
+
+def date(value: Column) -> Value:
+    """DATE: NULL and the text for year 0000, month or day 00, which no warehouse date can be."""
+    return _calendar(value, value.try_cast("date"))
+
+
+def datetime(value: Column) -> Value:
+    """DATETIME(f): a wall clock without a zone."""
+    return _calendar(value, value.try_cast("timestamp_ntz"))
+
+
+def timestamp(value: Column, timezone: str) -> Value:
+    """TIMESTAMP(f): an instant, sent as the wall clock of the changefeed's time zone.
+
+    A wall clock that occurs twice when clocks are set back takes the earlier instant and keeps its text.
+    """
+    if timezone == "UTC":
+        return _calendar(value, value.try_cast("timestamp"))
+    local = value.try_cast("timestamp_ntz").cast("timestamp")  # the session's zone is UTC
+    instant = F.to_utc_timestamp(local, timezone)
+    twice = F.lit(False)
+    for seconds in _OVERLAPS_SECONDS:
+        later = instant + F.expr(f"INTERVAL {seconds} SECONDS")
+        twice = twice | (F.from_utc_timestamp(later, timezone) == local)
+    parsed = _calendar(value, instant)
+    return Value(parsed.column, F.when(twice, value).otherwise(parsed.lost))
+
+
+def _calendar(text: Column, parsed: Column) -> Value:
+    representable = parsed.isNotNull() & ~text.startswith("0000")
+    return Value(F.when(representable, parsed), F.when(~representable, text))
+
+
+def exact_decimal(value: Column, kind: WarehouseType) -> Value:
+    """Decimal text as DECIMAL(p,s) where not a digit is lost, else NULL and the text."""
+    _, scale = t.decimal_parameters(kind) or (0, 0)
+    parsed = value.try_cast(kind)
+    fraction = F.length(F.regexp_extract(value, r"\.(\d*?)0*$", 1))
+    exact = parsed.isNotNull() & (fraction <= scale)
+    return Value(F.when(exact, parsed), F.when(~exact, value))
+
+
+def casted(value: Column, kind: WarehouseType) -> Value:
+    """Any value under a type of the user's (`warehouse.columns`): what does not cast keeps its text."""
+    parsed = value.try_cast(kind)
+    return Value(parsed, F.when(parsed.isNull(), value.cast("string")))
+
+
+def parsed(text: Column, kind: WarehouseType, timezone: str) -> Value:
+    """Text in TiDB's form as a value of `kind`; binary text is hexadecimal."""
+    match kind:
+        case t.STRING:
+            return Value(text)
+        case t.BINARY:
+            return Value(F.unhex(text))
+        case t.VECTOR:
+            return Value(vector(text))
+        case t.DATE:
+            return date(text)
+        case t.TIMESTAMP_NTZ:
+            return datetime(text)
+        case t.TIMESTAMP:
+            return timestamp(text, timezone)
+    if t.decimal_parameters(kind):
+        return exact_decimal(text, kind)
+    return casted(text, kind)

@@ -1,0 +1,1 @@
+"""What a run says about itself while it works: the log."""

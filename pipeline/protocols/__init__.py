@@ -1,0 +1,1 @@
+"""One package per protocol: raw frame in, change frame and control messages out."""

@@ -1,0 +1,297 @@
+"""The Avro protocol bound to a registry: routes a batch, resolves its schema ids, decodes its tables."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+from pipeline.model.names import TableName
+from pipeline.protocols.avro import decode
+from pipeline.protocols.avro.decode import Writer
+from pipeline.protocols.avro.fields import overrides_for, source_column
+from pipeline.model.messages import (
+    Ddl,
+    Messages,
+    Refused,
+    SeenVersion,
+    TableMessages,
+    TopicPartition,
+)
+from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, split, subjects_of
+from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from pipeline.model.types import WarehouseType
+    from pipeline.model.messages import Landing
+    from registry import RegistryClient, TicdcSchema
+
+_NO_HEADER = b"\xff"
+_TS_BYTES = 8
+_MAX_DDL_PER_BATCH = 100_000
+"""A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
+
+SENTENCES = {
+    decode.CORRUPT_VALUE: "the value does not match the Avro schema of its id: truncated, followed by other bytes, or damaged",
+    decode.CORRUPT_KEY: "the key does not match the Avro schema of its id: truncated, followed by other bytes, or damaged",
+    "EMPTY_MESSAGE": "the message has neither key nor value",
+    "NOT_CONFLUENT": "the message does not begin with the registry's magic byte 00, nor is it a watermark-mode message",
+    "SCHEMA_NOT_FOUND": "the registry does not know this schema id",
+    "NOT_A_TICDC_SCHEMA": "the schema of this id was not written by TiCDC",
+    "DDL_UNREADABLE": "the DDL message (01) is not the JSON that TiCDC sends",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Messages of one partition with one pair of headers."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    rows: int
+    first: int
+    last: int
+    watermark: int | None
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def kind(self) -> int | None:
+        """First byte of the value; None where there is no value."""
+        return None if self.value is None else self.value[0]
+
+    @property
+    def is_delete(self) -> bool:
+        return self.kind is None or self.kind == DELETE
+
+
+@dataclass(slots=True)
+class AvroProtocol:
+    """TiCDC's Avro messages (TiCDC Avro Protocol; golden/WIRE-FORMATS.md).
+
+    `timezone` is the changefeed's, `overrides` the settings' `warehouse.columns`.
+    """
+
+    registry: RegistryClient
+    timezone: str = "UTC"
+    overrides: Mapping[str, WarehouseType] = field(default_factory=dict)
+
+    def sentences(self) -> Mapping[str, str]:
+        """What each code of a dead letter means."""
+        return SENTENCES
+
+    def read(self, raw: DataFrame) -> Messages:
+        """Group the batch by header, then resolve the few ids that it has."""
+        groups = [_group(row) for row in _grouped(raw).collect()]
+        ddl = self._ddl(raw) if any(group.kind == DDL for group in groups) else ((), ())
+        tables, refused = self._resolve(groups)
+        control = sum(group.rows for group in groups if group.kind in (DDL, CHECKPOINT))
+        return Messages(
+            tables=tables,
+            refused=(*refused, *ddl[1]),
+            ddl=ddl[0],
+            watermarks=_watermarks(groups),
+            starts=_extremes(groups, lambda group: group.first, min),
+            ends=_extremes(groups, lambda group: group.last + 1, max),
+            rows=sum(group.rows for group in groups),
+            control=control - sum(refusal.rows for refusal in ddl[1]),
+        )
+
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+        """See `SourceProtocol.changes`."""
+        mine = raw.where(self.where(messages))
+        return decode.change_frame(mine, self._writers(messages), landing, self.timezone)
+
+    def where(self, messages: TableMessages) -> Column:
+        """See `SourceProtocol.where`."""
+        topics = sorted({at.topic for at in messages.partitions})
+        return F.col("topic").isin(*topics) & decode.belongs(self._writers(messages))
+
+    def is_newest(self, seen: SeenVersion) -> bool:
+        """See `SourceProtocol.is_newest`: a registry that was wiped gives low ids again."""
+        topic = min(seen.first).topic
+        try:
+            return self.registry.latest(subjects_of(topic).value).schema_id == seen.version.version
+        except SubjectNotFound:
+            return False
+
+    def _writers(self, messages: TableMessages) -> list[Writer]:
+        return [
+            Writer(seen.version.version, self.registry.ticdc_schema(seen.version.version), seen.key_only)
+            for seen in messages.versions
+        ]
+
+    def _resolve(self, groups: Iterable[_Group]) -> tuple[tuple[TableMessages, ...], tuple[Refused, ...]]:
+        seen: dict[tuple[SchemaId, bool], list[_Group]] = defaultdict(list)
+        refused: list[Refused] = []
+        for group in groups:
+            if group.kind in (DDL, CHECKPOINT):
+                continue
+            problem = _malformed(group)
+            if problem:
+                refused.append(_refused(problem, group))
+                continue
+            header = group.key if group.is_delete else group.value
+            schema_id = SchemaId(split(header or b"").schema_id)
+            seen[schema_id, group.is_delete].append(group)
+        tables: dict[tuple[str, str], list[SeenVersion]] = defaultdict(list)
+        for (schema_id, key_only), found in sorted(seen.items()):
+            try:
+                version = self._version(schema_id, found, key_only=key_only)
+            except (SchemaNotFound, NotATicdcSchema) as error:
+                refused.extend(_refused(error.code, group, str(error)) for group in found)
+                continue
+            first = _extremes(found, lambda group: group.first, min)
+            rows = sum(group.rows for group in found)
+            last = _extremes(found, lambda group: group.last, max)
+            tables[version.table.key].append(SeenVersion(version, first, last, rows, key_only))
+        return tuple(_table(versions) for versions in tables.values()), tuple(refused)
+
+    def _version(self, schema_id: SchemaId, groups: list[_Group], *, key_only: bool) -> TableVersion:
+        schema = self.registry.ticdc_schema(schema_id)
+        if key_only:
+            handle = tuple(column.name for column in schema.columns)
+            return self._described(schema_id, schema, handle)
+        return self._described(schema_id, schema, self._handle(groups))
+
+    def _handle(self, groups: list[_Group]) -> tuple[str, ...] | None:
+        """The handle columns of upserts, from the key schema that they are sent with."""
+        keys = {split(group.key).schema_id for group in groups if group.key and group.key != _NO_HEADER}
+        for key_id in sorted(keys, reverse=True):
+            try:
+                return tuple(column.name for column in self.registry.ticdc_schema(SchemaId(key_id)).columns)
+            except (SchemaNotFound, NotATicdcSchema):
+                continue
+        return None
+
+    def _described(
+        self, schema_id: SchemaId, schema: TicdcSchema, handle: tuple[str, ...] | None
+    ) -> TableVersion:
+        table = TableName(schema.schema_name, schema.table_name)
+        overrides = overrides_for(self.overrides, table.schema, table.table)
+        columns = tuple(source_column(column, overrides.get(column.name.casefold())) for column in schema.columns)
+        return TableVersion(table, schema_id, columns, handle)
+
+    def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Refused, ...]]:
+        rows = (
+            raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
+            .select("topic", "partition", "offset", "value")
+            .limit(_MAX_DDL_PER_BATCH)
+            .collect()
+        )
+        copies: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
+        kinds: dict[tuple[int, str, TableName], int] = {}
+        bad: list[Row] = []
+        for row in rows:
+            parsed = parse_ddl(bytes(row.value[1:]))
+            if parsed is None:
+                bad.append(row)
+                continue
+            commit_ts, sql, table, kind = parsed
+            at = TopicPartition(row.topic, row.partition)
+            copies[commit_ts, sql, table].setdefault(at, row.offset)
+            kinds[commit_ts, sql, table] = kind
+        ddl = [Ddl(CommitTs(key[0]), key[2], kinds[key], key[1], at) for key, at in copies.items()]
+        return tuple(sorted(ddl, key=lambda d: d.commit_ts)), tuple(_bad_ddl(row) for row in bad)
+
+
+def parse_ddl(text: bytes) -> tuple[int, str, TableName, int] | None:
+    """Commit ts, SQL, table and ActionType of a DDL message's JSON; None where it is none."""
+    try:
+        sent = json.loads(text)
+        table = TableName(str(sent["schema"]), str(sent["table"]))
+        return int(sent["commitTs"]), str(sent["query"]), table, int(sent["type"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _key_route() -> Column:
+    """The header of the key; anything that is none counts as one kind, so that groups stay few."""
+    key = F.col("key")
+    confluent = (F.length(key) >= HEADER_BYTES) & (F.substring(key, 1, 1) == F.lit(b"\x00"))
+    return F.when(confluent, decode.key_header()).when(key.isNotNull(), F.lit(_NO_HEADER))
+
+
+def _value_route() -> Column:
+    """The header of the value, or the one byte of a watermark-mode message."""
+    value, first = F.col("value"), F.substring("value", 1, 1)
+    confluent = (F.length(value) >= HEADER_BYTES) & (first == F.lit(b"\x00"))
+    long_enough = F.length(value) > _TS_BYTES
+    special = (first == F.lit(bytes([DDL]))) | (
+        first.isin(F.lit(bytes([CHECKPOINT])), F.lit(bytes([DELETE]))) & long_enough
+    )
+    return (
+        F.when(confluent, decode.value_header()).when(special, first).when(value.isNotNull(), F.lit(_NO_HEADER))
+    )
+
+
+def _grouped(raw: DataFrame) -> DataFrame:
+    checkpoint = _value_route() == F.lit(bytes([CHECKPOINT]))
+    watermark = F.when(checkpoint, decode.big_endian(F.expr("substring(value, 2, 8)")))
+    return raw.groupBy("topic", "partition", _key_route().alias("key"), _value_route().alias("value")).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.max(watermark).alias("watermark"),
+    )
+
+
+def _group(row: Row) -> _Group:
+    values = row.asDict()
+    for name in ("key", "value"):
+        values[name] = None if values[name] is None else bytes(values[name])
+    return _Group(**values)
+
+
+def _malformed(group: _Group) -> str | None:
+    header = group.key if group.is_delete else group.value
+    if header is None:
+        return "EMPTY_MESSAGE"
+    return None if len(header) == HEADER_BYTES and header[0] == 0 else "NOT_CONFLUENT"
+
+
+def _refused(code: str, group: _Group, message: str = "") -> Refused:
+    here = (F.col("topic") == group.topic) & (F.col("partition") == group.partition)
+    same = _value_route().eqNullSafe(F.lit(group.value)) & _key_route().eqNullSafe(F.lit(group.key))
+    return Refused(code, message or SENTENCES[code], here & same, group.rows)
+
+
+def _bad_ddl(row: Row) -> Refused:
+    where: Column = (
+        (F.col("topic") == row.topic) & (F.col("partition") == row.partition) & (F.col("offset") == row.offset)
+    )
+    return Refused("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
+
+
+def _table(versions: list[SeenVersion]) -> TableMessages:
+    return TableMessages(versions[0].version.table, tuple(versions))
+
+
+def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:
+    found: dict[TopicPartition, CommitTs] = {}
+    for group in groups:
+        if group.watermark is not None:
+            found[group.at] = CommitTs(max(group.watermark, found.get(group.at, 0)))
+    return found
+
+
+def _extremes(
+    groups: Iterable[_Group], measure: Callable[[_Group], int], pick: Callable[[int, int], int]
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for group in groups:
+        value = measure(group)
+        found[group.at] = pick(value, found.get(group.at, value))
+    return found

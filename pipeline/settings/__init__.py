@@ -1,0 +1,33 @@
+"""The configuration file as types. `load` is the way in; docs/configuration.md is the reference."""
+
+from pipeline.settings.loading import load, parse
+from pipeline.settings.model import Settings
+from pipeline.settings.schema import described, json_schema
+from pipeline.settings.sections import (
+    Catalog,
+    Changefeed,
+    Hold,
+    Maintenance,
+    Quality,
+    Registry,
+    Source,
+    Spark,
+    Warehouse,
+)
+
+__all__ = [
+    "Catalog",
+    "Changefeed",
+    "Hold",
+    "Maintenance",
+    "Quality",
+    "Registry",
+    "Settings",
+    "Source",
+    "Spark",
+    "Warehouse",
+    "described",
+    "json_schema",
+    "load",
+    "parse",
+]

@@ -1,0 +1,62 @@
+"""The type strings of `warehouse.columns`: `decimal(18,4)`, `enum('a','b')`, checked and written one way."""
+
+from __future__ import annotations
+
+import re
+
+PLAIN = (
+    "tinyint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
+EXPECTED = f"one of {', '.join(PLAIN)}, decimal(p,s) with 1 <= p <= 38 and 0 <= s <= p, enum('a','b')"
+LARGEST_PRECISION = 38
+
+_DECIMAL = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)", re.IGNORECASE)
+_ENUM = re.compile(r"enum\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
+_MEMBER = re.compile(r"\s*'((?:[^']|'')*)'\s*(,|$)")
+
+
+def column_type(text: str) -> str:
+    """Give the type in its one spelling: lower case, no spaces, enum members kept; raises ValueError."""
+    text = text.strip()
+    if text.lower() in PLAIN:
+        return text.lower()
+    if found := _DECIMAL.fullmatch(text):
+        return _decimal(int(found[1]), int(found[2]))
+    if found := _ENUM.fullmatch(text):
+        return "enum(" + ",".join("'" + name.replace("'", "''") + "'" for name in _members(found[1])) + ")"
+    raise ValueError(EXPECTED)
+
+
+def enum_members(text: str) -> tuple[str, ...] | None:
+    """Give the members of `enum('a','it''s')` in order, `''` read as one quote; None for other types."""
+    found = _ENUM.fullmatch(text.strip())
+    return _members(found[1]) if found else None
+
+
+def _decimal(precision: int, scale: int) -> str:
+    if not 1 <= precision <= LARGEST_PRECISION or scale > precision:
+        raise ValueError(EXPECTED)
+    return f"decimal({precision},{scale})"
+
+
+def _members(text: str) -> tuple[str, ...]:
+    members: list[str] = []
+    at, more = 0, True
+    while more:
+        found = _MEMBER.match(text, at)
+        if not found:
+            raise ValueError("the members of an enum are quoted and separated by commas: enum('a','b')")
+        members.append(found[1].replace("''", "'"))
+        at, more = found.end(), found[2] == ","
+    if at != len(text) or len(set(members)) != len(members):
+        raise ValueError("each member of an enum stands once, quoted: enum('a','b')")
+    return tuple(members)

@@ -1,0 +1,94 @@
+"""Pydantic's errors as faults: what was expected, in words, and did you mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.settings.faults import INVALID, NOT_YET, Fault, Path, did_you_mean, printable
+from pipeline.settings.fields import REFUSED
+from pipeline.settings.model import NOT_YET_ERROR
+from pipeline.settings.reserved import sink_key
+from pipeline.settings.shape import field_at, fields, in_free_map, section_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+_EXPECTED = {
+    "string_type": "expected text",
+    "string_unicode": "expected text that UTF-8 can hold",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "int_parsing_size": "expected a whole number of less than 20 digits",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "finite_number": "expected a finite number",
+    "tuple_type": "expected a list: [a, b]",
+    "list_type": "expected a list: [a, b]",
+    "dict_type": "expected keys and values",
+    "mapping_type": "expected keys and values",
+    "model_type": "expected keys and values",
+    "model_attributes_type": "expected keys and values",
+}
+LONGEST_ECHO = 60
+
+
+def explain(error: ValidationError, tree: Any, model: type[BaseModel]) -> Iterator[Fault]:
+    """Yield a fault for each error; `tree` is what was validated."""
+    for one in error.errors(include_url=False, include_input=False):
+        path = tuple(str(key) for key in one["loc"] if key != "[key]")
+        if path[:1] == ("source",) and one["type"] == "missing" and _is_storage(tree):
+            continue  # what Kafka needs is not what is wrong there
+        code = NOT_YET if one["type"] == NOT_YET_ERROR else INVALID
+        yield Fault(path, _sentence(one, path, tree, model), code)
+
+
+def _sentence(one: ErrorDetails, path: Path, tree: Any, model: type[BaseModel]) -> str:
+    kind = one["type"]
+    if kind in {REFUSED, NOT_YET_ERROR}:
+        return one["msg"]
+    if kind == "extra_forbidden":
+        return _unknown(path, model)
+    if kind == "missing":
+        info = field_at(model, path)
+        return f"required: {info.description if info else 'a value'}"
+    if kind == "literal_error":
+        return _none_of(str(one["ctx"]["expected"]), path, tree, model)
+    expected = _EXPECTED.get(kind) or "expected " + one["msg"].removeprefix("Input should be ")
+    return expected + ("" if _value(path, tree) is not None else ", not nothing")
+
+
+def _unknown(path: Path, model: type[BaseModel]) -> str:
+    section, key = section_at(model, path[:-1]), path[-1]
+    if path[0] == "changefeed" and (reason := sink_key(key)):
+        return reason
+    known = fields(section) if section else {}
+    return "unknown key" + (did_you_mean(key, known) or f"; known here: {', '.join(known)}")
+
+
+def _none_of(expected: str, path: Path, tree: Any, model: type[BaseModel]) -> str:
+    words = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
+    value = _value(path, tree)
+    if not isinstance(value, str) or in_free_map(model, path):
+        return f"expected {expected}"
+    return f"expected {expected}, not '{printable(value[:LONGEST_ECHO])}'{did_you_mean(value, words)}"
+
+
+def _value(path: Path, tree: Any) -> Any:
+    for key in path:
+        if isinstance(tree, dict):
+            tree = tree.get(key)
+        elif isinstance(tree, list) and key.isdecimal() and int(key) < len(tree):
+            tree = tree[int(key)]
+        else:
+            return None
+    return tree
+
+
+def _is_storage(tree: Any) -> bool:
+    return bool(_value(("source", "kind"), tree) == "storage")

@@ -1,0 +1,179 @@
+"""The types of single settings: each reads text (or the plain value) and says what it expected."""
+
+import os
+import re
+import warnings
+import zoneinfo
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WrapValidator
+from pydantic_core import PydanticCustomError, ValidationError
+
+from pipeline.settings.column_types import column_type
+from pipeline.settings.durations import seconds
+from pipeline.settings.faults import did_you_mean
+
+REFUSED = "refused"  # the pydantic error type whose message is our own sentence
+LONGEST_NAME = 128
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
+_SERVER = re.compile(r"(?:[A-Z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NAMESPACE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+LARGEST_PORT = 65535
+FOLDER = "folder"  # the key of the validation context that holds the configuration file's folder
+
+
+def refuse(text: str) -> PydanticCustomError:
+    """Make the error that a validator raises; its text reaches the user as it is."""
+    return PydanticCustomError(REFUSED, text)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeMap:
+    """Marks a map with keys of the user's own; `joint` is what `_` in an environment variable stands for."""
+
+    joint: str | None = None  # None: that can't be told, so the key must stand in the file
+
+
+def _name(text: str) -> str:
+    if not text.strip() or text != text.strip() or len(text) > LONGEST_NAME or _UNPRINTABLE.search(text):
+        raise refuse(f"expected 1 to {LONGEST_NAME} printable characters without spaces around them")
+    return text
+
+
+def _line(text: str) -> str:
+    if not text.strip() or _UNPRINTABLE.search(text):
+        raise refuse("expected one line of text without control characters")
+    return text
+
+
+def local_path(value: object, folder: Path) -> Path:
+    """Make a path absolute: relative ones against the configuration file's folder, `~` as the user's home."""
+    if not isinstance(value, str | Path) or not str(value).strip() or _UNPRINTABLE.search(str(value)):
+        raise refuse("expected the path of a file or folder")
+    text = str(value).removeprefix("file://") if str(value).startswith("file:///") else str(value)
+    if _SCHEME.match(text):
+        raise refuse(
+            "expected a path of this machine; a store's URL has its place in warehouse.catalog.warehouse"
+        )
+    try:
+        os.fsencode(text)
+        return Path(os.path.abspath(folder / Path(text).expanduser()))  # noqa: PTH100 - resolve() follows links
+    except (RuntimeError, ValueError):
+        raise refuse("expected a path that this machine can spell, with a home folder that exists") from None
+
+
+def _path(value: object, info: ValidationInfo) -> Path:
+    return local_path(value, (info.context or {}).get(FOLDER) or Path.cwd())
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if not found or not 1 <= int(found[1]) <= LARGEST_PORT:
+            raise refuse("expected `host:port`, more of them separated by commas")
+    return ",".join(server.strip() for server in text.split(","))
+
+
+def _topic(text: str) -> str:
+    if not _TOPIC.fullmatch(text) or text in {".", ".."}:
+        raise refuse("expected a Kafka topic: 1 to 249 of a-z A-Z 0-9 . _ -")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(_line(text))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise refuse(f"expected a regular expression ({error})") from None
+    return text
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or _UNPRINTABLE.search(text) or " " in text:
+        raise refuse("expected a URL: http://host:port/path or https://…")
+    if parts.query or parts.fragment:
+        raise refuse("expected a URL without `?` and `#`")
+    return text
+
+
+def _duration(text: str) -> str:
+    try:
+        seconds(text)
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    return text
+
+
+def _timezone(text: str) -> str:
+    if text != "UTC" and text not in (known := zoneinfo.available_timezones()):
+        near = did_you_mean(text, known)
+        raise refuse(f"expected a time zone of the IANA database such as Europe/Berlin{near}")
+    return text
+
+
+def _namespace(text: str) -> str:
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError:
+        parts = [("", "", None, None)]
+    fields_are_plain = all(
+        (name, spec or "", turn) in {(None, "", None), ("schema", "", None)} for _, name, spec, turn in parts
+    )
+    sample = text.replace("{schema}", "s")
+    if not fields_are_plain or not _NAMESPACE.fullmatch(sample):
+        raise refuse(
+            "expected a name of letters, digits, _ and . in which {schema} may stand, and no other {field}"
+        )
+    if sample.split(".")[0].lower() == "_pipeline":
+        raise refuse("`_pipeline` holds this product's own tables; choose another name")
+    return text
+
+
+def _column_type(text: str) -> str:
+    try:
+        return column_type(text)
+    except ValueError as error:
+        raise refuse(f"expected {error}") from None
+
+
+def _offsets(value: object, handler: Callable[[object], Any]) -> Any:
+    try:
+        return handler(value)
+    except ValidationError:
+        raise refuse("expected earliest, latest, or {topic: {partition: offset}} with numbers") from None
+
+
+def _format(name: str) -> Any:
+    """Name what the text holds in the JSON Schema; validators ignore formats they do not know."""
+    return Field(json_schema_extra={"format": name})
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Line = Annotated[str, AfterValidator(_line)]
+LocalPath = Annotated[Path, BeforeValidator(_path)]
+Servers = Annotated[str, AfterValidator(_servers), _format("host-port-list")]
+Topic = Annotated[str, AfterValidator(_topic), _format("kafka-topic")]
+TopicPattern = Annotated[str, AfterValidator(_pattern), _format("regex")]
+Url = Annotated[str, AfterValidator(_url), _format("uri")]
+Duration = Annotated[str, AfterValidator(_duration), _format("spark-duration")]
+Timezone = Annotated[str, AfterValidator(_timezone), _format("iana-timezone")]
+Namespace = Annotated[str, AfterValidator(_namespace), _format("name-template")]
+ColumnType = Annotated[str, AfterValidator(_column_type), _format("column-type")]
+Columns = Annotated[Mapping[str, ColumnType], FreeMap()]
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
+StartingOffsets = Annotated[Literal["earliest", "latest"] | Offsets, WrapValidator(_offsets)]

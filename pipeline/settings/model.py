@@ -1,0 +1,71 @@
+"""The whole configuration: `Settings`, which never exists with a contradiction in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from pipeline.settings.durations import seconds
+from pipeline.settings.faults import NOT_YET, Fault
+from pipeline.settings.fields import FOLDER, REFUSED, Duration, LocalPath, Name
+from pipeline.settings.redaction import redacted
+from pipeline.settings.rules import contradictions
+from pipeline.settings.sections import Changefeed, Hold, Quality, Registry, Section, Source, Spark, Warehouse
+
+NOT_YET_ERROR = NOT_YET.lower()  # the pydantic error type of a fault with that code
+
+
+class Settings(Section):
+    """One pipeline: one changefeed into one warehouse."""
+
+    name: Name = Field(description="identifies checkpoint, ledger rows, metrics and lineage")
+    source: Source = Field(description="where the changes come from")
+    registry: Registry = Field(default=Registry(), description="the schema registry; required for avro")
+    changefeed: Changefeed = Field(
+        default=Changefeed(), description="what TiCDC was told, spelled as in its sink URI"
+    )
+    warehouse: Warehouse = Field(description="the Iceberg tables")
+    quality: Quality = Field(default=Quality(), description="the checks on every micro-batch")
+    hold: Hold = Field(default=Hold(), description="the records of held tables")
+    checkpoint: LocalPath = Field(description="Spark's checkpoint folder; a cache, the tables are the truth")
+    trigger: Duration = Field(
+        default="10 seconds", description="time between micro-batches; `run --available-now` ignores it"
+    )
+    spark: Spark = Field(default=Spark(), description="the Spark session")
+
+    @property
+    def trigger_seconds(self) -> float:
+        """`trigger` in seconds."""
+        return seconds(self.trigger)
+
+    def shown(self) -> dict[str, Any]:
+        """Give the settings as plain data for people: every default filled in, every secret `***`."""
+        plain = self.model_dump(by_alias=True, mode="json")
+        return {key: redacted(key, value) for key, value in plain.items()}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _all_at_once(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        folder = (info.context or {}).get(FOLDER) or Path.cwd()
+        details = [_detail(fault) for fault in contradictions(data, folder)]
+        try:
+            settings = handler(data)
+        except ValidationError as error:
+            details = [*_again(error), *details]
+        if details:
+            raise ValidationError.from_exception_data(cls.__name__, details, hide_input=True)
+        return settings
+
+
+def _detail(fault: Fault) -> InitErrorDetails:
+    kind = NOT_YET_ERROR if fault.code == NOT_YET else REFUSED
+    return InitErrorDetails(type=PydanticCustomError(kind, fault.text), loc=fault.path, input=None)
+
+
+def _again(error: ValidationError) -> Iterator[InitErrorDetails]:
+    for one in error.errors(include_url=False, include_input=False):
+        kind = PydanticCustomError(one["type"], one["msg"], one.get("ctx"))
+        yield InitErrorDetails(type=kind, loc=one["loc"], input=None)

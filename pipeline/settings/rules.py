@@ -1,0 +1,163 @@
+"""Settings that make no sense together.
+
+A rule reads what was written (not the finished model), so that it speaks even while another setting is wrong:
+all faults come at once. A rule that meets a wrong type stays silent; the type's own error is there already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+from pydantic_core import PydanticCustomError
+
+from pipeline.settings.faults import NOT_YET, Fault
+from pipeline.settings.fields import local_path
+from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
+
+Written: TypeAlias = Mapping[str, Any]
+PROTOCOLS = ("avro", "simple", "open-protocol", "canal-json", "csv")
+DATA_FOLDER = "data"  # DESIGN rule 10: every table lies in <warehouse>/data/<slug>-<uuid>
+
+
+def contradictions(written: object, folder: Path) -> Iterator[Fault]:
+    """Yield every contradiction of a configuration; `folder` is where its relative paths start."""
+    if not isinstance(written, Mapping):
+        return
+    for rule in _RULES:
+        yield from rule(written)
+    yield from _folders(written, folder)
+
+
+def _section(written: Written, *path: str) -> Written:
+    for key in path:
+        inner = written.get(key)
+        if isinstance(inner, BaseModel):
+            inner = inner.model_dump(by_alias=True, exclude_defaults=True)
+        written = inner if isinstance(inner, Mapping) else {}
+    return written
+
+
+def _later_versions(written: Written) -> Iterator[Fault]:
+    source = _section(written, "source")
+    if source.get("kind") == "storage":
+        yield Fault(("source", "kind"), "`storage` is not in this version", NOT_YET)
+    if source.get("protocol") in PROTOCOLS[1:]:
+        yield Fault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
+
+
+def _topics(written: Written) -> Iterator[Fault]:
+    source = _section(written, "source")
+    topics, pattern = source.get("topics"), source.get("topic_pattern")
+    if source.get("kind") == "storage":
+        return
+    if topics and pattern is not None:
+        yield Fault(("source", "topic_pattern"), "give `topics` or `topic_pattern`, not both")
+    if not topics and pattern is None:
+        key = ("source", "topics") if "topics" in source else ("source",)
+        yield Fault(key, "expected `topics: [a, b]` with at least one topic, or `topic_pattern`")
+
+
+def _topic_names(written: Written) -> Iterator[Fault]:
+    source = _section(written, "source")
+    listed, offsets = source.get("topics"), source.get("starting_offsets")
+    names: set[str] = set()
+    for at, name in enumerate(listed if isinstance(listed, list | tuple) else ()):
+        if isinstance(name, str) and name in names:
+            yield Fault(("source", "topics", str(at)), "stands in the list twice")
+        names |= {name} if isinstance(name, str) else set()
+    for topic in offsets if names and isinstance(offsets, Mapping) else ():
+        if topic not in names:
+            yield Fault(("source", "starting_offsets", str(topic)), "is not one of source.topics")
+
+
+def _encoding(written: Written) -> Iterator[Fault]:
+    source = _section(written, "source")
+    if source.get("encoding") is not None and source.get("protocol") != "simple":
+        yield Fault(("source", "encoding"), "only `protocol: simple` has an encoding")
+
+
+def _registry(written: Written) -> Iterator[Fault]:
+    registry, protocol = _section(written, "registry"), _section(written, "source").get("protocol")
+    if protocol == "avro" and not registry.get("url"):
+        yield Fault(("registry", "url"), "required with `protocol: avro`: the schema registry's URL")
+    if protocol in PROTOCOLS[1:] and registry:
+        yield Fault(("registry",), f"`protocol: {protocol}` has no registry")
+    if ("username" in registry) != ("password" in registry):
+        given, absent = ("username", "password") if "username" in registry else ("password", "username")
+        yield Fault(("registry", given), f"needs registry.{absent} too")
+    if "username" in registry and "@" in str(registry.get("url", "")).partition("//")[2].split("/")[0]:
+        yield Fault(("registry", "username"), "registry.url names a user already; give one of them")
+    if "key_file" in registry and "cert_file" not in registry:
+        yield Fault(("registry", "key_file"), "needs registry.cert_file too")
+
+
+def _changefeed(written: Written) -> Iterator[Fault]:
+    changefeed, protocol = _section(written, "changefeed"), _section(written, "source").get("protocol")
+    for key in changefeed:
+        if key.startswith("avro-") and protocol in PROTOCOLS[1:]:
+            yield Fault(("changefeed", key), f"has no meaning with `protocol: {protocol}`")
+    said = changefeed.get("protocol")
+    if said in PROTOCOLS and protocol in PROTOCOLS and said != protocol:
+        yield Fault(("changefeed", "protocol"), f"`{said}`, but source.protocol is `{protocol}`")
+    if _true(changefeed.get("avro-enable-watermark")) and _false(changefeed.get("enable-tidb-extension")):
+        yield Fault(
+            ("changefeed", "avro-enable-watermark"),
+            "TiCDC sends watermarks only with `enable-tidb-extension: true`",
+        )
+
+
+def _free_keys(written: Written) -> Iterator[Fault]:
+    catalog = _section(written, "warehouse", "catalog")
+    yield from _refused(("source", "options"), refused_options(_section(written, "source", "options")))
+    yield from _refused(("spark", "conf"), refused_conf(_section(written, "spark", "conf")))
+    yield from _refused(("warehouse", "catalog"), refused_properties(catalog))
+    yield from _refused(("warehouse", "columns"), refused_columns(_section(written, "warehouse", "columns")))
+    if catalog.get("type") == "rest" and not catalog.get("uri"):
+        yield Fault(("warehouse", "catalog"), "a rest catalog needs its `uri`")
+
+
+def _refused(path: tuple[str, ...], refusals: Iterator[tuple[str, str]]) -> Iterator[Fault]:
+    yield from (Fault((*path, key), reason) for key, reason in refusals)
+
+
+def _folders(written: Written, folder: Path) -> Iterator[Fault]:
+    try:
+        warehouse = _real(_section(written, "warehouse").get("path"), folder)
+        checkpoint = _real(written.get("checkpoint"), folder)
+    except PydanticCustomError:
+        return
+    if warehouse == checkpoint:
+        yield Fault(("checkpoint",), "is the folder of the warehouse; give it one of its own")
+    elif checkpoint.is_relative_to(warehouse / DATA_FOLDER):
+        yield Fault(
+            ("checkpoint",), "lies in the warehouse's data folder, where maintenance removes unknown files"
+        )
+    elif warehouse.is_relative_to(checkpoint):
+        yield Fault(("warehouse", "path"), "lies in the checkpoint, which may be deleted at any time")
+
+
+def _real(value: object, folder: Path) -> Path:
+    return Path(os.path.realpath(local_path(value, folder)))  # follows links, as far as there are any
+
+
+def _true(value: object) -> bool:
+    return str(value).lower() in {"true", "yes", "on", "1", "t", "y"}
+
+
+def _false(value: object) -> bool:
+    return str(value).lower() in {"false", "no", "off", "0", "f", "n"}
+
+
+_RULES: tuple[Callable[[Written], Iterator[Fault]], ...] = (
+    _later_versions,
+    _topics,
+    _topic_names,
+    _encoding,
+    _registry,
+    _changefeed,
+    _free_keys,
+)

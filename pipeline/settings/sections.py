@@ -1,0 +1,225 @@
+"""The sections of the configuration file as frozen types; every key with its meaning and default.
+
+The descriptions are what `config schema` and docs/configuration.md say. Names follow DESIGN §4.1; the keys of
+`changefeed` are spelled as in TiCDC's sink URI.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from pipeline.settings.durations import seconds
+from pipeline.settings.fields import (
+    Columns,
+    Duration,
+    FreeMap,
+    Line,
+    LocalPath,
+    Namespace,
+    Servers,
+    StartingOffsets,
+    Timezone,
+    Topic,
+    TopicPattern,
+    Url,
+)
+from pipeline.settings.redaction import redacted
+
+
+class Section(BaseModel):
+    """A mapping of the file: unknown keys are errors, values never change, secrets stay out of its repr."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, redacted(name or "", value)) for name, value in super().__repr_args__()]
+
+
+class Source(Section):
+    """Where the changes come from."""
+
+    kind: Literal["kafka", "storage"] = Field(description="`kafka`; `storage` comes later")
+    protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] = Field(
+        description="the changefeed's protocol; this version reads `avro`"
+    )
+    encoding: Literal["json", "avro"] | None = Field(default=None, description="with `protocol: simple` only")
+    bootstrap_servers: Servers = Field(description="Kafka brokers, `host:port[,host:port]`")
+    topics: tuple[Topic, ...] = Field(default=(), description="the topics to read; this or `topic_pattern`")
+    topic_pattern: TopicPattern | None = Field(
+        default=None, description="a regular expression; topics that appear later and match are found"
+    )
+    starting_offsets: StartingOffsets = Field(
+        default="earliest",
+        description="where a pipeline without any batch begins; offsets as `{topic: {partition: offset}}`",
+    )
+    max_offsets_per_trigger: int = Field(
+        default=500_000, ge=1, le=2**63 - 1, description="the most records in one micro-batch"
+    )
+    options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
+        default={},
+        description="any Kafka client property, as `kafka.<property>`, and Spark's own Kafka source options",
+    )
+
+
+class Registry(Section):
+    """The schema registry (Confluent API) of an Avro changefeed."""
+
+    url: Url = Field(default="", description="required for avro; user:password@ is read too")
+    username: Line | None = Field(default=None, description="basic authentication, with `password`")
+    password: SecretStr | None = Field(
+        default=None, description="best given as TICDC_WAREHOUSE__REGISTRY__PASSWORD"
+    )
+    ca_file: LocalPath | None = Field(
+        default=None, description="PEM file of the authority that signed the registry's certificate"
+    )
+    cert_file: LocalPath | None = Field(
+        default=None, description="PEM file of the client's certificate (mutual TLS)"
+    )
+    key_file: LocalPath | None = Field(
+        default=None, description="PEM file of the client's key, with `cert_file`"
+    )
+    headers: Annotated[Mapping[str, Line], FreeMap("-")] = Field(
+        default={}, description="HTTP headers of each request"
+    )
+    timeout_seconds: float = Field(default=10.0, gt=0, le=600, description="how long one request may take")
+    retries: int = Field(
+        default=5, ge=0, le=100, description="further attempts when the registry does not answer"
+    )
+
+
+class Changefeed(Section):
+    """What TiCDC was told in the sink URI: `timezone` steers decoding, the rest is only compared."""
+
+    protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] | None = Field(
+        default=None, description="as in the sink URI; must equal `source.protocol`"
+    )
+    enable_tidb_extension: bool | None = Field(
+        default=None,
+        alias="enable-tidb-extension",
+        description="the `_tidb_op`, `_tidb_commit_ts` fields are sent",
+    )
+    avro_decimal_handling_mode: Literal["precise", "string"] | None = Field(
+        default=None, alias="avro-decimal-handling-mode", description="how DECIMAL is sent"
+    )
+    avro_bigint_unsigned_handling_mode: Literal["long", "string"] | None = Field(
+        default=None, alias="avro-bigint-unsigned-handling-mode", description="how BIGINT UNSIGNED is sent"
+    )
+    avro_enable_watermark: bool | None = Field(
+        default=None,
+        alias="avro-enable-watermark",
+        description="watermarks and DDL are sent; needs enable-tidb-extension",
+    )
+    timezone: Timezone = Field(
+        default="UTC", description="TiCDC's time zone, in which TIMESTAMP values are written (IANA name)"
+    )
+
+
+class Catalog(Section):
+    """The Iceberg catalog; further keys are its properties."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str] = Field(init=False)
+
+    type: Literal["jdbc", "rest", "hive", "glue"] = Field(
+        default="jdbc",
+        description="`jdbc` without `uri` is the embedded one, `catalog.db` in warehouse.path",
+    )
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties given beside `type`, as Iceberg names them (`uri`, `io-impl`)."""
+        return self.__pydantic_extra__
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the catalog is this product's own SQLite file inside the warehouse."""
+        return self.type == "jdbc" and "uri" not in self.properties
+
+
+class Maintenance(Section):
+    """When a table is compacted between two batches, and which snapshots stay."""
+
+    compact_files: int = Field(default=32, ge=1, description="compact a table after so many new data files")
+    compact_deletes: int = Field(
+        default=16, ge=1, description="compact a table after so many new delete files"
+    )
+    expire_after_commits: int = Field(
+        default=50, ge=1, description="expire snapshots after so many commits to a table"
+    )
+    keep_snapshots: int = Field(default=20, ge=1, description="the newest snapshots that always stay")
+    keep_for: Duration = Field(
+        default="1 hour", description="younger snapshots stay too; longer than a replay reaches back"
+    )
+
+    @property
+    def keep_for_seconds(self) -> float:
+        """`keep_for` in seconds."""
+        return seconds(self.keep_for)
+
+
+class Warehouse(Section):
+    """The Iceberg tables."""
+
+    path: LocalPath = Field(
+        description="folder of the warehouse: tables, embedded catalog, the writer's lock"
+    )
+    catalog: Annotated[Catalog, FreeMap()] = Field(
+        default=Catalog(), description="the Iceberg catalog: `type` and its properties"
+    )
+    namespace: Namespace = Field(
+        default="{schema}", description="where a source table lands; `{schema}` is the source's schema"
+    )
+    current: bool = Field(
+        default=True, description="keep a table with one row per key; false: changes tables only"
+    )
+    columns: Columns = Field(
+        default={}, description="column types by `schema.table.column`, such as `decimal(18,4)`"
+    )
+    drop_column: Literal["keep", "drop"] = Field(
+        default="keep",
+        description="what DROP COLUMN does: the column stays and new rows have NULL, or it goes",
+    )
+    drop_table: Literal["keep", "drop"] = Field(
+        default="keep", description="what DROP TABLE does to the warehouse's table"
+    )
+    table_threads: int = Field(
+        default=4, ge=1, le=64, description="tables of one batch that are worked on side by side"
+    )
+    maintenance: Maintenance = Field(
+        default=Maintenance(), description="compaction and snapshot expiry between batches"
+    )
+
+    @property
+    def location(self) -> str:
+        """Where Iceberg keeps the data: the catalog's `warehouse` property if given, else `path`."""
+        return self.catalog.properties.get("warehouse", str(self.path))
+
+    def namespace_of(self, schema: str) -> str:
+        """Give the warehouse namespace of a source schema."""
+        return self.namespace.replace("{schema}", schema)
+
+
+class Quality(Section):
+    """The checks on every micro-batch."""
+
+    suites: LocalPath | None = Field(
+        default=None, description="folder of YAML suites, one per table; without it nothing is checked"
+    )
+
+
+class Hold(Section):
+    """The records of tables that wait for a person."""
+
+    max_records: int = Field(
+        default=1_000_000, ge=1, description="the run stops before it would hold more records than this"
+    )
+
+
+class Spark(Section):
+    """The Spark session."""
+
+    master: Line = Field(default="local[*]", description="Spark master URL")
+    conf: Annotated[Mapping[str, str], FreeMap(".")] = Field(
+        default={}, description="any Spark property, as `spark.<property>`"
+    )

@@ -1,0 +1,1 @@
+"""Where raw frames come from: Kafka now, object storage later."""

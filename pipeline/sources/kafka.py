@@ -1,0 +1,126 @@
+"""Kafka as a source: what the cluster has, and the stream's options.
+
+The admin client is the Java one that Spark's connector brings, so that every `kafka.*` property of the settings
+means the same here and there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from pipeline.errors import EnvironmentFault
+from pipeline.model.messages import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.settings import Settings
+
+_PREFIX = "kafka."
+_REQUEST_TIMEOUT_MS = "15000"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster has it now. A re-created topic has another id."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+class Cluster:
+    """The few things asked of Kafka besides the records."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - the way to the Java client
+        self._settings = settings
+        properties = self._jvm.java.util.HashMap()
+        for key, value in settings.source.options.items():
+            if key.startswith(_PREFIX):
+                properties.put(key.removeprefix(_PREFIX), value)
+        properties.put("bootstrap.servers", settings.source.bootstrap_servers)
+        properties.put("default.api.timeout.ms", _REQUEST_TIMEOUT_MS)
+        properties.put("request.timeout.ms", _REQUEST_TIMEOUT_MS)
+        properties.put("client.id", f"ticdc-warehouse-{settings.name}")
+        self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+
+    def topics(self) -> dict[str, Topic]:
+        """The topics that the settings ask for and that exist."""
+        try:
+            present = set(self._admin.listTopics().names().get())
+            wanted = sorted(name for name in present if self._wanted(name))
+            described = self._admin.describeTopics(self._list(wanted)).allTopicNames().get()
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+        return {name: _topic(described.get(name)) for name in wanted}
+
+    def _wanted(self, name: str) -> bool:
+        pattern = self._settings.source.topic_pattern
+        if pattern is None:
+            return name in self._settings.source.topics
+        return not name.startswith("__") and re.fullmatch(pattern, name) is not None
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that each partition still has."""
+        return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset that each partition's next record will get."""
+        return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+        java_partition = self._jvm.org.apache.kafka.common.TopicPartition
+        asked = {at: java_partition(at.topic, at.partition) for at in partitions}
+        wanted = self._jvm.java.util.HashMap()
+        for java in asked.values():
+            wanted.put(java, spec)
+        try:
+            found = self._admin.listOffsets(wanted).all().get()
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+        return {at: int(found.get(java).offset()) for at, java in asked.items()}
+
+    def _list(self, names: list[str]) -> Any:
+        java = self._jvm.java.util.ArrayList()
+        for name in names:
+            java.add(name)
+        return java
+
+    def _unreachable(self, error: Py4JJavaError) -> EnvironmentFault:
+        servers = self._settings.source.bootstrap_servers
+        reason = str(error.java_exception.getMessage())
+        return EnvironmentFault(
+            "KAFKA_UNREACHABLE",
+            f"Kafka at {servers} did not answer: {reason}",
+            "check source.bootstrap_servers and source.options (kafka.security.protocol …), and that the broker runs",
+        )
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._admin.close()
+
+
+def _topic(described: Any) -> Topic:
+    partitions = tuple(sorted(int(info.partition()) for info in described.partitions()))
+    return Topic(described.name(), described.topicId().toString(), partitions)
+
+
+def stream_options(settings: Settings, starting_offsets: str) -> Mapping[str, str]:
+    """Options of Spark's Kafka source. It fails on lost data: nothing is skipped in silence."""
+    source = settings.source
+    chosen = {"subscribePattern": source.topic_pattern} if source.topic_pattern else {"subscribe": ",".join(source.topics)}
+    return {
+        "failOnDataLoss": "true",
+        **source.options,
+        **chosen,
+        "kafka.bootstrap.servers": source.bootstrap_servers,
+        "startingOffsets": starting_offsets,
+        "maxOffsetsPerTrigger": str(source.max_offsets_per_trigger),
+    }

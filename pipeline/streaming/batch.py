@@ -1,0 +1,180 @@
+"""The micro-batch: the one function to read first.
+
+It moves records into tables in steps that are durable one by one and harmless when repeated, and knows tables and
+messages only through a `Port`, which Spark and Iceberg implement and a test implements with dictionaries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pipeline.model.messages import Ddl, Messages, TableMessages, TopicPartition
+
+T = TypeVar("T")
+
+Range = tuple[int, int]
+"""Offsets [from, to) of one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What became of one table's messages in this batch."""
+
+    table: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    held: int = 0
+    order_unknown: int = 0
+    seconds: float = 0.0
+    snapshot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Statements that change which table a name means, and the messages that come after them."""
+
+    ddl: tuple[Ddl, ...]
+    tables: tuple[TableMessages, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one micro-batch did."""
+
+    messages: Messages
+    landed: tuple[Landed, ...] = ()
+    dead_letters: int = 0
+
+
+class TablePort(Protocol):
+    """One source table, while its messages of this batch are landed."""
+
+    held: bool
+
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """How far the changes table has come, by its own commits."""
+        ...
+
+    def evolve(self) -> None:
+        """Meet the versions and statements of this batch, in their order."""
+        ...
+
+    def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
+        """Append the changes in these ranges, in one commit; counts by op, and `errors`."""
+        ...
+
+    def set_aside_unreadable(self) -> int:
+        """Make dead letters of the messages that cannot be decoded; how many there were."""
+        ...
+
+    def hold(self) -> int:
+        """Keep the raw records until the table is released; how many there were."""
+        ...
+
+    def publish(self) -> Landed:
+        """Bring the current table up to the changes table."""
+        ...
+
+
+class Port(Protocol):
+    """What a micro-batch needs of the outside."""
+
+    def read(self) -> Messages:
+        """What is in the batch past what the ledger has committed."""
+        ...
+
+    def epochs(self, messages: Messages) -> Sequence[Epoch]:
+        """The batch cut where a statement changes which table a name means; almost always one epoch."""
+        ...
+
+    def apply(self, ddl: Ddl) -> None:
+        """Obey one statement; a statement that was obeyed before does nothing."""
+        ...
+
+    def table(self, messages: TableMessages) -> TablePort:
+        """The table that these messages belong to."""
+        ...
+
+    def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
+        """Do the work for every table, several at once. The first error is raised when all have ended."""
+        ...
+
+    def set_aside_refused(self, messages: Messages) -> int:
+        """Make dead letters of the messages that belong to no table; how many there were."""
+        ...
+
+    def commit(self, outcome: Outcome) -> None:
+        """Write cuts, then the ledger: the batch is committed."""
+        ...
+
+
+
+def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
+    """Take one micro-batch from the raw frame to the ledger.
+
+    `step` is called between durable steps with the name of the last one: a test ends the process there. After a
+    crash at any of them, or with a batch that overlaps what was committed, the same records give the same tables:
+
+    - what the ledger has committed is not read again;
+    - each changes table knows, in its own commits, how far it has come, and takes only what lies beyond;
+    - each current table knows which changes it was built from;
+    - dead letters and held records of an unfinished batch are found by their coordinates.
+
+    None: the batch had nothing new.
+    """
+    messages = port.read()
+    if not messages.rows:
+        return None
+    step("read")
+    landed: list[Landed] = []
+    for epoch in port.epochs(messages):
+        for statement in epoch.ddl:
+            port.apply(statement)
+            step("ddl-applied")
+        landed += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
+    refused = port.set_aside_refused(messages)
+    step("dead-letters-appended")
+    outcome = Outcome(messages, tuple(landed), refused + sum(table.dead_letters for table in landed))
+    port.commit(outcome)
+    step("ledger-appended")
+    return outcome
+
+
+def land(table: TablePort, messages: TableMessages, batch: Messages, step: Callable[[str], None]) -> Landed:
+    """One table's messages: held, or appended to its changes and published in its current table."""
+    if table.held:
+        held = table.hold()
+        step("held-appended")
+        return Landed(str(messages.table), held=held)
+    table.evolve()
+    step("evolved")
+    if table.held:  # a statement that is not understood holds the table from here on
+        return Landed(str(messages.table), held=table.hold())
+    ranges = beyond(table.ends(), messages, batch)
+    counts = dict(table.append(ranges)) if ranges else {"errors": 1}
+    step("changes-appended")
+    unreadable = table.set_aside_unreadable() if counts.pop("errors", 0) else 0
+    step("unreadable-set-aside")
+    published = table.publish()
+    return Landed(
+        published.table, counts, unreadable, 0, published.order_unknown, published.seconds, published.snapshot
+    )
+
+
+def beyond(
+    reached: Mapping[TopicPartition, int], messages: TableMessages, batch: Messages
+) -> dict[TopicPartition, Range]:
+    """The ranges of a batch that a table does not have yet: from its own end, not from the batch's start.
+
+    Never by batch id: a restored checkpoint gives the same id to other ranges.
+    """
+    ranges: dict[TopicPartition, Range] = {}
+    for at in messages.partitions:
+        low, high = max(batch.starts[at], reached.get(at, 0)), batch.ends[at]
+        if low < high:
+            ranges[at] = (low, high)
+    return ranges

@@ -1,0 +1,169 @@
+"""Where DDL stands among the messages of a batch (DESIGN rules 4 and 5).
+
+Statements that change which table a name means (CREATE, DROP, RENAME, of a database too) cut the batch into epochs.
+A DDL message is sent to the topic of the name that it ends, so a message behind it in the same partition belongs to
+a later epoch: the first from there on in which its name means a table. Statements about columns do not cut: they and
+the versions of the table form one timeline, in the order of the partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model import ddl as text
+from pipeline.model.messages import SeenVersion, TableMessages
+from pipeline.streaming.batch import Epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pipeline.model.ddl import Action
+    from pipeline.model.messages import Ddl, TopicPartition
+    from pipeline.model.names import TableName
+
+Name = tuple[str, str]
+Bindings = dict[Name, str]
+"""Which table (by uuid) a name means."""
+
+NEW = "new"
+"""What a name means from its CREATE TABLE on, until its first row makes the pair."""
+
+_NAMING = (text.CreateTable, text.DropTable, text.RenameTable, text.DropDatabase)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A DDL message and what its text asks for."""
+
+    ddl: Ddl
+    actions: tuple[Action, ...]
+
+    @property
+    def naming(self) -> bool:
+        """Whether it changes which table a name means."""
+        return any(isinstance(action, _NAMING) for action in self.actions)
+
+
+def rebound(bindings: Bindings, actions: Iterable[Action]) -> Bindings:
+    """What names mean after these actions."""
+    names = dict(bindings)
+    for action in actions:
+        match action:
+            case text.CreateTable(table):
+                names[table.key] = NEW
+            case text.DropTable(table):
+                names.pop(table.key, None)
+            case text.RenameTable(old, new):
+                if old.key in names:
+                    names[new.key] = names.pop(old.key)
+            case text.DropDatabase(name):
+                names = {key: uuid for key, uuid in names.items() if key[0] != name.casefold()}
+    return names
+
+
+def cut(
+    statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings
+) -> tuple[Epoch, ...]:
+    """The batch as epochs, in order. Without a naming statement it is one."""
+    cuts = [statement for statement in statements if statement.naming]
+    others = [statement.ddl for statement in statements if not statement.naming]
+    if not cuts:
+        return _with_others([Epoch((), tuple(tables))], (), others)
+    meanings = [bindings]
+    for statement in cuts:
+        meanings.append(rebound(meanings[-1], statement.actions))
+    parts: list[list[TableMessages]] = [[] for _ in meanings]
+    for table in tables:
+        for number, part in _placed(table, cuts, meanings):
+            parts[number].append(part)
+    epochs = [Epoch((), tuple(parts[0]))]
+    for number, statement in enumerate(cuts, start=1):
+        epochs.append(Epoch((statement.ddl,), tuple(parts[number])))
+    return _with_others(epochs, cuts, others)
+
+
+def _with_others(epochs: list[Epoch], cuts: Sequence[Statement], others: Sequence[Ddl]) -> tuple[Epoch, ...]:
+    """Each other statement at the beginning of the epoch that its commit ts falls into."""
+    for ddl in others:
+        number = sum(1 for statement in cuts if statement.ddl.commit_ts < ddl.commit_ts)
+        epochs[number] = with_statement(epochs[number], ddl)
+    return tuple(epochs)
+
+
+def with_statement(epoch: Epoch, ddl: Ddl) -> Epoch:
+    """The epoch with one more statement; its table is worked on even if no row of it is there."""
+    tables = epoch.tables
+    if ddl.table.table and all(table.table.key != ddl.table.key for table in tables):
+        tables = (*tables, TableMessages(ddl.table, ()))
+    return Epoch((*epoch.ddl, ddl), tables)
+
+
+def _placed(
+    table: TableMessages, cuts: Sequence[Statement], meanings: Sequence[Bindings]
+) -> Iterable[tuple[int, TableMessages]]:
+    """The table's messages in pieces, each with the number of its epoch."""
+    pieces: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    for at in table.partitions:
+        walls = [(statement.ddl.at[at], number) for number, statement in enumerate(cuts, 1) if at in statement.ddl.at]
+        walls.sort()
+        edges = [(0, 0), *walls]
+        for index, (low, least) in enumerate(edges):
+            high = edges[index + 1][0] if index + 1 < len(edges) else 2**62
+            number = _meaningful(table.table.key, least, meanings)
+            known = pieces.setdefault(number, {}).get(at)
+            pieces[number][at] = (min(low, known[0]), max(high, known[1])) if known else (low, high)
+    for number, bounds in sorted(pieces.items()):
+        part = restricted(table, bounds)
+        if part is not None:
+            yield number, part
+
+
+def _meaningful(name: Name, least: int, meanings: Sequence[Bindings]) -> int:
+    """The first epoch from `least` on in which the name means a table; `least` where it never does."""
+    return next((n for n in range(least, len(meanings)) if name in meanings[n]), least)
+
+
+def restricted(table: TableMessages, bounds: Mapping[TopicPartition, tuple[int, int]]) -> TableMessages | None:
+    """The table's messages within offset ranges [from, to); None where there are none."""
+    versions = []
+    for seen in table.versions:
+        inside = {
+            at: max(first, bounds[at][0])
+            for at, first in seen.first.items()
+            if at in bounds and first < bounds[at][1] and seen.last[at] >= bounds[at][0]
+        }
+        if inside:
+            last = {at: min(seen.last[at], bounds[at][1] - 1) for at in inside}
+            versions.append(replace(seen, first=inside, last=last))
+    return replace(table, versions=tuple(versions), bounds=dict(bounds)) if versions else None
+
+
+def timeline(
+    table: TableMessages, statements: Sequence[Statement]
+) -> list[SeenVersion | Statement]:
+    """Versions and statements of one table in the order in which they hold.
+
+    A version comes after a statement when it first stands behind it in some partition. Versions of equal standing
+    keep the order of their ids, which a registry gives in the order of registration.
+    """
+    ordered = sorted(statements, key=lambda s: s.ddl.commit_ts)
+    slots: list[tuple[int, int, SeenVersion | Statement]] = [
+        (number, 1, statement) for number, statement in enumerate(ordered)
+    ]
+    for seen in sorted(table.versions, key=lambda seen: (seen.key_only, seen.version.version)):
+        behind = [n for n, s in enumerate(ordered) if _behind(seen, s.ddl)]
+        slots.append((max(behind) + 1 if behind else 0, 0, seen))
+    slots.sort(key=lambda slot: slot[:2])
+    return [entry for _, _, entry in slots]
+
+
+def _behind(seen: SeenVersion, ddl: Ddl) -> bool:
+    return any(at in ddl.at and first > ddl.at[at] for at, first in seen.first.items())
+
+
+def statements_of(
+    table: TableName, statements: Sequence[Statement], wanted: Callable[[Statement], bool]
+) -> list[Statement]:
+    """The statements about one table."""
+    return [s for s in statements if s.ddl.table.key == table.key and wanted(s)]

@@ -1,0 +1,233 @@
+"""One pipeline: opened on a warehouse, run until it is stopped or everything that is there has been taken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pipeline.errors import Refused
+from pipeline.protocols.avro import AvroProtocol
+from pipeline.sources.kafka import Cluster, stream_options
+from pipeline.streaming import failpoints, position
+from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.lock import WriterLock
+from pipeline.streaming.position import KafkaState
+from pipeline.streaming.session import session
+from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.workbench import Ledger, Workbench
+from pipeline.warehouse.iceberg import Catalog
+from pipeline.warehouse.maintenance import Maintainer
+from pipeline.warehouse.orphans import lost_tables
+from pipeline.warehouse.records import Records
+from pipeline.warehouse.tables import Tables
+from registry import RegistryClient, RegistryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+    from pipeline.model.messages import TopicPartition
+    from pipeline.settings import Settings
+    from pipeline.streaming.batch import Outcome
+
+CATALOG_LOST = "CATALOG_LOST"
+
+
+class Pipeline:
+    """An open pipeline: it holds the warehouse's lock. Use as a context manager."""
+
+    def __init__(self, bench: Workbench, resources: ExitStack, listener: Callable[[int, Outcome, float], None]) -> None:
+        self.bench = bench
+        self._resources = resources
+        self._listener = listener
+        self._maintainer = Maintainer(bench.spark, bench.settings.warehouse.maintenance, bench.step)
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        purpose: str = "run",
+        accept: frozenset[str] = frozenset(),
+        listener: Callable[[int, Outcome, float], None] = lambda _number, _outcome, _seconds: None,
+    ) -> Self:
+        """Take the lock, load what the warehouse knows, refuse what would lose data.
+
+        Raises `Refused` and `EnvironmentFault` before anything is committed. `accept` names refusals to pass over.
+        """
+        with ExitStack() as resources:
+            resources.enter_context(WriterLock(settings.warehouse.path, purpose))
+            bench = _bench(settings, resources, accept)
+            return cls(bench, resources.pop_all(), listener)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the lock go."""
+        self._resources.close()
+
+    def stop(self) -> None:
+        """Ask a running `run` to end after its current batch; may be called from a signal handler."""
+        self._stopping.set()
+
+    def run(self, *, available_now: bool = False) -> None:
+        """Stream until stopped, or with `available_now` until everything that is there now is committed."""
+        self._error = None
+        state = kafka_state(self.bench.cluster)
+        if not state.topics and available_now:
+            return
+        self._await_topics(state)
+        query = self._start(available_now=available_now)
+        try:
+            while query.isActive and not self._stopping.is_set():
+                query.awaitTermination(0.2)
+        except Exception:
+            if self._error is None and not self._stopping.is_set():
+                raise
+        finally:
+            self._wind_up(query)
+        if self._error is not None:
+            raise self._error
+
+    def _await_topics(self, state: KafkaState) -> None:
+        while not state.topics and not self._stopping.wait(1.0):
+            state = kafka_state(self.bench.cluster)
+
+    def _start(self, *, available_now: bool) -> StreamingQuery:
+        state = kafka_state(self.bench.cluster)
+        folder = self._checkpoint(state)
+        start = position.starting_offsets(
+            self.bench.ledger.committed, state, self.bench.settings.source.starting_offsets
+        )
+        options = stream_options(self.bench.settings, position.as_json(start))
+        if not self.bench.settings.source.topic_pattern:
+            options = {**options, "subscribe": ",".join(sorted(state.topics))}
+        reader = self.bench.spark.readStream.format("kafka").options(**options).load()
+        writer = reader.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(folder))
+        writer = writer.queryName(self.bench.settings.name)
+        if available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self.bench.settings.trigger_seconds} seconds").start()
+
+    def _checkpoint(self, state: KafkaState) -> Path:
+        """Spark's folder, emptied where the tables cannot continue with what it has planned."""
+        folder = self.bench.settings.checkpoint / "spark"
+        planned = planned_batch(folder)
+        ends = self.bench.ledger.committed.of(state)
+        if planned is None or not position.checkpoint_agrees(planned, ends):
+            shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+    def _batch(self, raw: DataFrame, spark_batch_id: int) -> None:
+        if self._stopping.is_set():
+            raise _Stopped
+        started = time.monotonic()
+        batch = SparkBatch(self.bench, raw, query_id=f"{self.bench.settings.name}/{spark_batch_id}")
+        number = batch.batch_id
+        try:
+            outcome = micro_batch(batch, self.bench.step)
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            batch.close()
+        if outcome is not None:
+            self._listener(number, outcome, time.monotonic() - started)
+            self._maintain()
+        self.bench.step("before-spark-commit")
+
+    def _maintain(self) -> None:
+        try:
+            self._maintainer.after_batch(self.bench.tables, self.bench.records)
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _wind_up(self, query: StreamingQuery) -> None:
+        """End the query after its current batch."""
+        self._stopping.set()
+        deadline = time.monotonic() + 3600
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        query.stop()
+        self._stopping.clear()
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: the run was asked to end
+    """Raised in a batch that begins after `stop`."""
+
+
+def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> Workbench:
+    spark = session(settings)
+    catalog = Catalog(spark)
+    lost = lost_tables(catalog, settings.warehouse.path)
+    if lost and CATALOG_LOST not in accept:
+        names = ", ".join(sorted(lost)[:5]) + (" …" if len(lost) > 5 else "")  # noqa: PLR2004 - a short list
+        raise Refused(
+            CATALOG_LOST,
+            f"{len(lost)} tables lie in {settings.warehouse.path} that the catalog does not know: {names}",
+            "to bring them back into the catalog: ticdc-warehouse tables restore",
+        )
+    records = Records.open(spark, catalog, settings.warehouse.path, settings.name)
+    tables = Tables(
+        catalog, settings.warehouse.path, namespace=settings.warehouse.namespace, with_current=settings.warehouse.current
+    )
+    tables.load()
+    cluster = Cluster(spark, settings)
+    resources.callback(cluster.close)
+    ledger = Ledger.load(records)
+    position.check(ledger.committed, kafka_state(cluster), accept)
+    registry = resources.enter_context(_registry(settings))
+    protocol = AvroProtocol(registry, settings.changefeed.timezone, settings.warehouse.columns)
+    return Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
+
+
+def _registry(settings: Settings) -> RegistryClient:
+    given = settings.registry
+    config = RegistryConfig(
+        given.url,
+        username=given.username,
+        password=given.password.get_secret_value() if given.password else None,
+        ca_file=str(given.ca_file) if given.ca_file else None,
+        cert_file=str(given.cert_file) if given.cert_file else None,
+        key_file=str(given.key_file) if given.key_file else None,
+        headers=given.headers,
+        timeout_seconds=given.timeout_seconds,
+        retries=given.retries,
+    )
+    settings.checkpoint.mkdir(parents=True, exist_ok=True)
+    return RegistryClient(config, settings.checkpoint / "schemas.json")
+
+
+def kafka_state(cluster: Cluster) -> KafkaState:
+    """What Kafka has now."""
+    topics = cluster.topics()
+    state = KafkaState(topics, {}, {})
+    partitions = state.partitions()
+    return KafkaState(topics, cluster.earliest(partitions), cluster.latest(partitions))
+
+
+def planned_batch(folder: Path) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]] | None:
+    """[start, end) of the newest batch that a checkpoint planned; None where there is none that can be read."""
+    files = sorted((int(f.name), f) for f in (folder / "offsets").glob("[0-9]*") if f.name.isdigit())
+    if not files:
+        return None
+    try:
+        texts = [path.read_text().splitlines()[-1] for _, path in files[-2:]]
+        offsets = [position.from_json(text) for text in texts]
+    except (OSError, ValueError, IndexError, json.JSONDecodeError):
+        return None
+    return (offsets[0] if len(offsets) > 1 else {}), offsets[-1]

@@ -1,0 +1,144 @@
+"""Where a run begins, decided from what the tables, the checkpoint and Kafka say (DESIGN rule 3).
+
+Pure: every case is a value in, a value or a refusal out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.errors import Refused
+from pipeline.model.messages import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.sources.kafka import Topic
+    from pipeline.warehouse.tables import TopicIdPartition
+
+EARLIEST, LATEST = -2, -1
+TOPIC_RECREATED = "TOPIC_RECREATED"
+OFFSETS_SHRUNK = "OFFSETS_SHRUNK"
+OFFSETS_LOST = "OFFSETS_LOST"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaState:
+    """What the cluster has now."""
+
+    topics: Mapping[str, Topic]
+    earliest: Mapping[TopicPartition, int]
+    latest: Mapping[TopicPartition, int]
+
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition of every topic."""
+        return [TopicPartition(t.name, p) for t in self.topics.values() for p in t.partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the ledger says: end offsets by topic id, and the name that each topic id had."""
+
+    ends: Mapping[TopicIdPartition, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, state: KafkaState) -> dict[TopicPartition, int]:
+        """End offsets of the partitions that exist now, under their names."""
+        return self.of_names({topic.id: topic.name for topic in state.topics.values()})
+
+    def of_names(self, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """End offsets under the names that these topic ids have."""
+        return {
+            TopicPartition(ids[topic], partition): end
+            for (topic, partition), end in self.ends.items()
+            if topic in ids
+        }
+
+
+def check(committed: Committed, state: KafkaState, accepted: frozenset[str]) -> None:
+    """Refuse to go on where going on would lose or repeat records without a word.
+
+    Raises `Refused` with the code, what is lost, and the command that accepts it.
+    """
+    for topic_id, name in committed.names.items():
+        now = state.topics.get(name)
+        if now is not None and now.id != topic_id and now.id not in committed.names and TOPIC_RECREATED not in accepted:
+            raise Refused(
+                TOPIC_RECREATED,
+                f"topic {name} was deleted and created again: its offsets begin anew, "
+                f"records of the old topic past offset {_ends_of(committed, topic_id)} were never read",
+                "to read the new topic from its beginning: ticdc-warehouse run --accept TOPIC_RECREATED",
+            )
+    for at, end in committed.of(state).items():
+        _check_range(at, end, state, accepted)
+
+
+def _ends_of(committed: Committed, topic_id: str) -> str:
+    ends = {partition: end for (topic, partition), end in committed.ends.items() if topic == topic_id}
+    return ", ".join(f"{end} of partition {partition}" for partition, end in sorted(ends.items())) or "0"
+
+
+def _check_range(at: TopicPartition, end: int, state: KafkaState, accepted: frozenset[str]) -> None:
+    latest, earliest = state.latest.get(at, end), state.earliest.get(at, 0)
+    if latest < end and OFFSETS_SHRUNK not in accepted:
+        raise Refused(
+            OFFSETS_SHRUNK,
+            f"topic {at.topic} partition {at.partition} ends at offset {latest}, but records up to {end} are in the "
+            "tables: the broker has lost what it had acknowledged",
+            "to go on from where the topic ends now: ticdc-warehouse run --accept OFFSETS_SHRUNK",
+        )
+    if earliest > end and OFFSETS_LOST not in accepted:
+        raise Refused(
+            OFFSETS_LOST,
+            f"topic {at.topic} partition {at.partition} begins at offset {earliest}: {earliest - end} records from "
+            f"offset {end} on were removed by retention before they were read",
+            "to go on without them: ticdc-warehouse run --accept OFFSETS_LOST",
+        )
+
+
+def starting_offsets(
+    committed: Committed, state: KafkaState, wanted: str | Mapping[str, Mapping[int, int]]
+) -> dict[TopicPartition, int]:
+    """The offset at which each partition begins without a checkpoint: the tables' end, else the settings'."""
+    known = committed.of(state)
+    begun = bool(committed.ends)
+    start: dict[TopicPartition, int] = {}
+    for at in state.partitions():
+        if at in known:
+            start[at] = min(max(known[at], state.earliest.get(at, 0)), state.latest.get(at, known[at]))
+        elif begun or wanted == "earliest":
+            start[at] = EARLIEST
+        elif wanted == "latest":
+            start[at] = state.latest[at]
+        else:
+            offsets = wanted.get(at.topic, {}) if not isinstance(wanted, str) else {}
+            start[at] = offsets.get(at.partition, EARLIEST)
+    return start
+
+
+def as_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """Offsets as Spark's Kafka source takes them."""
+    nested: dict[str, dict[str, int]] = {}
+    for at, offset in sorted(offsets.items()):
+        nested.setdefault(at.topic, {})[str(at.partition)] = offset
+    return json.dumps(nested)
+
+
+def from_json(text: str) -> dict[TopicPartition, int]:
+    """The inverse of `as_json`."""
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in json.loads(text).items()
+        for partition, offset in partitions.items()
+    }
+
+
+def checkpoint_agrees(planned: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether the checkpoint's newest planned batch [start, end) is one that the tables can continue with.
+
+    A checkpoint behind the tables would read everything again, one ahead of them would skip records.
+    """
+    start, end = planned
+    return all(start.get(at, 0) <= reached <= end.get(at, reached) for at, reached in ends.items())

@@ -1,0 +1,83 @@
+"""The Spark session: jars, catalog, limits on hostile input, quiet output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from pipeline.devstack import jars
+from pipeline.model.names import CATALOG
+
+if TYPE_CHECKING:
+    from pipeline.settings import Settings
+
+_AVRO_LIMITS = (
+    "-Dorg.apache.avro.limits.string.maxLength=268435456 "
+    "-Dorg.apache.avro.limits.bytes.maxLength=268435456 "
+    "-Dorg.apache.avro.limits.collectionItems.maxLength=1000000"
+)
+"""Without them a message of six bytes asks for two gigabytes and ends the JVM."""
+
+_LOGGING = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+
+DEFAULTS = {
+    "spark.app.name": "ticdc-warehouse",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.iceberg.handle-timestamp-without-timezone": "true",
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+}
+
+
+def catalog_properties(settings: Settings) -> dict[str, str]:
+    """Spark's properties of the warehouse catalog. Tables are never cached: threads would read old snapshots."""
+    catalog, prefix = settings.warehouse.catalog, f"spark.sql.catalog.{CATALOG}"
+    properties = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": catalog.type,
+        f"{prefix}.cache-enabled": "false",
+        f"{prefix}.warehouse": settings.warehouse.location,
+    }
+    if catalog.embedded:
+        path = settings.warehouse.path / "catalog.db"
+        properties[f"{prefix}.uri"] = f"jdbc:sqlite:{path}?busy_timeout=60000&journal_mode=WAL"
+        properties[f"{prefix}.jdbc.schema-version"] = "V1"
+    return properties | {f"{prefix}.{key}": value for key, value in catalog.properties.items()}
+
+
+def session(settings: Settings) -> SparkSession:
+    """The session of this process; a later call with another warehouse gets its catalog in the same JVM."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings.warehouse.path.mkdir(parents=True, exist_ok=True)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        fresh = active.newSession()
+        for key, value in (DEFAULTS | catalog_properties(settings) | dict(settings.spark.conf)).items():
+            if key.startswith("spark.sql.") and key != "spark.sql.extensions":
+                fresh.conf.set(key, value)
+        return fresh
+    conf = {
+        **DEFAULTS,
+        "spark.jars": ",".join(str(jar) for jar in jars("spark")),
+        **catalog_properties(settings),
+        **settings.spark.conf,
+    }
+    for side in ("driver", "executor"):
+        own = f"{_AVRO_LIMITS} {_LOGGING}" if side == "driver" else _AVRO_LIMITS
+        key = f"spark.{side}.extraJavaOptions"
+        conf[key] = f"{own} {conf.get(key, '')}".strip()
+    builder = SparkSession.builder.master(settings.spark.master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,337 @@
+"""The micro-batch's `Port` with Spark, Iceberg and the ledger behind it."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from pipeline.errors import BatchFailed
+from pipeline.model import change, ddl as text
+from pipeline.streaming import cuts
+from pipeline.streaming.epochs import NEW, Statement, cut, rebound
+from pipeline.streaming.landing import TableLanding, set_aside
+from pipeline.streaming.position import as_json
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import Ddl, Messages, TableMessages
+    from pipeline.streaming.batch import Epoch, Outcome
+    from pipeline.streaming.epochs import Bindings
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.evolution import Note
+    from pipeline.warehouse.tables import WarehouseTable
+
+T = TypeVar("T")
+
+BINDINGS = "ticdc.bindings-before"
+_FEW_TABLES = 2
+"""Up to so many tables Kafka is read once per use; for more the raw frame is worth keeping."""
+
+
+@dataclass(slots=True)
+class SparkBatch:
+    """One micro-batch. The raw frame is persisted here, where many tables use it, and released in `close`."""
+
+    bench: Workbench
+    raw: DataFrame
+    query_id: str
+    started: float = field(default_factory=time.monotonic)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    statements: tuple[Statement, ...] = ()
+    bindings: Bindings = field(default_factory=dict)
+    landings: list[TableLanding] = field(default_factory=list)
+    history: list[dict[str, object]] = field(default_factory=list)
+    _persisted: bool = False
+
+    @property
+    def batch_id(self) -> int:
+        """Our own number, from the ledger: Spark's starts again when a checkpoint is lost."""
+        return self.bench.ledger.batch_id + 1
+
+    def read(self) -> Messages:
+        """See `Port.read`."""
+        self.raw = self.raw.select("topic", "partition", "offset", "timestamp", "key", "value")
+        if len(self.bench.ledger.topics) > _FEW_TABLES or not self.bench.ledger.topics:
+            self.raw = self.raw.persist(StorageLevel.MEMORY_AND_DISK)
+            self._persisted = True
+        if self.bench.recovering:
+            self.raw = self._without_settled(self.raw)
+        messages = self._routed(self.raw)
+        committed = self.bench.ledger.committed.ends
+        known = {at: committed.get((self.topic_ids[at.topic], at.partition), 0) for at in messages.starts}
+        if any(start < known[at] for at, start in messages.starts.items()):
+            past = [
+                (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & (F.col("offset") < end)
+                for at, end in known.items()
+            ]
+            self.raw = self.raw.where(~reduce(lambda one, other: one | other, past))
+            messages = self._routed(self.raw)
+        return messages
+
+    def _routed(self, raw: DataFrame) -> Messages:
+        self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: route")
+        messages = self.bench.protocol.read(raw)
+        if any(at.topic not in self.topic_ids for at in messages.starts):
+            self.topic_ids = {topic.name: topic.id for topic in self.bench.cluster.topics().values()}
+        return messages
+
+    def _without_settled(self, raw: DataFrame) -> DataFrame:
+        """Without records that an unfinished try of this batch has set aside already."""
+        settled = [
+            self.bench.records.read(name).where(F.col("batch_id") >= self.batch_id).select(
+                "topic", F.col("kafka_partition").alias("partition"), "offset"
+            )
+            for name in ("dead_letters", "held")
+        ]
+        both = settled[0].union(settled[1]).distinct()
+        if both.isEmpty():
+            return raw
+        return raw.join(F.broadcast(both), ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+
+    def epochs(self, messages: Messages) -> Sequence[Epoch]:
+        """See `Port.epochs`."""
+        as_text = {
+            t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in self.bench.tables
+        }
+        string_mode = self.bench.settings.changefeed.avro_decimal_handling_mode == "string"
+        self.statements = tuple(
+            Statement(d, text.parse(d.kind, d.sql, d.table, decimals_as_text=as_text.get(d.table.key, string_mode)))
+            for d in messages.ddl
+        )
+        self.bindings = self._bindings() if self.statements else {}
+        return cut(self.statements, messages.tables, self.bindings)
+
+    def _bindings(self) -> Bindings:
+        """What names meant before the first statement of this batch, also in a second try of it."""
+        history = self.bench.records.tables["ddl_history"]
+        saved = json.loads(history.inherited(BINDINGS) or "{}")
+        if saved.get("batch") == self.batch_id:
+            return {(schema, table): uuid for schema, table, uuid in saved["names"]}
+        names = {t.source.key: t.uuid for t in self.bench.tables if t.state != State.DROPPED}
+        if any(statement.naming for statement in self.statements):
+            listed = [[*name, uuid] for name, uuid in sorted(names.items())]
+            history.mark({BINDINGS: json.dumps({"batch": self.batch_id, "names": listed})}, "main")
+        return names
+
+    def apply(self, ddl: Ddl) -> None:
+        """See `Port.apply`."""
+        statement = next(s for s in self.statements if s.ddl is ddl)
+        for action in statement.actions:
+            self._act(action, statement)
+        self.bindings = rebound(self.bindings, statement.actions)
+
+    def _act(self, action: text.Action, statement: Statement) -> None:
+        at, done = statement.ddl.commit_ts, "done"
+        table = self._bound(statement.ddl.table)
+        match action:
+            case text.RenameTable(old, new):
+                done = self._rename(self._bound(old), new, at)
+            case text.DropTable(name):
+                done = self._drop(self._bound(name), at)
+            case text.DropDatabase(name):
+                for dropped in self.bench.tables:
+                    if dropped.source.schema.casefold() == name.casefold():
+                        self._drop(dropped, at)
+            case text.TruncateTable() if table is not None and table.truncated_at < at:
+                self.bench.tables.truncate(table, at)
+                done = "rows up to this commit ts leave the current table"
+            case text.NotUnderstood(reason):
+                done = self._hold(table, f"DDL_NOT_UNDERSTOOD: {reason}: {statement.ddl.sql}", at)
+        self._remember(statement, type(action).__name__, done)
+
+    def _bound(self, name):  # type: ignore[no-untyped-def]
+        uuid = self.bindings.get(name.key)
+        return self.bench.tables.by_uuid(uuid) if uuid and uuid != NEW else None
+
+    def _rename(self, table: WarehouseTable | None, new, at: int) -> str:  # type: ignore[no-untyped-def]
+        if table is None:
+            return "no such table"
+        if table.source.key != new.key and table.layout.ddl_at <= at:
+            self.bench.tables.rename(table, new)
+        return f"renamed to {table.name}"
+
+    def _drop(self, table: WarehouseTable | None, at: int) -> str:
+        if table is None or table.state == State.DROPPED:
+            return "no such table"
+        if self.bench.settings.warehouse.drop_table == "drop":
+            self.bench.tables.forget(table)
+            return "dropped"
+        self.bench.tables.set_state(table, State.DROPPED, at=at)
+        return "kept, marked dropped"
+
+    def _hold(self, table: WarehouseTable | None, reason: str, at: int) -> str:
+        if table is None or table.state == State.HELD or table.layout.ddl_at >= at:
+            return "nothing to hold"
+        self.bench.tables.set_state(table, State.HELD, reason)
+        return f"held; to go on: ticdc-warehouse tables release {table.source}"
+
+    def _remember(self, statement: Statement, kind: str, action: str) -> None:
+        ddl = statement.ddl
+        row = {
+            "commit_ts": ddl.commit_ts, "schema_name": ddl.table.schema, "table_name": ddl.table.table,
+            "ddl_type": kind, "sql": ddl.sql, "action": action, "status": "applied",
+        }  # fmt: skip
+        self.history.append(row)
+
+    def table(self, messages: TableMessages) -> TableLanding:
+        """See `Port.table`."""
+        uuid = self.bindings.get(messages.table.key)
+        known = self.bench.tables.by_uuid(uuid) if uuid and uuid != NEW else None
+        known = known or self.bench.tables.find(messages.table)
+        about = [s for s in self.statements if s.ddl.table.key == messages.table.key and not s.naming]
+        landing = TableLanding(
+            self.bench, self.raw, self.batch_id, messages, self.topic_ids, about, known
+        )
+        self.landings.append(landing)
+        return landing
+
+    def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
+        """See `Port.side_by_side`."""
+        if len(tables) <= 1:
+            return [work(table) for table in tables]
+        threads = min(len(tables), self.bench.settings.warehouse.table_threads)
+        with ThreadPoolExecutor(threads, thread_name_prefix="table") as pool:
+            futures = [pool.submit(work, table) for table in sorted(tables, key=lambda t: -t.rows)]
+        return [future.result() for future in futures]
+
+    def set_aside_refused(self, messages: Messages) -> int:
+        """See `Port.set_aside_refused`."""
+        if not messages.refused:
+            return 0
+        code, message = F.lit(None).cast("string"), F.lit(None).cast("string")
+        for refused in messages.refused:
+            code = F.when(refused.where, F.lit(refused.code)).otherwise(code)
+            message = F.when(refused.where, F.lit(refused.message)).otherwise(message)
+        letters = self._not_landed(self.raw).select(
+            "topic", F.col("partition").alias("kafka_partition"), "offset", F.lit(0).alias("index"),
+            "key", "value", code.alias("code"), message.alias("message"),
+        )  # fmt: skip
+        return set_aside(self.bench, letters.where(F.col("code").isNotNull()), self.batch_id, None, None)
+
+    def _not_landed(self, raw: DataFrame) -> DataFrame:
+        """Without records that an unfinished try of this batch has put into a changes table."""
+        if not self.bench.recovering:
+            return raw
+        for table in self.bench.tables:
+            if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
+                rows = self.bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
+                landed = rows.select(
+                    F.col(change.TOPIC).alias("topic"), F.col(change.PARTITION).alias("partition"),
+                    F.col(change.OFFSET).alias("offset"),
+                )  # fmt: skip
+                raw = raw.join(landed, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+        return raw
+
+    def commit(self, outcome: Outcome) -> None:
+        """See `Port.commit`."""
+        ledger, messages = self.bench.ledger, outcome.messages
+        number = self.batch_id
+        held = sum(landed.held for landed in outcome.landed)
+        self._check_held(held)
+        self._write_history(number)
+        watermarks = {**ledger.watermarks, **messages.watermarks}
+        level = cuts.record(self.bench, number, outcome, watermarks, self.topic_ids)
+        self.bench.step("cuts-appended")
+        ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
+        fresh = type(ledger)(
+            number,
+            {**ledger.ends, **ends},
+            {**ledger.topics, **{self.topic_ids[at.topic]: at.topic for at in messages.ends}},
+            watermarks,
+        )
+        self.bench.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
+        self.bench.ledger = fresh
+        self.bench.recovering = False
+
+    def _row(self, outcome: Outcome, level: str) -> dict[str, object]:
+        counts: dict[str, int] = {}
+        for landed in outcome.landed:
+            for op, count in landed.counts.items():
+                counts[op] = counts.get(op, 0) + count
+        return {
+            "query_id": self.query_id,
+            "start_offsets": as_json(outcome.messages.starts),
+            "end_offsets": as_json(outcome.messages.ends),
+            "rows_in": outcome.messages.rows,
+            "inserts": counts.get("insert", 0),
+            "updates": counts.get("update", 0) + counts.get("upsert", 0),
+            "deletes": counts.get("delete", 0),
+            "quarantined": 0,
+            "dead_letters": outcome.dead_letters,
+            "seconds": time.monotonic() - self.started,
+            "level": level,
+            "committed": True,
+        }
+
+    def _check_held(self, held: int) -> None:
+        if not held:
+            return
+        limit = self.bench.settings.hold.max_records
+        waiting = self.bench.records.read("held").where("status = 'open'").count()
+        if waiting > limit:
+            names = ", ".join(sorted({str(t.source) for t in self.bench.tables if t.state == State.HELD}))
+            raise BatchFailed(
+                "HELD_TOO_MANY",
+                f"{waiting} records wait for held tables ({names}), more than hold.max_records ({limit})",
+                "release a table (ticdc-warehouse tables release NAME) or raise hold.max_records",
+            )
+
+    def _write_history(self, number: int) -> None:
+        rows = list(self.history)
+        for landing in self.landings:
+            rows += [_note(landing, note) for note in landing.notes]
+        self.bench.records.write("ddl_history", number, rows)
+        if rows or any(landing.met for landing in self.landings):
+            self._mirror(number)
+
+    def _mirror(self, number: int) -> None:
+        """The readable copies of what the tables say of themselves."""
+        rows = [
+            {
+                "schema_name": t.source.schema, "table_name": t.source.table, "warehouse_name": str(t.name),
+                "uuid": t.uuid, "location": t.changes.location,
+                "handle_columns": [c.name for c in t.layout.key], "state": t.state.value, "held_reason": t.held_reason,
+            }
+            for t in self.bench.tables
+        ]  # fmt: skip
+        self.bench.records.replace("tables", number, rows)
+        versions = [
+            {
+                "schema_name": landing.table.source.schema, "table_name": landing.table.source.table,
+                "version": seen.version.version, "columns": _columns(seen.version.columns),
+            }
+            for landing in self.landings if landing.table is not None
+            for seen in landing.messages.versions if seen.version.version in landing.met
+        ]  # fmt: skip
+        self.bench.records.write("schemas", number, versions)
+
+    def close(self) -> None:
+        """Release what was persisted."""
+        if self._persisted:
+            self.raw.unpersist()
+
+
+def _columns(columns) -> str:  # type: ignore[no-untyped-def]
+    return json.dumps(
+        [{"name": c.name, "type": c.type, "tidb_type": c.tidb_type, "nullable": c.nullable} for c in columns],
+        ensure_ascii=False,
+    )
+
+
+def _note(landing: TableLanding, note: Note) -> dict[str, object]:
+    table = landing.messages.table
+    return {
+        "commit_ts": None, "schema_name": table.schema, "table_name": table.table, "ddl_type": note.action,
+        "sql": None, "action": f"{note.column}: {note.detail}", "status": "applied",
+    }  # fmt: skip

@@ -1,0 +1,103 @@
+"""What stays open from one micro-batch to the next: session, catalog, tables, ledger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.model.columns import CommitTs
+from pipeline.model.messages import TopicPartition
+from pipeline.streaming.position import Committed
+from pipeline.warehouse.evolution import Policy
+from pipeline.warehouse.tables import ENDS, read_ends, write_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.model.messages import SourceProtocol
+    from pipeline.settings import Settings
+    from pipeline.sources.kafka import Cluster
+    from pipeline.warehouse.records import Records
+    from pipeline.warehouse.tables import Tables, TopicIdPartition
+
+TOPIC_NAMES = "ticdc.topic-names"
+WATERMARKS = "ticdc.watermarks"
+BATCH = "ticdc.batch"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """How far the warehouse has come: the newest commit of `_pipeline.batches`, and nothing else."""
+
+    batch_id: int = -1
+    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
+    """Topic id → the name that it had."""
+    watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+
+    @staticmethod
+    def load(records: Records) -> Ledger:
+        """The ledger as the tables have it."""
+        table = records.tables["batches"]
+        ends = table.inherited(ENDS)
+        if ends is None:
+            return Ledger()
+        return Ledger(
+            int(table.inherited(BATCH) or "-1"),
+            read_ends(ends),
+            json.loads(table.inherited(TOPIC_NAMES) or "{}"),
+            marks_from_json(table.inherited(WATERMARKS)),
+        )
+
+    def summary(self) -> dict[str, str]:
+        """What the ledger's commit carries."""
+        return {
+            BATCH: str(self.batch_id),
+            ENDS: write_ends(self.ends),
+            TOPIC_NAMES: json.dumps(self.topics),
+            WATERMARKS: marks_to_json(self.watermarks),
+        }
+
+    @property
+    def committed(self) -> Committed:
+        """In the words of `position`."""
+        return Committed(self.ends, self.topics)
+
+
+def marks_to_json(marks: Mapping[TopicPartition, CommitTs]) -> str:
+    """Watermarks by topic and partition as JSON."""
+    return json.dumps([[at.topic, at.partition, mark] for at, mark in sorted(marks.items())])
+
+
+def marks_from_json(text: str | None) -> dict[TopicPartition, CommitTs]:
+    """The inverse of `marks_to_json`."""
+    return {TopicPartition(t, p): CommitTs(mark) for t, p, mark in json.loads(text or "[]")}
+
+
+@dataclass(slots=True)
+class Workbench:
+    """One open pipeline. `step` is told each durable step, for fail-points and logs."""
+
+    spark: SparkSession
+    settings: Settings
+    cluster: Cluster
+    protocol: SourceProtocol
+    tables: Tables
+    records: Records
+    ledger: Ledger
+    step: Callable[[str], None]
+    recovering: bool = True
+    """Until the first batch of this process is committed: an unfinished batch of another may lie in the tables."""
+
+    @property
+    def timezone(self) -> str:
+        """The changefeed's time zone."""
+        return self.settings.changefeed.timezone
+
+    @property
+    def policy(self) -> Policy:
+        """What happens to dropped columns."""
+        return Policy(keep_dropped_columns=self.settings.warehouse.drop_column == "keep")

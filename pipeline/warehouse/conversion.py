@@ -1,0 +1,79 @@
+"""Old values under a new type, as TiDB's MODIFY COLUMN converts them (DESIGN rule 6).
+
+What cannot be converted exactly is NULL, and its text is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import text, types as t
+from pipeline.model.text import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from pipeline.model.types import WarehouseType
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_FRACTION = re.compile(r"(DATETIME|TIMESTAMP|TIME)\((\d)\)")
+_MICROSECOND_DIGITS = 6
+
+
+def converted(value: Column, old: WarehouseType, new: WarehouseType, tidb_type: str, timezone: str) -> Value:
+    """A value of type `old` as the new column of type `new` (in TiDB: `tidb_type`) shows it."""
+    if old == new:
+        return Value(_rewritten(value, new, tidb_type))
+    if new == t.STRING:
+        return Value(_rewritten(as_text(value, old), new, tidb_type))
+    if old == t.STRING:
+        return text.parsed(value, new, timezone)
+    if t.decimal_parameters(new) or new in (t.INT, t.BIGINT):
+        rounded = F.round(value, 0) if new in (t.INT, t.BIGINT) else value
+        return text.casted(rounded, new)
+    return text.casted(value, new)
+
+
+def as_text(value: Column, old: WarehouseType) -> Column:
+    """A number, date or binary value as TiDB writes it as text."""
+    if old in (t.FLOAT, t.DOUBLE):
+        return _plain_number(value)
+    if old == t.BINARY:
+        return F.decode(value, "UTF-8")
+    return value.cast("string")
+
+
+def _plain_number(value: Column) -> Column:
+    """A float without exponent and without `.0` (Go's 'f' format with the shortest digits)."""
+    shortest = value.cast("string")
+    plain = shortest.try_cast("decimal(38,18)").cast("string")
+    trimmed = F.regexp_replace(F.regexp_replace(plain, r"(\.\d*?)0+$", "$1"), r"\.$", "")
+    return F.coalesce(trimmed, shortest)
+
+
+def _rewritten(value: Column, kind: WarehouseType, tidb_type: str) -> Column:
+    decimal = _DECIMAL.fullmatch(tidb_type)
+    if decimal and kind == t.STRING:
+        return _decimal_text(value, int(decimal[1]), int(decimal[2]))
+    fraction = _FRACTION.fullmatch(tidb_type)
+    if fraction and kind in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
+        return _rounded(value, kind, int(fraction[2]))
+    return value
+
+
+def _decimal_text(value: Column, precision: int, scale: int) -> Column:
+    """Decimal text with exactly `scale` digits; beyond 38 digits only zeros are added."""
+    if precision <= t.MAX_DECIMAL_PRECISION:
+        return F.coalesce(value.try_cast(f"decimal({precision},{scale})").cast("string"), value)
+    whole, fraction = F.substring_index(value, ".", 1), F.regexp_extract(value, r"\.(\d+)", 1)
+    padded = F.rpad(fraction, scale, "0")
+    return F.when(F.length(fraction) < scale, F.concat(whole, F.lit("."), padded)).otherwise(value)
+
+
+def _rounded(value: Column, kind: WarehouseType, digits: int) -> Column:
+    step = 10 ** (_MICROSECOND_DIGITS - digits)
+    instant = F.unix_micros(value.cast("timestamp"))  # the session's zone is UTC
+    return F.timestamp_micros((F.round(instant / step) * step).cast("bigint")).cast(kind)

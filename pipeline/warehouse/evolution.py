@@ -1,0 +1,299 @@
+"""How a layout changes: a new version of the source table, or one clause of a DDL statement (DESIGN rule 6).
+
+Each function takes a layout and gives the next one, with a note for every decision that a person may ask about.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model import ddl
+from pipeline.model.columns import DefaultKind
+from pipeline.model.names import stored_column
+from pipeline.model.types import absorbs, widens
+from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, Version
+
+if TYPE_CHECKING:
+    from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+    from pipeline.model.ddl import Action
+
+_REWRITING = re.compile(r"(DECIMAL|DATETIME|TIMESTAMP|TIME)\(.*\)")
+"""Types whose parameters decide how a stored value reads: MODIFY to one may change values, not only the type."""
+
+STALE = -1
+"""The number of a version that is older than the newest and was never seen before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line of `ddl_history`: what was done to which column, and why it may surprise."""
+
+    action: str
+    column: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the settings say about dropped columns."""
+
+    keep_dropped_columns: bool = True
+
+
+def meet(
+    layout: Layout, version: TableVersion, policy: Policy, *, stale: bool = False
+) -> tuple[Layout, tuple[Note, ...]]:
+    """The layout after a message of `version` was met.
+
+    A version that was seen before, or is `stale` (older than the newest seen), never changes what the table
+    shows: its fields are matched to columns that can hold them, and what no column holds gets one that only the
+    changes table shows.
+    """
+    known = layout.version(version.version)
+    if known is not None and (layout.settled or known.number == STALE or _fits(layout, version)):
+        return (layout if layout.settled else _settle(layout, version)), ()
+    if stale:
+        return _meet_stale(layout, version)
+    return _meet_newest(layout, version, policy)
+
+
+def meet_key(layout: Layout, version: TableVersion) -> Layout:
+    """The layout after a key-only message: it says which columns are the handle, and nothing of the others."""
+    if layout.version(version.version) is not None:
+        return layout
+    first = not layout.columns
+    for field in version.columns:
+        if layout.live(field.name) is None:
+            layout, _ = add_column(layout, field, layout.head)
+    fields = tuple((f.name, _live_id(layout, f.name)) for f in version.columns)
+    mapped = Version(version.version, layout.head, fields)
+    layout = replace(layout, versions=(*layout.versions, mapped))
+    return _with_handle(layout, version.handle) if first or layout.handle is None else layout
+
+
+def _fits(layout: Layout, version: TableVersion) -> bool:
+    """Whether the live columns are exactly the version's, under the same names and types that hold them."""
+    live = [column for column in layout.columns if column.live]
+    pairs = [(layout.live(field.name), field) for field in version.columns]
+    return len(live) == len(pairs) and all(c and absorbs(c.type, f.type) for c, f in pairs)
+
+
+def _settle(layout: Layout, version: TableVersion) -> Layout:
+    return _register(replace(layout, settled=True), version, layout.head)
+
+
+def _meet_newest(
+    layout: Layout, version: TableVersion, policy: Policy
+) -> tuple[Layout, tuple[Note, ...]]:
+    number = layout.head if not layout.settled and _fits(layout, version) else layout.head + 1
+    notes: list[Note] = []
+    sent = {field.name.casefold() for field in version.columns}
+    for column in layout.columns:
+        if column.live and column.source.casefold() not in sent:
+            layout, note = drop_column(layout, column.source, policy)
+            notes.append(note)
+    for field in version.columns:
+        layout, added = _place(layout, field, number, first=not layout.versions)
+        notes.extend(added)
+    layout = _register(replace(layout, head=number, settled=True), version, number)
+    return _with_handle(layout, version.handle), tuple(notes)
+
+
+def _place(
+    layout: Layout, field: SourceColumn, number: int, *, first: bool
+) -> tuple[Layout, tuple[Note, ...]]:
+    column = layout.live(field.name)
+    if column is None:
+        layout, note = add_column(layout, field, number)
+        return layout, () if first else (note,)
+    if column.type == field.type or absorbs(column.type, field.type):
+        return layout.with_column(replace(column, tidb_type=field.tidb_type)), ()
+    return change_type(layout, column, field, number)
+
+
+def add_column(layout: Layout, field: SourceColumn, number: int) -> tuple[Layout, Note]:
+    """A new column; a kept column that has its name makes way as `<name>__v<N>`."""
+    name = stored_column(field.name)
+    layout = _make_way(layout, name)
+    column = Column(
+        layout.next_id(), name, field.name, field.type, field.tidb_type, added=number, default=field.default
+    )
+    action = "default_unknown" if field.default.kind is DefaultKind.UNKNOWN else "add_column"
+    return layout.with_column(column), Note(action, name, f"{field.type}, {_described(field)}")
+
+
+def _described(field: SourceColumn) -> str:
+    match field.default.kind:
+        case DefaultKind.LITERAL:
+            return f"existing rows show {field.default.text!r}"
+        case DefaultKind.UNKNOWN:
+            return "the default is not carried exactly: existing rows show NULL"
+    return "existing rows show NULL"
+
+
+def drop_column(layout: Layout, source: str, policy: Policy) -> tuple[Layout, Note]:
+    """The column stays, new rows show NULL in it; or it leaves the current table, by policy."""
+    column = layout.live(source)
+    if column is None:
+        return layout, Note("ignored", source, "no such column")
+    keep = policy.keep_dropped_columns
+    dropped = replace(column, live=False, in_current=keep)
+    return layout.with_column(dropped), Note("keep_column" if keep else "drop_column", column.name)
+
+
+def rename_column(layout: Layout, source: str, name: str) -> tuple[Layout, Note]:
+    """The column keeps its id and its rows under another name."""
+    column = layout.live(source)
+    if column is None:
+        return layout, Note("ignored", source, "no such column")
+    stored = stored_column(name)
+    if stored.casefold() != column.name.casefold():
+        layout = _make_way(layout, stored)
+    renamed = replace(column, name=stored, source=name)
+    return layout.with_column(renamed), Note("rename_column", stored, f"was {column.name}")
+
+
+def change_type(
+    layout: Layout, column: Column, field: SourceColumn, number: int
+) -> tuple[Layout, tuple[Note, ...]]:
+    """Widen in place where Iceberg can; else fork: a new column takes the name, old values are converted."""
+    if widens(column.type, field.type):
+        widened = replace(column, type=field.type, tidb_type=field.tidb_type)
+        return layout.with_column(widened), (Note("widen", column.name, f"{column.type} to {field.type}"),)
+    forked = layout.free_name(column.name)
+    layout = layout.with_column(replace(column, name=forked, live=False))
+    fresh = Column(
+        layout.next_id(),
+        column.name,
+        field.name,
+        field.type,
+        field.tidb_type,
+        added=number,
+        conversions=(Conversion(number, column.id, field.tidb_type),),
+    )
+    detail = f"{column.type} to {field.type}; old values stay in {forked}"
+    layout = layout.with_column(fresh)
+    if layout.handle and column.id in layout.handle:
+        handle = tuple(fresh.id if key == column.id else key for key in layout.handle)
+        layout = replace(layout, handle=handle)
+    return layout, (Note("fork", column.name, detail),)
+
+
+def rewrite_column(layout: Layout, column: Column, field: SourceColumn, number: int) -> tuple[Layout, Note]:
+    """A MODIFY that keeps the warehouse type but changes values (decimal text, fraction digits)."""
+    conversion = Conversion(number, column.id, field.tidb_type)
+    rewritten = replace(column, tidb_type=field.tidb_type, conversions=(*column.conversions, conversion))
+    return layout.with_column(rewritten), Note("rewrite", column.name, f"converted to {field.tidb_type}")
+
+
+def obey(
+    layout: Layout, actions: tuple[Action, ...], commit_ts: int, policy: Policy
+) -> tuple[Layout, tuple[Note, ...]]:
+    """The layout after the column clauses of one DDL statement; a statement that was obeyed before changes nothing.
+
+    What the text says holds until a message with the new schema comes, which may correct it: the protocol wins.
+    """
+    if commit_ts <= layout.ddl_at:
+        return layout, ()
+    number = layout.head + 1
+    notes: list[Note] = []
+    before = layout
+    for action in actions:
+        layout, made = _clause(layout, action, number, policy)
+        notes.extend(made)
+    if layout == before:
+        return replace(layout, ddl_at=commit_ts), ()
+    return replace(layout, head=number, ddl_at=commit_ts, settled=False), tuple(notes)
+
+
+def _clause(
+    layout: Layout, action: Action, number: int, policy: Policy
+) -> tuple[Layout, tuple[Note, ...]]:
+    match action:
+        case ddl.AddColumn(column):
+            if layout.live(column.name) is not None:
+                return layout, ()
+            layout, note = add_column(layout, column, number)
+            return layout, (note,)
+        case ddl.DropColumn(name):
+            layout, note = drop_column(layout, name, policy)
+            return layout, (note,)
+        case ddl.RenameColumn(old, new):
+            layout, note = rename_column(layout, old, new)
+            return layout, (note,)
+        case ddl.ModifyColumn(_, column):
+            return _modify(layout, column, number)
+    return layout, ()
+
+
+def _modify(layout: Layout, field: SourceColumn, number: int) -> tuple[Layout, tuple[Note, ...]]:
+    column = layout.live(field.name)
+    if column is None:
+        return layout, (Note("ignored", field.name, "no such column"),)
+    if column.type != field.type and not absorbs(column.type, field.type):
+        return change_type(layout, column, field, number)
+    if _REWRITING.fullmatch(field.tidb_type) and column.tidb_type != field.tidb_type:
+        layout, note = rewrite_column(layout, column, field, number)
+        return layout, (note,)
+    return layout.with_column(replace(column, tidb_type=field.tidb_type)), ()
+
+
+def _make_way(layout: Layout, name: str) -> Layout:
+    taken = layout.named(name)
+    if taken is None:
+        return layout
+    return layout.with_column(replace(taken, name=layout.free_name(taken.name)))
+
+
+def _meet_stale(layout: Layout, version: TableVersion) -> tuple[Layout, tuple[Note, ...]]:
+    fields: list[tuple[str, int]] = []
+    for field in version.columns:
+        column = _holder(layout, field)
+        if column is None:
+            name = stored_column(field.name)
+            name = layout.free_name(name) if layout.named(name) else name
+            column = Column(
+                layout.next_id(), name, field.name, field.type, field.tidb_type,
+                added=STALE, live=False, in_current=False,
+            )  # fmt: skip
+            layout = layout.with_column(column)
+        fields.append((field.name, column.id))
+    mapped = Version(version.version, STALE, tuple(fields))
+    return replace(layout, versions=(*layout.versions, mapped)), ()
+
+
+def _holder(layout: Layout, field: SourceColumn) -> Column | None:
+    """The column of this source name that can hold the field: the live one, else the newest that is not."""
+    folded = field.name.casefold()
+    named = [column for column in layout.columns if column.source.casefold() == folded]
+    named.sort(key=lambda column: (column.live, column.added), reverse=True)
+    return next((column for column in named if absorbs(column.type, field.type)), None)
+
+
+def _register(layout: Layout, version: TableVersion, number: int) -> Layout:
+    fields = tuple((f.name, _live_id(layout, f.name)) for f in version.columns)
+    others = tuple(v for v in layout.versions if v.version not in (version.version, DDL_VERSION))
+    return replace(layout, versions=(*others, Version(version.version, number, fields)))
+
+
+def _live_id(layout: Layout, name: str) -> int:
+    column = layout.live(name)
+    if column is None:
+        raise AssertionError(f"{name} was just placed")
+    return column.id
+
+
+def _with_handle(layout: Layout, handle: tuple[str, ...] | None) -> Layout:
+    if handle is None:
+        return layout
+    return replace(layout, handle=tuple(_live_id(layout, name) for name in handle))
+
+
+def newest(layout: Layout) -> SchemaId | None:
+    """The id of the newest version that a message carried."""
+    ordered = sorted(layout.versions, key=lambda version: version.number)
+    return ordered[-1].version if ordered else None
+
+

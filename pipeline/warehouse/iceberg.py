@@ -1,0 +1,275 @@
+"""The few things asked of Iceberg's Java API: tables, schemas, branches and snapshot summaries.
+
+Spark SQL could do most of it, but each statement costs a parse, a plan and a quoted name; the API costs
+milliseconds and takes any name as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import DataType, StructType
+
+from pipeline.errors import BatchFailed
+from pipeline.model.names import CATALOG, WarehouseName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """Schema and property changes that one commit carries. Types are Spark SQL type strings."""
+
+    add: tuple[tuple[str, str], ...] = ()
+    widen: tuple[tuple[str, str], ...] = ()
+    rename: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+class Catalog:
+    """The warehouse's Iceberg catalog, as Spark has loaded it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - the documented way to Iceberg's API from PySpark
+        self._session: Any = spark._jsparkSession  # noqa: SLF001 - as above
+        self._making = Lock()
+        self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
+
+    def table(self, name: WarehouseName) -> Table | None:
+        """The table of this name, None if there is none."""
+        identifier = self._identifier(name)
+        if not self._java.tableExists(identifier):
+            return None
+        return Table(name, self._java.loadTable(identifier), self)
+
+    def names(self) -> Iterator[WarehouseName]:
+        """Every table of every namespace (one level)."""
+        for namespace in self._java.listNamespaces():
+            for identifier in self._java.listTables(namespace):
+                yield WarehouseName(namespace.toString(), identifier.name())
+
+    def create(
+        self, name: WarehouseName, columns: Sequence[tuple[str, str]], location: str, properties: Mapping[str, str]
+    ) -> Table:
+        """A new table at a location of its own; its namespace is made where it is missing."""
+        self._ensure(name.namespace)
+        builder = self._java.buildTable(self._identifier(name), self._schema(columns))
+        builder = builder.withLocation(location).withProperties(self._map(properties))
+        return Table(name, builder.create(), self)
+
+    def rename(self, name: WarehouseName, to: WarehouseName) -> None:
+        """Give a table another name; its files stay where they are."""
+        self._ensure(to.namespace)
+        self._java.renameTable(self._identifier(name), self._identifier(to))
+
+    def drop(self, name: WarehouseName) -> None:
+        """Drop a table and its files."""
+        self._java.dropTable(self._identifier(name), True)  # noqa: FBT003 - Iceberg's `purge`
+
+    def register(self, name: WarehouseName, metadata_file: str) -> None:
+        """Make a table known again from its metadata file."""
+        self._ensure(name.namespace)
+        self._java.registerTable(self._identifier(name), metadata_file)
+
+    def _ensure(self, namespace: str) -> None:
+        with self._making:  # tables are made side by side
+            if not self._java.namespaceExists(self._namespace(namespace)):
+                self._java.createNamespace(self._namespace(namespace))
+
+    def iceberg_type(self, spark_type: str) -> Any:
+        """Iceberg's type of a Spark SQL type string."""
+        return self._schema([("column", spark_type)]).findField("column").type()
+
+    def _schema(self, columns: Sequence[tuple[str, str]]) -> Any:
+        struct = StructType()
+        for name, kind in columns:
+            struct.add(name, DataType.fromDDL(kind), nullable=True)
+        java = self._session.parseDataType(struct.json())
+        return self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java)
+
+    def _namespace(self, name: str) -> Any:
+        levels = self._spark.sparkContext._gateway.new_array(self._jvm.java.lang.String, 1)  # noqa: SLF001 - py4j
+        levels[0] = name
+        return self._jvm.org.apache.iceberg.catalog.Namespace.of(levels)
+
+    def _identifier(self, name: WarehouseName) -> Any:
+        identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
+        return identifiers.of(self._namespace(name.namespace), name.name)
+
+    def _map(self, entries: Mapping[str, str]) -> Any:
+        java = self._jvm.java.util.HashMap()
+        for key, value in entries.items():
+            java.put(key, value)
+        return java
+
+
+class Table:
+    """One Iceberg table, loaded; `refresh` before reading what Spark has committed since."""
+
+    def __init__(self, name: WarehouseName, java: Any, catalog: Catalog) -> None:
+        self.name = name
+        self._java = java
+        self._catalog = catalog
+
+    @property
+    def location(self) -> str:
+        """Where its files lie."""
+        return str(self._java.location())
+
+    @property
+    def uuid(self) -> str:
+        """Iceberg's identity of the table, unchanged by renames."""
+        return str(self._java.uuid())
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Its table properties."""
+        return dict(self._java.properties())
+
+    def columns(self) -> list[str]:
+        """Its column names, in order."""
+        return [field.name() for field in self._java.schema().columns()]
+
+    def refresh(self) -> None:
+        """See what others have committed."""
+        self._java.refresh()
+
+    def head(self, branch: str = MAIN) -> int | None:
+        """The snapshot id of a branch; None where there is none."""
+        snapshot = self._java.snapshot(branch)
+        return None if snapshot is None else int(snapshot.snapshotId())
+
+    def head_sequence(self) -> int:
+        """Iceberg's sequence number of the newest snapshot on main; 0 for an empty table."""
+        snapshot = self._java.currentSnapshot()
+        return 0 if snapshot is None else int(snapshot.sequenceNumber())
+
+    def summary(self, snapshot_id: int) -> dict[str, str]:
+        """The summary of one snapshot."""
+        return dict(self._java.snapshot(snapshot_id).summary())
+
+    def inherited(self, key: str, branch: str = MAIN) -> str | None:
+        """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
+        snapshot = self._java.snapshot(branch)
+        while snapshot is not None:
+            value = snapshot.summary().get(key)
+            if value is not None:
+                return str(value)
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._java.snapshot(parent)
+        return None
+
+    def knows(self, snapshot_id: int) -> bool:
+        """Whether a snapshot is still there."""
+        return self._java.snapshot(snapshot_id) is not None
+
+    def appends_since(self, snapshot_id: int | None) -> list[tuple[int | None, int]]:
+        """(parent, snapshot) of every append on main after a snapshot, oldest first; None: of all.
+
+        Where the snapshot has been expired, everything is one append: the table as it stands.
+        """
+        found: list[tuple[int | None, int]] = []
+        snapshot = self._java.currentSnapshot()
+        while snapshot is not None and snapshot.snapshotId() != snapshot_id:
+            parent = snapshot.parentId()
+            if snapshot.operation() == "append":
+                found.append((parent, int(snapshot.snapshotId())))
+            snapshot = None if parent is None else self._java.snapshot(parent)
+        if snapshot is None and snapshot_id is not None:
+            return [(None, int(self._java.currentSnapshot().snapshotId()))]
+        return list(reversed(found))
+
+    def snapshot_count(self) -> int:
+        """How many snapshots the metadata lists."""
+        return sum(1 for _ in self._java.snapshots())
+
+    def evolve(self, change: SchemaChange, properties: Mapping[str, str]) -> None:
+        """Change the schema and set properties, in one commit."""
+        transaction = self._java.newTransaction()
+        update = transaction.updateSchema().caseSensitive(False)
+        for column, name in change.rename:
+            update = update.renameColumn(column, name)
+        for column in change.drop:
+            update = update.deleteColumn(column)
+        update.commit()
+        update = transaction.updateSchema()
+        for column, kind in change.widen:
+            update = update.updateColumn(column, self._catalog.iceberg_type(kind).asPrimitiveType())
+        for column, kind in change.add:
+            update = update.addColumn(None, column, self._catalog.iceberg_type(kind))
+        update.commit()
+        setting = transaction.updateProperties()
+        for key, value in properties.items():
+            setting = setting.set(key, value)
+        setting.commit()
+        transaction.commitTransaction()
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set table properties, in one commit."""
+        update = self._java.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        update.commit()
+
+    def stage(self, branch: str) -> None:
+        """A branch that begins at main; one of the same name is replaced."""
+        self.refresh()
+        head = self._java.currentSnapshot()
+        if head is None:
+            self.mark({}, MAIN)
+            head = self._java.currentSnapshot()
+        manage = self._java.manageSnapshots()
+        if self._java.snapshot(branch) is not None:
+            manage.replaceBranch(branch, head.snapshotId()).commit()
+        else:
+            manage.createBranch(branch, head.snapshotId()).commit()
+
+    def publish(self, branch: str) -> None:
+        """Let main show what the branch has, and drop the branch.
+
+        Raises `BatchFailed` (`MAIN_MOVED`) where main has gone on since the branch was made.
+        """
+        self.refresh()
+        try:
+            self._java.manageSnapshots().fastForwardBranch(MAIN, branch).removeBranch(branch).commit()
+        except Py4JJavaError as error:
+            message = str(error.java_exception.getMessage())
+            raise BatchFailed("MAIN_MOVED", f"{self.name}: {message}", "another writer is at work") from error
+
+    def discard(self, branch: str) -> None:
+        """Drop a branch that a crash left behind."""
+        self._java.manageSnapshots().removeBranch(branch).commit()
+
+    def branches(self) -> list[str]:
+        """Names of all branches but main."""
+        return [name for name, ref in dict(self._java.refs()).items() if name != MAIN and ref.isBranch()]
+
+    def mark(self, summary: Mapping[str, str], branch: str) -> None:
+        """An empty commit that only carries summary entries."""
+        self.refresh()
+        append = self._java.newFastAppend().toBranch(branch)
+        for key, value in summary.items():
+            append = append.set(key, value)
+        append.commit()
+
+    def expire(self, keep: int, older_than_ms: int) -> None:
+        """Expire snapshots that are neither among the newest `keep` nor younger than the time given."""
+        self.refresh()
+        self._java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(keep).cleanExpiredFiles(True).commit()  # noqa: FBT003
+
+    def totals(self) -> dict[str, int]:
+        """`data-files`, `delete-files`, `records` and `files-size` of main, from the snapshot summary."""
+        snapshot = self._java.currentSnapshot()
+        summary = {} if snapshot is None else dict(snapshot.summary())
+        names = ("data-files", "delete-files", "records", "files-size")
+        return {name: int(summary.get(f"total-{name}", 0)) for name in names}
+

@@ -1,0 +1,161 @@
+"""A warehouse table's columns over time, as data: what stands where, and what older rows show.
+
+A `Layout` lists every warehouse column that a table ever had and, for every version of the source table that was
+seen, which field lands in which column. It is kept as JSON in a property of the Iceberg table and changes in the
+same commit as the table's schema, so the two cannot disagree. Columns are known by an id of ours that outlives
+renames. Everything here is pure; `evolution` decides how a layout changes, `catalog` carries it out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pipeline.model.columns import Default, DefaultKind, SchemaId
+from pipeline.model.types import WarehouseType
+
+DDL_VERSION = SchemaId(-1)
+"""The version id of a layout that DDL text described and no message has carried yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Values written before version number `before` are converted on their way into the column.
+
+    `source` is the column id that holds them (the column itself for a rewrite in place), `tidb_type` the type
+    they are converted to as TiDB converts them.
+    """
+
+    before: int
+    source: int
+    tidb_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One warehouse column.
+
+    `added` numbers the version that brought it: rows of older versions show `conversion` of another column, else
+    `default`. Rows of later versions that do not carry it show NULL. `live` is whether the newest version has it,
+    `in_current` whether the current table does (a dropped column may leave it, never the changes table).
+    """
+
+    id: int
+    name: str
+    source: str
+    type: WarehouseType
+    tidb_type: str
+    added: int
+    default: Default = Default()
+    live: bool = True
+    in_current: bool = True
+    conversions: tuple[Conversion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of the source table: its place in the order of versions, and field → column id."""
+
+    version: SchemaId
+    number: int
+    fields: tuple[tuple[str, int], ...]
+
+    def column_of(self, field: str) -> int | None:
+        """The column id where a source field lands."""
+        return dict(self.fields).get(field)
+
+    @property
+    def columns(self) -> frozenset[int]:
+        """Ids of the columns that rows of this version carry."""
+        return frozenset(column for _, column in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All columns and versions of one table. `head` is the number of the newest version."""
+
+    columns: tuple[Column, ...] = ()
+    versions: tuple[Version, ...] = ()
+    head: int = 0
+    handle: tuple[int, ...] | None = None
+    ddl_at: int = 0
+    """Commit ts of the newest DDL statement that this layout has obeyed: an older one is a re-send."""
+    settled: bool = True
+    """False from a DDL until a message with its schema has come: that message may correct what the text said."""
+
+    def column(self, column_id: int) -> Column:
+        """The column of this id."""
+        return next(column for column in self.columns if column.id == column_id)
+
+    def live(self, source: str) -> Column | None:
+        """The column that a source name means today; names match without case."""
+        folded = source.casefold()
+        return next((c for c in self.columns if c.live and c.source.casefold() == folded), None)
+
+    def named(self, name: str) -> Column | None:
+        """The column that has this warehouse name today, live or not."""
+        folded = name.casefold()
+        return next((c for c in self.columns if c.name.casefold() == folded), None)
+
+    def version(self, version: SchemaId) -> Version | None:
+        """The mapping of a version that was seen before."""
+        return next((v for v in self.versions if v.version == version), None)
+
+    @property
+    def current(self) -> tuple[Column, ...]:
+        """The columns of the current table, in order."""
+        return tuple(column for column in self.columns if column.in_current)
+
+    @property
+    def key(self) -> tuple[Column, ...]:
+        """The handle columns; empty for a table without a key."""
+        return tuple(self.column(column_id) for column_id in self.handle or ())
+
+    def with_column(self, column: Column) -> Layout:
+        """This layout with the column of the same id replaced, or the column added at the end."""
+        known = any(c.id == column.id for c in self.columns)
+        columns = tuple(column if c.id == column.id else c for c in self.columns)
+        return replace(self, columns=columns if known else (*columns, column))
+
+    def next_id(self) -> int:
+        """A column id that was never used."""
+        return max((column.id for column in self.columns), default=0) + 1
+
+    def free_name(self, name: str) -> str:
+        """`<name>__v<N>` with the smallest N from 1 that is not taken."""
+        number = 1
+        while self.named(f"{name}__v{number}"):
+            number += 1
+        return f"{name}__v{number}"
+
+    def to_json(self) -> str:
+        """The layout as a compact JSON text, stable for equal layouts."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> Layout:
+        """The layout that `to_json` wrote."""
+        raw = json.loads(text)
+        return Layout(
+            columns=tuple(_column(c) for c in raw["columns"]),
+            versions=tuple(
+                Version(SchemaId(v["version"]), v["number"], tuple((f, c) for f, c in v["fields"]))
+                for v in raw["versions"]
+            ),
+            head=raw["head"],
+            handle=None if raw["handle"] is None else tuple(raw["handle"]),
+            ddl_at=raw["ddl_at"],
+            settled=raw["settled"],
+        )
+
+
+def _column(raw: dict[str, Any]) -> Column:
+    return Column(
+        **{
+            **raw,
+            "type": WarehouseType(raw["type"]),
+            "default": Default(DefaultKind(raw["default"]["kind"]), raw["default"]["text"]),
+            "conversions": tuple(Conversion(**c) for c in raw["conversions"]),
+        }
+    )

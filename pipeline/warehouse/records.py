@@ -1,0 +1,138 @@
+"""The tables of `warehouse._pipeline`: what was done, what was set aside, what is where (DESIGN 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
+from pipeline.warehouse.tables import ENDS, OPERATION, PROPERTIES, ROLE, read_ends, write_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.warehouse.iceberg import Catalog, Table
+    from pipeline.warehouse.tables import TopicIdPartition
+
+_SHARED = "pipeline STRING, batch_id BIGINT, recorded_at TIMESTAMP"
+_ASIDE = (
+    "topic STRING, kafka_partition INT, offset BIGINT, index INT, key BINARY, value BINARY, "
+    "schema_name STRING, table_name STRING, code STRING, message STRING, rules ARRAY<STRING>, "
+    "fingerprint STRING, commit_ts BIGINT, key_values STRING, status STRING"
+)
+DEFINITIONS = {
+    "batches": "query_id STRING, start_offsets STRING, end_offsets STRING, rows_in BIGINT, inserts BIGINT, "
+    "updates BIGINT, deletes BIGINT, quarantined BIGINT, dead_letters BIGINT, seconds DOUBLE, level STRING, "
+    "committed BOOLEAN",
+    "dead_letters": _ASIDE,
+    "quarantine": _ASIDE,
+    "held": "topic STRING, kafka_partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
+    "schema_name STRING, table_name STRING, reason STRING, status STRING",
+    "cuts": "cut_ts BIGINT, cut_time TIMESTAMP, table_uuid STRING, schema_name STRING, table_name STRING, "
+    "snapshot_id BIGINT, level STRING, reason STRING",
+    "ddl_history": "commit_ts BIGINT, schema_name STRING, table_name STRING, ddl_type STRING, sql STRING, "
+    "action STRING, status STRING",
+    "quality_results": "schema_name STRING, table_name STRING, rule STRING, severity STRING, "
+    "fingerprint STRING, engine STRING, evaluated BIGINT, unexpected BIGINT, success BOOLEAN, "
+    "snapshot_id BIGINT, sample STRING",
+    "schemas": "schema_name STRING, table_name STRING, version BIGINT, columns STRING",
+    "tables": "schema_name STRING, table_name STRING, warehouse_name STRING, uuid STRING, location STRING, "
+    "handle_columns ARRAY<STRING>, state STRING, held_reason STRING",
+}
+"""Columns of each table after `pipeline, batch_id, recorded_at`."""
+
+_LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
+
+
+@dataclass(slots=True)
+class Records:
+    """Writes and reads the pipeline's own tables."""
+
+    spark: SparkSession
+    catalog: Catalog
+    path: Path
+    pipeline: str
+    tables: dict[str, Table]
+
+    @staticmethod
+    def open(spark: SparkSession, catalog: Catalog, path: Path, pipeline: str) -> Records:
+        """All tables, made where they are missing."""
+        records = Records(spark, catalog, path, pipeline, {})
+        for name in DEFINITIONS:
+            found = catalog.table(where(name))
+            records.tables[name] = found or records._make(name)
+        return records
+
+    def _make(self, name: str) -> Table:
+        columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
+        location = f"{self.path}/data/{PIPELINE_NAMESPACE}/{name}"
+        return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, ROLE: name})
+
+    def read(self, name: str) -> DataFrame:
+        """One table as it stands."""
+        return self.spark.table(where(name).sql)
+
+    def write(
+        self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, str] | None = None
+    ) -> None:
+        """Append a few rows that the driver knows, in one commit with these summary entries."""
+        if not rows and summary is None:
+            return
+        own = schema(name, shared=False)
+        values = [tuple(row.get(field) for field in own.names) for row in rows]
+        self.append(name, batch_id, self.spark.createDataFrame(values, own), summary or {})
+
+    def append(self, name: str, batch_id: int, frame: DataFrame, summary: Mapping[str, str]) -> None:
+        """Append a frame that has the table's own columns."""
+        columns = [
+            F.lit(self.pipeline).alias("pipeline"),
+            F.lit(batch_id).cast("bigint").alias("batch_id"),
+            F.current_timestamp().alias("recorded_at"),
+            *schema(name, shared=False).names,
+        ]
+        writer = frame.select(*columns).writeTo(where(name).sql)
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        writer.append()
+        self.tables[name].refresh()
+
+    def replace(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Let the table have these rows of this pipeline and no others."""
+        own = schema(name, shared=False)
+        values = [tuple(row.get(field) for field in own.names) for row in rows]
+        frame = self.spark.createDataFrame(values, own).select(
+            F.lit(self.pipeline).alias("pipeline"),
+            F.lit(batch_id).cast("bigint").alias("batch_id"),
+            F.current_timestamp().alias("recorded_at"),
+            *own.names,
+        )
+        frame.coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
+        self.tables[name].refresh()
+
+    def ends(self, name: str) -> dict[TopicIdPartition, int]:
+        """How far a table has come, by the newest commit that says so."""
+        return read_ends(self.tables[name].inherited(ENDS))
+
+    def set_aside(
+        self, name: str, batch_id: int, frame: DataFrame, ends: Mapping[TopicIdPartition, int], operation: str
+    ) -> None:
+        """Append to dead letters, quarantine or held, with how far that table has come."""
+        reached = {**self.ends(name), **ends}
+        self.append(name, batch_id, frame, {ENDS: write_ends(reached), OPERATION: operation})
+
+
+def where(name: str) -> WarehouseName:
+    """One of our tables by its short name."""
+    return WarehouseName(PIPELINE_NAMESPACE, name)
+
+
+def schema(name: str, *, shared: bool = True) -> StructType:
+    """The columns of one of our tables, with or without the three that all share."""
+    ddl = f"{_SHARED}, {DEFINITIONS[name]}" if shared else DEFINITIONS[name]
+    return StructType.fromDDL(ddl)

@@ -1,0 +1,157 @@
+"""Rows of a changes table as rows of its current table, whatever version wrote them.
+
+A row of an older version shows, in a column that came later, the column's origin default or the converted value of
+the column that was forked; a row of a newer version shows NULL in a dropped column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.columns import DefaultKind
+from pipeline.model.names import quoted
+from pipeline.model.text import Value, parsed
+from pipeline.warehouse.conversion import converted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as SparkColumn
+
+    from pipeline.model.columns import SchemaId
+    from pipeline.warehouse.layout import Column, Layout, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Columns of the current table as expressions over its changes table."""
+
+    columns: dict[str, SparkColumn]
+    unrepresentable: SparkColumn
+
+
+def current_shape(layout: Layout, timezone: str, seen: Sequence[SchemaId] | None = None) -> Shape:
+    """How a changes row becomes a current row. `seen`: only these version ids occur (None: any may)."""
+    columns: dict[str, SparkColumn] = {}
+    lost: dict[str, SparkColumn] = {}
+    versions = [v for v in layout.versions if seen is None or v.version in seen]
+    for column in layout.current:
+        value = _value(layout, column, versions, timezone)
+        columns[column.name] = value.column
+        if value.lost is not None:
+            lost[column.name] = value.lost
+    return Shape(columns, with_lost(F.col(change.UNREPRESENTABLE), lost))
+
+
+def with_lost(base: SparkColumn, lost: dict[str, SparkColumn]) -> SparkColumn:
+    """`_unrepresentable` with the texts of further columns; entries that are NULL are left out."""
+    if not lost:
+        return base
+    entries = [part for name, text in lost.items() for part in (F.lit(name), text)]
+    some = F.coalesce(*lost.values()).isNotNull()
+    fresh = F.map_filter(F.create_map(*entries), lambda _, text: text.isNotNull())
+    empty = F.create_map().cast(change.ENVELOPE[change.UNREPRESENTABLE])
+    kept = F.map_filter(F.coalesce(base, empty), lambda name, _: ~name.isin(*lost))
+    return F.when(some, F.map_concat(kept, fresh)).otherwise(base)
+
+
+def _value(layout: Layout, column: Column, versions: Sequence[Version], timezone: str) -> Value:
+    """One column: as it stands for versions that carry it, derived for the others."""
+    own = Value(F.col(quoted(column.name)))
+    groups: dict[str, tuple[list[SchemaId], Value]] = {}
+    for version in versions:
+        origin, value = _origin(layout, column, version, timezone)
+        if origin:
+            groups.setdefault(origin, ([], value))[0].append(version.version)
+    result, lost = own.column, None
+    for ids, value in groups.values():
+        here = F.col(change.SCHEMA_ID).isin(*ids)
+        result = F.when(here, value.column).otherwise(result)
+        if value.lost is not None:
+            lost = F.when(here, value.lost) if lost is None else F.when(here, value.lost).otherwise(lost)
+    return Value(result, lost)
+
+
+def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> tuple[str, Value]:
+    """Why a version's rows need more than the column as it stands ('' if they do not), and what they show."""
+    own = Value(F.col(quoted(column.name)))
+    carried = column.id in version.columns
+    pending = [c for c in column.conversions if version.number < c.before]
+    if carried and not pending:
+        return "", own
+    if carried:
+        return f"rewrite{len(pending)}", _converted(layout, column, pending, own, timezone)
+    if version.number >= column.added:
+        return "", own
+    if column.conversions:
+        first = column.conversions[0]
+        source = layout.column(first.source)
+        reason, held = _origin(layout, source, version, timezone)
+        base = held if reason else Value(F.col(quoted(source.name)))
+        fork = converted(base.column, source.type, column.type, first.tidb_type, timezone)
+        lost = fork.lost if base.lost is None else F.coalesce(fork.lost or F.lit(None), base.lost)
+        return f"fork{reason}", Value(fork.column, lost)
+    return _defaulted(column, timezone)
+
+
+def _converted(layout: Layout, column: Column, pending: list, own: Value, timezone: str) -> Value:  # type: ignore[type-arg]
+    value = own
+    for conversion in pending:
+        old = layout.column(conversion.source).type
+        value = converted(value.column, old, column.type, conversion.tidb_type, timezone)
+    return value
+
+
+def _defaulted(column: Column, timezone: str) -> tuple[str, Value]:
+    if column.default.kind is not DefaultKind.LITERAL:
+        return "", Value(F.col(quoted(column.name)))
+    return "default", default_value(column, timezone)
+
+
+def default_value(column: Column, timezone: str) -> Value:
+    """The origin default as a value of the column's type."""
+    return parsed(F.lit(column.default.text), column.type, timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A column that rows in the current table do not show yet, and how many of its conversions they do."""
+
+    column: Column
+    done: int
+
+
+def backfill(layout: Layout, pending: Sequence[Pending], timezone: str) -> Shape:
+    """What rows that are in the current table from before these columns show in them."""
+    waiting = {item.column.id: item for item in pending}
+    values: dict[str, SparkColumn] = {}
+    lost: dict[str, SparkColumn] = {}
+    for item in pending:
+        value = _filled(layout, item.column, waiting, timezone)
+        values[item.column.name] = value.column
+        if value.lost is not None:
+            lost[item.column.name] = value.lost
+    return Shape(values, with_lost(F.col(change.UNREPRESENTABLE), lost))
+
+
+def _filled(layout: Layout, column: Column, waiting: dict[int, Pending], timezone: str) -> Value:
+    item = waiting.get(column.id)
+    if item is None:
+        name = column.name
+        return Value(F.col(quoted(name)), F.col(change.UNREPRESENTABLE).getItem(name))
+    todo = column.conversions[item.done :]
+    if not todo:
+        return default_value(column, timezone)
+    forked = todo[0].source != column.id
+    source = layout.column(todo[0].source)
+    value = _filled(layout, source, waiting, timezone) if forked else Value(F.col(quoted(column.name)))
+    for conversion in todo:
+        old = layout.column(conversion.source).type
+        step = converted(value.column, old, column.type, conversion.tidb_type, timezone)
+        texts = [text for text in (value.lost, step.lost) if text is not None]
+        value = Value(step.column, F.coalesce(*texts) if texts else None)
+    return value

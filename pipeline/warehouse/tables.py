@@ -1,0 +1,298 @@
+"""The tables of the warehouse: which source table has which pair, in which state.
+
+What a table is (its source, state, layout, how far it has come) stands in its own properties and snapshots, never
+elsewhere; `_pipeline.tables` is a readable copy. One process writes a warehouse, so what was loaded at the start
+stays true until this process changes it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pipeline.model import change
+from pipeline.model.names import (
+    CHANGES_SUFFIX,
+    PIPELINE_NAMESPACE,
+    TableName,
+    WarehouseName,
+    slug,
+    stored_table,
+)
+from pipeline.warehouse.iceberg import SchemaChange
+from pipeline.warehouse.layout import Layout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pipeline.model.columns import CommitTs
+    from pipeline.warehouse.iceberg import Catalog, Table
+    from pipeline.warehouse.layout import Column
+
+LAYOUT = "ticdc.layout"
+SOURCE_SCHEMA = "ticdc.source-schema"
+SOURCE_TABLE = "ticdc.source-table"
+ROLE = "ticdc.role"
+STATE = "ticdc.state"
+HELD_REASON = "ticdc.held-reason"
+TRUNCATED = "ticdc.truncated-at"
+NAME = "ticdc.name"
+ENDS = "ticdc.ends"
+APPLIED = "ticdc.applied-changes"
+FILLED = "ticdc.filled"
+OPERATION = "ticdc.operation"
+
+PROPERTIES = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+    "write.distribution-mode": "none",
+    "write.delete.mode": "merge-on-read",
+    "write.delete.distribution-mode": "none",
+    "write.merge.mode": "merge-on-read",
+    "write.merge.distribution-mode": "none",
+    "write.update.mode": "merge-on-read",
+    "write.update.distribution-mode": "none",
+}
+"""How every table is written: small metadata, no shuffle before a small append, deletes by position."""
+
+
+class State(StrEnum):
+    """`held`: records wait in `_pipeline.held`; `dropped`: the source is gone, the pair is kept."""
+
+    LIVE = "live"
+    HELD = "held"
+    RELEASING = "releasing"
+    DROPPED = "dropped"
+
+
+TopicIdPartition = tuple[str, int]
+"""Kafka's topic id (which a re-created topic does not share) and partition."""
+
+
+@dataclass(slots=True)
+class WarehouseTable:
+    """One source table's pair in the warehouse, as this process knows it."""
+
+    source: TableName
+    name: WarehouseName
+    changes: Table
+    current: Table | None
+    layout: Layout = field(default_factory=Layout)
+    state: State = State.LIVE
+    held_reason: str = ""
+    truncated_at: int = 0
+    truncated_done: int = 0
+    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
+    applied: int | None = None
+    filled: frozenset[str] = frozenset()
+
+    @property
+    def uuid(self) -> str:
+        """The identity that outlives renames: that of the changes table."""
+        return self.changes.uuid
+
+
+class Tables:
+    """All source tables that the warehouse knows, by name."""
+
+    def __init__(self, catalog: Catalog, path: Path, *, namespace: str, with_current: bool) -> None:
+        self.catalog = catalog
+        self._data = path / "data"
+        self._namespace = namespace
+        self._with_current = with_current
+        self._tables: dict[str, WarehouseTable] = {}
+        self.taken: dict[TableName, str] = {}
+
+    def load(self) -> None:
+        """Read every pair's state from the catalog."""
+        names = [name for name in self.catalog.names() if name.namespace != PIPELINE_NAMESPACE]
+        changes = [name for name in names if name.name.endswith(CHANGES_SUFFIX)]
+        with ThreadPoolExecutor(4) as pool:
+            for table in pool.map(self._loaded, changes):
+                if table is not None:
+                    self._tables[table.uuid] = table
+
+    def _loaded(self, name: WarehouseName) -> WarehouseTable | None:
+        changes = self.catalog.table(name)
+        if changes is None or changes.properties.get(ROLE) != "changes":
+            return None
+        properties = changes.properties
+        base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
+        current = self.catalog.table(base)
+        source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
+        table = WarehouseTable(source, base, changes, current, Layout.from_json(properties[LAYOUT]))
+        table.state = State(properties.get(STATE, State.LIVE))
+        table.held_reason = properties.get(HELD_REASON, "")
+        table.truncated_at = int(properties.get(TRUNCATED, "0"))
+        table.ends = read_ends(changes.inherited(ENDS))
+        if current is not None:
+            applied = current.inherited(APPLIED)
+            table.applied = int(applied) if applied else None
+            table.truncated_done = int(current.inherited(TRUNCATED) or "0")
+            table.filled = frozenset(json.loads(current.inherited(FILLED) or "[]"))
+        return table
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(list(self._tables.values()))
+
+    def find(self, source: TableName) -> WarehouseTable | None:
+        """The pair that this source name means today; dropped tables have no name any more."""
+        return next(
+            (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED), None
+        )
+
+    def by_uuid(self, uuid: str) -> WarehouseTable | None:
+        """The pair of this identity."""
+        return self._tables.get(uuid)
+
+    def obstacle(self, source: TableName) -> str | None:
+        """Why a new source table cannot get its warehouse name; None where it can."""
+        name = stored_table(source, self._namespace)
+        if name.namespace == PIPELINE_NAMESPACE:
+            return f"the namespace {PIPELINE_NAMESPACE} is the pipeline's own"
+        taken = {(t.name.namespace.casefold(), t.name.name.casefold()): t for t in self._tables.values()}
+        wanted = {(n.namespace.casefold(), n.name.casefold()) for n in (name, name.changes)}
+        for (namespace, table), owner in taken.items():
+            theirs = {(namespace, table), (namespace, table + CHANGES_SUFFIX)}
+            if theirs & wanted and owner.source.key != source.key:
+                return f"{name} already belongs to the source table {owner.source}"
+        return None
+
+    def create(self, source: TableName, layout: Layout) -> WarehouseTable:
+        """A new pair; both tables exist when this returns, or a later call finishes what a crash left."""
+        name = stored_table(source, self._namespace)
+        self._clear_dropped(name)
+        about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table, LAYOUT: layout.to_json()}
+        current = self._new_current(name, layout, about) if self._with_current else None
+        columns = [*change.ENVELOPE.items(), *((c.name, c.type) for c in layout.columns)]
+        changes = self._made(name.changes, columns, {**about, ROLE: "changes", STATE: State.LIVE})
+        table = WarehouseTable(source, name, changes, current, layout)
+        table.filled = frozenset(obligations(layout))
+        self._tables[table.uuid] = table
+        return table
+
+    def _new_current(self, name: WarehouseName, layout: Layout, about: dict[str, str]) -> Table:
+        columns = [(c.name, c.type) for c in layout.current]
+        envelope = [(n, change.ENVELOPE[n]) for n in (change.COMMIT_TS, change.UNREPRESENTABLE)]
+        return self._made(name, [*columns, *envelope], {**about, ROLE: "current"})
+
+    def _made(self, name: WarehouseName, columns: list[tuple[str, str]], about: dict[str, str]) -> Table:
+        left_over = self.catalog.table(name)
+        if left_over is not None:  # a crash came between the two tables of a pair: it has no rows yet
+            self.catalog.drop(name)
+        location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
+        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, NAME: json.dumps([name.namespace, name.name])})
+
+    def _clear_dropped(self, name: WarehouseName) -> None:
+        """A kept pair whose source was dropped makes way under `<name>__dropped_<commitTs>`."""
+        for table in self:
+            if table.name == name and table.state == State.DROPPED:
+                self.move(table, WarehouseName(name.namespace, f"{name.name}__dropped_{table.truncated_at}"))
+
+    def move(self, table: WarehouseTable, to: WarehouseName) -> None:
+        """Rename a pair in the warehouse. The changes table goes last: it carries the pair's name."""
+        if table.current is not None and self.catalog.table(to) is None:
+            self.catalog.rename(table.name, to)
+        self.catalog.rename(table.name.changes, to.changes)
+        table.name = to
+        for name in (to, to.changes):
+            moved = self.catalog.table(name)
+            if moved is not None:
+                moved.set_properties({NAME: json.dumps([name.namespace, name.name])})
+        table.current = self.catalog.table(to) if table.current is not None else None
+        moved = self.catalog.table(to.changes)
+        if moved is not None:
+            table.changes = moved
+
+    def rename(self, table: WarehouseTable, source: TableName) -> None:
+        """The source table has another name now: so has its pair."""
+        target = stored_table(source, self._namespace)
+        self._clear_dropped(target)
+        if target != table.name:
+            self.move(table, target)
+        table.source = source
+        about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table}
+        for iceberg in (table.changes, table.current):
+            if iceberg is not None:
+                iceberg.set_properties(about)
+
+    def set_state(self, table: WarehouseTable, state: State, reason: str = "", at: CommitTs | int = 0) -> None:
+        """Hold, release or mark a table as dropped, durably."""
+        properties = {STATE: state.value, HELD_REASON: reason}
+        if at:
+            properties[TRUNCATED] = str(at)
+            table.truncated_at = int(at)
+        table.changes.set_properties(properties)
+        table.state, table.held_reason = state, reason
+
+    def truncate(self, table: WarehouseTable, at: int) -> None:
+        """Remember that no row with a commit ts up to `at` may show any more."""
+        table.changes.set_properties({TRUNCATED: str(at)})
+        table.truncated_at = at
+
+    def forget(self, table: WarehouseTable) -> None:
+        """Drop a pair and its files."""
+        if table.current is not None:
+            self.catalog.drop(table.name)
+        self.catalog.drop(table.name.changes)
+        del self._tables[table.uuid]
+
+    def evolve(self, table: WarehouseTable, layout: Layout) -> None:
+        """Bring the schemas of a pair to a new layout; the layout itself goes into the same commit."""
+        if layout == table.layout:
+            return
+        about = {LAYOUT: layout.to_json()}
+        if table.current is not None:
+            held = Layout.from_json(table.current.properties[LAYOUT])
+            table.current.evolve(schema_change(held.current, layout.current, layout), about)
+        table.changes.evolve(schema_change(table.layout.columns, layout.columns, layout), about)
+        table.layout = layout
+
+
+def schema_change(old: tuple[Column, ...], new: tuple[Column, ...], layout: Layout) -> SchemaChange:
+    """What turns the columns of one layout into those of the next."""
+    before = {column.id: column for column in old}
+    today = {column.id for column in layout.columns}
+    kept = [(before[c.id], c) for c in new if c.id in before]
+    return SchemaChange(
+        add=tuple((c.name, c.type) for c in new if c.id not in before),
+        widen=tuple((c.name, c.type) for o, c in kept if o.type != c.type),
+        rename=tuple((o.name, c.name) for o, c in kept if o.name != c.name),
+        drop=tuple(c.name for c in old if c.id not in {n.id for n in new} and c.id in today),
+    )
+
+
+def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
+    """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
+    found: dict[str, tuple[Column, int]] = {}
+    for column in layout.current:
+        if column.default.kind == "literal":
+            found[f"{column.id}:0"] = (column, 0)
+        for number in range(1, len(column.conversions) + 1):
+            found[f"{column.id}:{number}"] = (column, number)
+    return found
+
+
+def read_ends(text: str | None) -> dict[TopicIdPartition, int]:
+    """End offsets as a snapshot summary carries them: `{"<topic id>": {"<partition>": offset}}`."""
+    if not text:
+        return {}
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in json.loads(text).items()
+        for partition, offset in partitions.items()
+    }
+
+
+def write_ends(ends: dict[TopicIdPartition, int]) -> str:
+    """The inverse of `read_ends`."""
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(ends.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(nested, separators=(",", ":"))

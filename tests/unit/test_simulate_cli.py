@@ -1,0 +1,133 @@
+"""`ticdc-warehouse simulate`: where its settings come from, and what it prints."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli import simulate as command
+from pipeline.errors import SettingsError
+
+FILE = """
+name: shop
+source:
+  kind: kafka
+  protocol: avro
+  bootstrap_servers: broker:9092
+  topic_pattern: "tidb_.*"
+  options: {kafka.security.protocol: SASL_SSL}
+registry: {url: "http://registry:8081", username: me, password: hush}
+changefeed: {enable-tidb-extension: true, avro-decimal-handling-mode: string, timezone: Asia/Tokyo}
+warehouse: {path: ./warehouse}
+checkpoint: ./checkpoint
+"""
+
+
+class Feed:
+    """Stands in for the changefeed: keeps its settings and counts."""
+
+    def __init__(self, **settings):
+        self.settings, self.counts, self.total = settings, {}, 0
+        Feed.last = self
+
+    def send(self, transaction):
+        for event in transaction.events:
+            ops = self.counts.setdefault(event.table.full_name, {})
+            ops[event.op] = ops.get(event.op, 0) + 1
+            self.total += 1
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "Changefeed", Feed)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TICDC_WAREHOUSE_CONFIG", raising=False)
+    return lambda *arguments: CliRunner().invoke(command.app, arguments)
+
+
+BROKER = ("--bootstrap-servers", "b:1", "--registry-url", "http://r")
+
+
+def test_the_result_is_one_line_per_table_and_the_total(run):
+    result = run(*BROKER, "--transactions", "50")
+    assert result.exit_code == 0, result.output
+    assert "shop.customers" in result.stdout
+    assert "50 transactions" in result.stdout
+
+
+def test_a_program_gets_json_with_the_counts(run):
+    result = run(*BROKER, "--transactions", "50", "--output", "json")
+    facts = json.loads(result.stdout)
+    assert facts["transactions"] == 50
+    assert sum(sum(ops.values()) for ops in facts["rows"].values()) == Feed.last.total
+
+
+def test_broker_registry_and_changefeed_settings_come_from_the_pipelines_file(run, tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(FILE)
+    assert run("--config", str(file), "--transactions", "5").exit_code == 0
+    settings = Feed.last.settings
+    assert settings["bootstrap_servers"] == "broker:9092"
+    assert settings["client"] == {"security.protocol": "SASL_SSL"}
+    assert (settings["decimal"], settings["timezone"]) == ("string", "Asia/Tokyo")
+    assert settings["registry"].credentials() == ("me", "hush")
+
+
+def test_the_file_in_the_current_folder_is_found_without_being_named(run, tmp_path):
+    (tmp_path / "ticdc-warehouse.yaml").write_text(FILE)
+    assert run("--transactions", "5").exit_code == 0
+    assert Feed.last.settings["bootstrap_servers"] == "broker:9092"
+
+
+def test_an_option_wins_over_the_file(run, tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(FILE)
+    run(
+        "--config", str(file), "--transactions", "5", "--decimal", "precise", "--bootstrap-servers", "other:1"
+    )
+    assert (Feed.last.settings["decimal"], Feed.last.settings["bootstrap_servers"]) == ("precise", "other:1")
+
+
+def test_another_registry_on_the_command_line_does_not_get_the_files_credentials(run, tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(FILE)
+    run("--config", str(file), "--transactions", "5", "--registry-url", "http://other")
+    assert Feed.last.settings["registry_url"] == "http://other"
+    assert Feed.last.settings.get("registry") is None
+
+
+def test_without_broker_and_registry_it_says_how_to_get_both(run):
+    result = run()
+    assert isinstance(result.exception, SettingsError)
+    assert "no --bootstrap-servers and --registry-url" in str(result.exception)
+    assert "devstack up" in str(result.exception)
+
+
+def test_watermarks_without_the_extension_are_refused_as_ticdc_refuses_them(run):
+    result = run(*BROKER, "--watermarks", "--no-extension")
+    assert isinstance(result.exception, SettingsError)
+
+
+def test_the_fixed_clock_and_a_seed_repeat_a_run_exactly(run):
+    def counts(*arguments):
+        run(*BROKER, "--transactions", "80", *arguments)
+        return Feed.last.counts
+
+    assert counts("--clock", "fixed", "--seed", "4") == counts("--clock", "fixed", "--seed", "4")
+    assert counts("--clock", "fixed", "--seed", "4") != counts("--clock", "fixed", "--seed", "5")
+
+
+def test_a_continuous_run_ends_in_order_when_interrupted(run, monkeypatch):
+    def send(self, transaction):
+        sent(self, transaction)
+        if self.total > 200:
+            raise KeyboardInterrupt
+
+    sent = Feed.send
+    monkeypatch.setattr(Feed, "send", send)
+    result = run(*BROKER, "--continuous", "--transactions", "10", "--output", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["transactions"] > 50
