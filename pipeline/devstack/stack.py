@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -52,7 +53,7 @@ class Devstack:
         stack = cls._of(
             folder, kafka_port or ports.free_port(), registry_port or ports.free_port(), detached=detached
         )
-        if stack.is_running:
+        if stack.keeps_running():
             raise EnvironmentFault(
                 "DEVSTACK_RUNNING",
                 f"A devstack runs in {folder} already.",
@@ -91,6 +92,13 @@ class Devstack:
     def is_running(self) -> bool:
         """Whether any of the two lives."""
         return self.broker.pid is not None or self.registry.pid is not None
+
+    def keeps_running(self, seconds: float = 1.0) -> bool:
+        """Whether any of the two still lives after a while: a killed one takes a moment to be gone."""
+        deadline = time.monotonic() + seconds
+        while self.is_running and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return self.is_running
 
     def stop(self) -> None:
         """End both, in order if they let us, by force otherwise."""

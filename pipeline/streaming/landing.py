@@ -50,11 +50,11 @@ class TableLanding:
     """Versions that this batch brought for the first time."""
     started: float = field(default_factory=time.monotonic)
     reason: str = ""
+    operation: str = ""
+    """Names the staging branch and marks every commit."""
 
-    @property
-    def operation(self) -> str:
-        """Names the staging branch and marks every commit of this batch."""
-        return f"batch{self.batch_id}"
+    def __post_init__(self) -> None:
+        self.operation = self.operation or f"batch{self.batch_id}"
 
     @property
     def held(self) -> bool:
@@ -139,9 +139,9 @@ class TableLanding:
 
     def hold(self) -> int:
         """See `TablePort.hold`."""
-        if not self.messages.versions:
-            return 0
-        wanted = self.bench.protocol.where(self.messages)
+        wanted = self._own_statements()
+        if self.messages.versions:
+            wanted = wanted | self.bench.protocol.where(self.messages)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         records = self._within(beyond).where(wanted).select(
             "topic",
@@ -156,6 +156,16 @@ class TableLanding:
             F.lit("open").alias("status"),
         )
         return written(self.bench, "held", records, self.batch_id)
+
+    def _own_statements(self) -> Column:
+        """Where the DDL messages about this table stand: they wait with its rows."""
+        found = F.lit(False)  # noqa: FBT003 - the start of a disjunction
+        for statement in self.statements:
+            for at, offset in statement.ddl.at.items():
+                found = found | (
+                    (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & (F.col("offset") == offset)
+                )
+        return found
 
     def publish(self) -> Landed:
         """See `TablePort.publish`."""

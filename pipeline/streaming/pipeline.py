@@ -17,6 +17,7 @@ from pipeline.streaming import failpoints, position
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.position import KafkaState
+from pipeline.streaming.release import unfinished
 from pipeline.streaming.session import session
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.workbench import Ledger, Workbench
@@ -192,7 +193,9 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     position.check(ledger.committed, kafka_state(cluster), accept)
     registry = resources.enter_context(_registry(settings))
     protocol = AvroProtocol(registry, settings.changefeed.timezone, settings.warehouse.columns)
-    return Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
+    bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
+    unfinished(bench)
+    return bench
 
 
 def _registry(settings: Settings) -> RegistryClient:

@@ -2,7 +2,6 @@
 
 What is new is what the changes table has appended since the snapshot that the current table was last built from;
 that id stands in the summary of the publishing snapshot, so a crash at any point is made good by doing it again.
-Order regime: by offset (DESIGN rule 1). A key's last change by its place in the partition decides.
 """
 
 from __future__ import annotations
@@ -14,27 +13,24 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from pipeline.model import change, types
+from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.names import quoted
-from pipeline.model.change import ARRIVED_AT
+from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Keys, placed
 from pipeline.warehouse.shape import Pending, Shape, backfill, current_shape
 from pipeline.warehouse.tables import APPLIED, FILLED, OPERATION, TRUNCATED, obligations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.tables import WarehouseTable
 
-_PLACE, _SOURCE, _LAST = "_place", "_source", "_last"
-_INDEX_BITS = 20
 _BROADCAST_KEYS = 2_000_000
-_PRUNE_BY_VALUES = 100
-_CALENDAR = frozenset({types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ})
-_ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.DATE, types.UNSIGNED_BIGINT})
+_FEW_ROWS = 200
+"""Up to so many appended rows, keys and places go through the driver as literals: no shuffle, no join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +43,14 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Append:
+    """One append of the changes table: its rows, and how many there are."""
+
+    frame: DataFrame
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Publisher:
     spark: SparkSession
     table: WarehouseTable
@@ -54,6 +58,7 @@ class _Publisher:
     timezone: str
     operation: str
     arrivals: DataFrame | None
+    step: Callable[[str], None]
 
     @property
     def branch(self) -> str:
@@ -66,20 +71,28 @@ class _Publisher:
     def write(self, rows: DataFrame) -> Any:
         return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION}", self.operation)
 
-    def news(self, head: int | None) -> list[DataFrame]:
+    def news(self, head: int | None) -> list[Append]:
         """What the changes table has appended since the current table was built, append by append."""
         if head is None or head == self.table.applied:
             return []
-        appends = self.table.changes.appends_since(self.table.applied)
-        return [self._appended(parent, snapshot) for parent, snapshot in appends]
+        return [self._appended(*one) for one in self.table.changes.appends_since(self.table.applied)]
 
-    def _appended(self, parent: int | None, snapshot: int) -> DataFrame:
-        reader = self.spark.read
-        if parent is not None:
-            reader = reader.option("start-snapshot-id", str(parent)).option("end-snapshot-id", str(snapshot))
-        else:
+    def everything(self, head: int | None) -> list[Append]:
+        """All changes: at once where one topic gave them, whose offsets are an order; else append by append."""
+        if head is None:
+            return []
+        topics = self.spark.table(self.table.name.changes.sql).select(change.TOPIC).distinct().limit(2).count()
+        if topics <= 1:
+            return [self._appended(None, head)]
+        return [self._appended(*one) for one in self.table.changes.appends_since(None)]
+
+    def _appended(self, parent: int | None, snapshot: int) -> Append:
+        reader, changes = self.spark.read, self.table.changes
+        if parent is None:
             reader = reader.option("snapshot-id", str(snapshot))
-        return reader.table(self.table.name.changes.sql)
+            return Append(reader.table(changes.name.sql), _FEW_ROWS + 1)
+        reader = reader.option("start-snapshot-id", str(parent)).option("end-snapshot-id", str(snapshot))
+        return Append(reader.table(changes.name.sql), changes.added_rows(snapshot))
 
     def pending(self) -> list[Pending]:
         """Columns whose default or conversion the rows of the current table do not show yet."""
@@ -91,44 +104,45 @@ class _Publisher:
         return list(missing.values())
 
 
-def publish(
+def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     spark: SparkSession,
     table: WarehouseTable,
     timezone: str,
     operation: str,
     step: Callable[[str], None],
     arrivals: DataFrame | None = None,
+    *,
+    afresh: bool = False,
 ) -> Published:
     """Bring the current table up to the changes table. Nothing is done where nothing is new.
 
     `arrivals` (`_topic, _kafka_partition, _offset, _arrived_at`) orders keys that stand in two partitions.
+    `afresh`: as if the current table were empty; readers see the old rows until the new ones are complete.
     """
     if table.current is None:
         return Published()
-    publisher = _Publisher(spark, table, table.current, timezone, operation, arrivals)
+    publisher = _Publisher(spark, table, table.current, timezone, operation, arrivals, step)
     head = table.changes.head()
-    news, pending = publisher.news(head), publisher.pending()
+    news = publisher.everything(head) if afresh else publisher.news(head)
+    pending = [] if afresh else publisher.pending()
     truncated = table.truncated_at > table.truncated_done
-    if not news and not pending and not truncated:
+    if not (news or pending or truncated or afresh):
         return Published()
     table.current.stage(publisher.branch)
     step("branch-made")
     if pending:
         _fill(publisher, pending)
-        step("backfilled")
-    if truncated:
-        spark.sql(f"DELETE FROM {publisher.target} WHERE {change.COMMIT_TS} <= {table.truncated_at:d}")  # noqa: S608
-        step("truncated")
-    published = [_apply(publisher, rows, step) for rows in news]
+    if afresh or truncated:
+        _empty(publisher, afresh=afresh)
+    published = [_apply(publisher, append) for append in news]
     filled = frozenset(obligations(table.layout))
     table.current.mark(_marks(table, head, filled, operation), publisher.branch)
     step("staged")
     table.current.publish(publisher.branch)
     step("published")
     table.applied, table.filled, table.truncated_done = head, filled, table.truncated_at
-    return Published(
-        sum(p.keys for p in published), sum(p.order_unknown for p in published), table.current.head()
-    )
+    conflicts = sum(p.order_unknown for p in published)
+    return Published(sum(p.keys for p in published), conflicts, table.current.head())
 
 
 def _marks(table: WarehouseTable, head: int | None, filled: frozenset[str], operation: str) -> dict[str, str]:
@@ -145,140 +159,92 @@ def _fill(publisher: _Publisher, pending: list[Pending]) -> None:
     columns = [shape.columns.get(name, F.col(quoted(name))).alias(name) for name in names]
     filled = rows.select(*columns, shape.unrepresentable.alias(change.UNREPRESENTABLE))
     publisher.write(filled).overwrite(F.lit(True))  # noqa: FBT003 - every row
+    publisher.step("backfilled")
 
 
-def _apply(publisher: _Publisher, news: DataFrame, step: Callable[[str], None]) -> Published:
+def _empty(publisher: _Publisher, *, afresh: bool) -> None:
+    """Let rows go that a TRUNCATE has ended, or all."""
+    gone = "true" if afresh else f"{change.COMMIT_TS} <= {publisher.table.truncated_at:d}"
+    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {gone}")  # noqa: S608 - a number of ours
+    publisher.step("truncated")
+
+
+def _apply(publisher: _Publisher, append: Append) -> Published:
     """Delete the keys that changed, append what they are now."""
     shape = current_shape(publisher.table.layout, publisher.timezone)
-    rows = _placed(news)
-    last = _last_places(publisher, rows, shape).persist(StorageLevel.MEMORY_AND_DISK)
+    keys = Keys(publisher.table.layout.key, shape)
+    rows = placed(append.frame)
+    if append.rows <= _FEW_ROWS and keys.few_are_literals:
+        few = _apply_few(publisher, keys, rows)
+        if few is not None:
+            return few
+    return _apply_many(publisher, keys, rows)
+
+
+def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published | None:
+    """A handful of rows, their keys and places as literals. None where a key stands in two partitions."""
+    last = keys.last_places(rows.coalesce(1)).collect()
+    if any(row.s_low != row.s_high for row in last):
+        return None
+    predicate, arguments = keys.literals(last)
+    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)  # noqa: S608 - parameters
+    publisher.step("keys-deleted")
+    places: dict[int, list[str]] = {}
+    for row in last:
+        places.setdefault(row.s_high, []).append(str(row[LAST]))
+    here = " OR ".join(f"({SOURCE} = {s:d} AND {PLACE} IN ({', '.join(p)}))" for s, p in places.items())
+    _write(publisher, rows.where(here), keys.shape)
+    return Published(len(last))
+
+
+def _apply_many(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published:
+    last = keys.last_places(rows).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        facts = _facts(publisher, last)
-        if facts.keys == 0:
+        facts = _facts(keys, last)
+        if facts["keys"] == 0:
             return Published()
-        _delete(publisher, last, facts)
-        step("keys-deleted")
-        winners = last if not facts.conflicts else _last_arrivals(publisher, rows, shape)
-        _append(publisher, rows, shape, winners, facts)
-        return Published(facts.keys, facts.conflicts)
+        _delete(publisher, keys, last, facts)
+        publisher.step("keys-deleted")
+        winners = keys.last_arrivals(rows, publisher.arrivals) if facts["conflicts"] else last
+        winners = winners.select(F.col("s_high").alias("w_source"), F.col(LAST).alias("w_place"))
+        if facts["keys"] <= _BROADCAST_KEYS:
+            winners = F.broadcast(winners)
+        here = (F.col(SOURCE) == F.col("w_source")) & (F.col(PLACE) == F.col("w_place"))
+        _write(publisher, rows.join(winners, here, "left_semi"), keys.shape)
+        return Published(facts["keys"], facts["conflicts"])
     finally:
         last.unpersist()
 
 
-def _placed(news: DataFrame) -> DataFrame:
-    """Rows with their place in their partition, and the partition as one number."""
-    place = F.shiftleft(F.col(change.OFFSET), _INDEX_BITS) + F.col(change.INDEX)
-    return news.withColumns({_PLACE: place, _SOURCE: F.xxhash64(change.TOPIC, change.PARTITION)})
+def _facts(keys: Keys, last: DataFrame) -> dict[str, Any]:
+    """How many keys, how many of them in several partitions, and the range of the first key column."""
+    bounds = [F.min("k0").alias("low"), F.max("k0").alias("high")] if keys.prunable else []
+    conflicts = F.count_if(F.expr("s_low <> s_high")).alias("conflicts")
+    row = last.agg(F.count(F.lit(1)).alias("keys"), conflicts, *bounds).collect()[0]
+    return {"low": None, "high": None, **row.asDict()}
 
 
-def _key(publisher: _Publisher, shape: Shape) -> dict[str, SparkColumn]:
-    """Key columns k0, k1 … of a changes row; a calendar column also by the text it could not hold."""
-    key: dict[str, SparkColumn] = {}
-    for number, column in enumerate(publisher.table.layout.key):
-        key[f"k{number}"] = shape.columns[column.name]
-        if column.type in _CALENDAR:
-            key[f"k{number}t"] = shape.unrepresentable.getItem(column.name)
-    return key
-
-
-def _last_places(publisher: _Publisher, rows: DataFrame, shape: Shape) -> DataFrame:
-    """Per key: the place of its last change, and in which partitions its changes stand.
-
-    Only fixed-width numbers are aggregated, which Spark does in a hash table.
-    """
-    key = _key(publisher, shape)
-    narrow = rows.select(*(column.alias(name) for name, column in key.items()), _SOURCE, _PLACE)
-    return narrow.groupBy(*key).agg(
-        F.max(_PLACE).alias(_LAST), F.min(_SOURCE).alias("s_low"), F.max(_SOURCE).alias("s_high")
-    )
-
-
-def _last_arrivals(publisher: _Publisher, rows: DataFrame, shape: Shape) -> DataFrame:
-    """As `_last_places`, where keys stand in several partitions: the last by Kafka's timestamp."""
-    key = _key(publisher, shape)
-    position = [change.TOPIC, change.PARTITION, change.OFFSET]
-    if publisher.arrivals is not None:
-        rows = rows.join(publisher.arrivals, position, "left")
-    else:
-        rows = rows.withColumn(ARRIVED_AT, F.col(change.COMMIT_TIME))
-    narrow = rows.select(*(column.alias(name) for name, column in key.items()), _SOURCE, _PLACE, ARRIVED_AT)
-    best = F.max_by(F.struct(_PLACE, _SOURCE), F.struct(ARRIVED_AT, _SOURCE, _PLACE)).alias("best")
-    return narrow.groupBy(*key).agg(best).select(
-        *key, F.col(f"best.{_PLACE}").alias(_LAST), F.col(f"best.{_SOURCE}").alias("s_high")
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    keys: int
-    conflicts: int
-    low: Any
-    high: Any
-    values: tuple[Any, ...]
-
-
-def _facts(publisher: _Publisher, last: DataFrame) -> _Facts:
-    """How many keys, and between which values the first key column lies (to prune files by)."""
-    first = publisher.table.layout.key[0]
-    prune = first.type in _ORDERED
-    bounds = [F.min("k0").alias("low"), F.max("k0").alias("high")] if prune else []
-    row = last.agg(F.count(F.lit(1)).alias("keys"), F.count_if(F.expr("s_low <> s_high")).alias("conflicts"), *bounds).collect()[0]
-    values: tuple[Any, ...] = ()
-    if prune and 0 < row["keys"] <= _PRUNE_BY_VALUES:
-        values = tuple(r.k0 for r in last.select("k0").distinct().collect())
-    return _Facts(row["keys"], row["conflicts"], row["low"] if prune else None, row["high"] if prune else None, values)
-
-
-def _delete(publisher: _Publisher, last: DataFrame, facts: _Facts) -> None:
+def _delete(publisher: _Publisher, keys: Keys, last: DataFrame, facts: dict[str, Any]) -> None:
     view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
     last.createOrReplaceTempView(view)
-    hint = "/*+ BROADCAST(s) */" if facts.keys <= _BROADCAST_KEYS else ""
-    matched, arguments = _match(publisher, facts)
-    session = publisher.spark
+    hint = "/*+ BROADCAST(s) */" if facts["keys"] <= _BROADCAST_KEYS else ""
+    matched, arguments = keys.match(facts["low"], facts["high"])
     try:
-        session.sql(
+        publisher.spark.sql(
             f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608
             "WHEN MATCHED THEN DELETE",
             args=arguments,
         )
     finally:
-        session.catalog.dropTempView(view)
+        publisher.spark.catalog.dropTempView(view)
 
 
-def _match(publisher: _Publisher, facts: _Facts) -> tuple[str, dict[str, Any]]:
-    """The MERGE condition: the key, null-safe, and a predicate that prunes files."""
-    terms: list[str] = []
-    for number, column in enumerate(publisher.table.layout.key):
-        name = quoted(column.name)
-        if column.type in _CALENDAR:
-            unrepresentable = f"t.{change.UNREPRESENTABLE}[:n{number}]"
-            terms.append(f"t.{name} <=> s.k{number} AND {unrepresentable} <=> s.k{number}t")
-        else:
-            terms.append(f"t.{name} = s.k{number}")
-    arguments: dict[str, Any] = {
-        f"n{number}": column.name
-        for number, column in enumerate(publisher.table.layout.key)
-        if column.type in _CALENDAR
-    }
-    first = quoted(publisher.table.layout.key[0].name)
-    if facts.low is not None and publisher.table.layout.key[0].type not in _CALENDAR:
-        terms.append(f"t.{first} BETWEEN :low AND :high")
-        arguments |= {"low": facts.low, "high": facts.high}
-    return " AND ".join(terms), arguments
-
-
-def _append(
-    publisher: _Publisher, rows: DataFrame, shape: Shape, last: DataFrame, facts: _Facts
-) -> None:
-    winners = last.select(F.col("s_high").alias("w_source"), F.col(_LAST).alias("w_place"))
-    if facts.keys <= _BROADCAST_KEYS:
-        winners = F.broadcast(winners)
-    here = (F.col(_SOURCE) == F.col("w_source")) & (F.col(_PLACE) == F.col("w_place"))
-    kept = rows.where(F.col(change.OP) != Op.DELETE.value)
+def _write(publisher: _Publisher, last: DataFrame, shape: Shape) -> None:
+    """Append what the last changes leave: every row but the deleted and the truncated."""
+    kept = last.where(F.col(change.OP) != Op.DELETE.value)
     if publisher.table.truncated_at:
-        kept = kept.where(F.coalesce(F.col(change.COMMIT_TS) > publisher.table.truncated_at, F.lit(True)))  # noqa: FBT003
+        newer = F.col(change.COMMIT_TS) > publisher.table.truncated_at
+        kept = kept.where(F.coalesce(newer, F.lit(True)))  # noqa: FBT003 - a row without ts stays
     columns = [value.alias(name) for name, value in shape.columns.items()]
-    images = kept.join(winners, here, "left_semi").select(
-        *columns, change.COMMIT_TS, shape.unrepresentable.alias(change.UNREPRESENTABLE)
-    )
+    images = kept.select(*columns, change.COMMIT_TS, shape.unrepresentable.alias(change.UNREPRESENTABLE))
     publisher.write(images).append()

@@ -42,6 +42,9 @@ class Catalog:
         self._jvm: Any = spark._jvm  # noqa: SLF001 - the documented way to Iceberg's API from PySpark
         self._session: Any = spark._jsparkSession  # noqa: SLF001 - as above
         self._making = Lock()
+        self._namespaces = self._jvm.org.apache.iceberg.catalog.Namespace
+        self._identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
+        self._string = self._jvm.java.lang.String
         self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
 
     def table(self, name: WarehouseName) -> Table | None:
@@ -97,13 +100,12 @@ class Catalog:
         return self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java)
 
     def _namespace(self, name: str) -> Any:
-        levels = self._spark.sparkContext._gateway.new_array(self._jvm.java.lang.String, 1)  # noqa: SLF001 - py4j
+        levels = self._spark.sparkContext._gateway.new_array(self._string, 1)  # noqa: SLF001 - py4j
         levels[0] = name
-        return self._jvm.org.apache.iceberg.catalog.Namespace.of(levels)
+        return self._namespaces.of(levels)
 
     def _identifier(self, name: WarehouseName) -> Any:
-        identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
-        return identifiers.of(self._namespace(name.namespace), name.name)
+        return self._identifiers.of(self._namespace(name.namespace), name.name)
 
     def _map(self, entries: Mapping[str, str]) -> Any:
         java = self._jvm.java.util.HashMap()
@@ -181,12 +183,17 @@ class Table:
         snapshot = self._java.currentSnapshot()
         while snapshot is not None and snapshot.snapshotId() != snapshot_id:
             parent = snapshot.parentId()
+            before = None if parent is None else self._java.snapshot(parent)
             if snapshot.operation() == "append":
-                found.append((parent, int(snapshot.snapshotId())))
-            snapshot = None if parent is None else self._java.snapshot(parent)
+                found.append((None if before is None else int(parent), int(snapshot.snapshotId())))
+            snapshot = before
         if snapshot is None and snapshot_id is not None:
             return [(None, int(self._java.currentSnapshot().snapshotId()))]
         return list(reversed(found))
+
+    def added_rows(self, snapshot_id: int) -> int:
+        """How many rows a snapshot added, by its summary."""
+        return int(self.summary(snapshot_id).get("added-records", 0))
 
     def snapshot_count(self) -> int:
         """How many snapshots the metadata lists."""

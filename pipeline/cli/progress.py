@@ -1,0 +1,185 @@
+"""How a run shows itself: a line per batch and table while it works, what went wrong once more at the end.
+
+    batch 128  shop.orders  +412 ~96 −3  dead letters 2  lag 1.4 s  0.9 s
+
+`+` inserted, `~` updated (or written, where the changefeed does not say which), `−` deleted; what is zero is
+left out; `lag` is how old the newest change was when the batch was committed, the last number how long the
+table took.
+"""  # noqa: RUF002 - a real minus sign is as wide as the plus
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from pipeline.model.change import Op
+from pipeline.model.columns import LOGICAL_BITS
+from pipeline.settings.faults import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from pipeline.cli.output import Output
+    from pipeline.streaming.batch import Landed, Outcome
+
+NO_TABLE = "no table"
+_OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))
+_MARKS = (("inserts", "+", "green"), ("updates", "~", "yellow"), ("deletes", "−", "red"))  # noqa: RUF001
+_ASIDE = (("quarantined", "yellow"), ("dead_letters", "bold red"), ("held", "bold yellow"))
+_COMMIT_TS = "commit_ts"
+_SECONDS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (172_800.0, 3600.0, "h"))
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """One table's part of one batch, in numbers. `lag` in seconds, None where no commit time is known."""
+
+    table: str
+    counts: Counter[str]
+    lag: float | None = None
+    seconds: float | None = None
+    note: str = ""
+
+    @staticmethod
+    def of(landed: Landed, now: float) -> TableLine:
+        """Put what landed into numbers; `now` in seconds since the epoch."""
+        counts: Counter[str] = Counter(dead_letters=landed.dead_letters, held=landed.held)
+        for op, name in _OPS:
+            counts[name] += landed.counts.get(op.value, 0)
+        counts["quarantined"] = landed.counts.get("quarantined", 0)
+        newest = landed.counts.get(_COMMIT_TS)
+        lag = None if not newest else max(0.0, now - (newest >> LOGICAL_BITS) / 1000)
+        note = "keys in several partitions" if landed.order_unknown else ""
+        return TableLine(landed.table, counts, lag, landed.seconds, note)
+
+    @property
+    def marks(self) -> Text:
+        """`+412 ~96 −3`."""  # noqa: RUF002
+        shown = [(f"{mark}{self.counts[name]:,}", style) for name, mark, style in _MARKS if self.counts[name]]
+        return Text(" ").join(Text(text, style) for text, style in shown)
+
+    @property
+    def rest(self) -> Text:
+        """What was set aside, lag and time."""
+        parts = [
+            Text(f"{name.replace('_', ' ')} {self.counts[name]:,}", style)
+            for name, style in _ASIDE
+            if self.counts[name]
+        ]
+        parts += [Text(self.note, "yellow")] if self.note else []
+        parts += [] if self.lag is None else [Text(f"lag {duration(self.lag)}", "dim")]
+        parts += [] if self.seconds is None else [Text(duration(self.seconds), "dim")]
+        return Text("  ").join(parts)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Listens to a pipeline, prints its batches, and remembers what the summary needs."""
+
+    out: Output
+    console: Console | None = None
+    """For colours; None: plain lines through `out`."""
+    batches: int = 0
+    messages: int = 0
+    tables: dict[str, Counter[str]] = field(default_factory=dict)
+    codes: Counter[str] = field(default_factory=Counter)
+    """Messages that belong to no table, by the code of their dead letters."""
+    order_unknown: set[str] = field(default_factory=set)
+
+    def batch(self, number: int, outcome: Outcome, _seconds: float) -> None:
+        """Take a committed batch; called by the thread that has committed it."""
+        self.batches += 1
+        self.messages += outcome.messages.rows
+        lines = lines_of(outcome, time.time())
+        for line in lines:
+            self.tables.setdefault(line.table, Counter()).update(line.counts)
+        self.codes.update({refused.code: refused.rows for refused in outcome.messages.refused})
+        self.order_unknown.update(landed.table for landed in outcome.landed if landed.order_unknown)
+        for text in aligned(number, lines):
+            self._print(text)
+
+    def total(self, name: str) -> int:
+        """Add up over all tables: `inserts`, `updates`, `deletes`, `dead_letters`, `held`."""
+        return sum(counts[name] for counts in self.tables.values())
+
+    @property
+    def changes(self) -> int:
+        """Changes that went into tables."""
+        return sum(self.total(name) for name, _, _ in _MARKS)
+
+    def facts(self) -> dict[str, Any]:
+        """Give the totals, for programs."""
+        names = [name for name, *_ in (*_MARKS, *_ASIDE)]
+        tables = {
+            table: {name: counts[name] for name in names}
+            for table, counts in sorted(self.tables.items())
+            if table != NO_TABLE
+        }
+        sums = {name: self.total(name) for name in names}
+        return {"batches": self.batches, "messages": self.messages, **sums, "tables": tables}
+
+    def _print(self, text: Text) -> None:
+        if self.console is None:
+            self.out.line(text.plain)
+        else:
+            self.console.print(text, soft_wrap=True)
+
+
+def lines_of(outcome: Outcome, now: float) -> list[TableLine]:
+    """Make the lines of a batch: its tables by name, then the messages that belong to none."""
+    lines = sorted((TableLine.of(landed, now) for landed in outcome.landed), key=lambda line: line.table)
+    lines = merged(lines)
+    homeless = outcome.dead_letters - sum(landed.dead_letters for landed in outcome.landed)
+    if homeless:
+        codes = ", ".join(sorted({refused.code for refused in outcome.messages.refused}))
+        lines.append(TableLine(NO_TABLE, Counter(dead_letters=homeless), note=codes))
+    return [line for line in lines if line.marks or line.rest]
+
+
+def merged(lines: Iterable[TableLine]) -> list[TableLine]:
+    """Make one line per table: a statement in the middle of a batch lands its table twice."""
+    found: dict[str, TableLine] = {}
+    for line in lines:
+        known = found.get(line.table)
+        found[line.table] = line if known is None else _both(known, line)
+    return list(found.values())
+
+
+def _both(one: TableLine, other: TableLine) -> TableLine:
+    lags = [lag for lag in (one.lag, other.lag) if lag is not None]
+    seconds = [number for number in (one.seconds, other.seconds) if number is not None]
+    counts = one.counts + other.counts
+    return TableLine(one.table, counts, min(lags, default=None), sum(seconds), one.note or other.note)
+
+
+def aligned(batch: int, lines: Sequence[TableLine]) -> list[Text]:
+    """Lay out the lines of one batch, table names and counts in columns."""
+    names = [printable(line.table) for line in lines]
+    name_width = max(map(len, names), default=0)
+    mark_width = max((len(line.marks) for line in lines), default=0)
+    return [
+        _row(batch, name.ljust(name_width), line, mark_width) for name, line in zip(names, lines, strict=True)
+    ]
+
+
+def _row(batch: int, name: str, line: TableLine, mark_width: int) -> Text:
+    marks = line.marks
+    marks.pad_right(mark_width - len(marks))
+    text = Text("  ").join([Text(f"batch {batch}", "dim"), Text(name, "bold"), marks, line.rest])
+    text.rstrip()
+    return text
+
+
+def duration(seconds: float) -> str:
+    """Write seconds as `0.9 s`, `12 min`, `3.0 h`, `8 d`: two digits are enough to act on."""
+    for limit, unit, name in _SECONDS:
+        if seconds < limit:
+            value = seconds / unit
+            return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"  # noqa: PLR2004 - two digits
+    return f"{seconds / 86_400:.0f} d"

@@ -1,0 +1,191 @@
+"""The warehouse as its catalog and metadata files tell it, for commands that only look.
+
+Read with PyIceberg: no Spark, no Kafka, no writer's lock, so looking takes a second and disturbs nobody. The
+embedded catalog is asked directly (one query gives all names); any other through PyIceberg, with the
+properties that Spark gets.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlsplit
+
+from pyiceberg.exceptions import NotInstalledError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import StaticTable
+from pyiceberg.table.metadata import TableMetadataUtil
+
+from pipeline.errors import EnvironmentFault, Refused
+from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from pipeline.settings import Settings
+
+NO_WAREHOUSE = "NO_WAREHOUSE"
+CATALOG_UNREADABLE = "CATALOG_UNREADABLE"
+_NAMES = "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables WHERE catalog_name = ?"
+_JDBC = re.compile(r"jdbc:(sqlite|postgresql):(.*)", re.DOTALL)
+_JAVA_ONLY = ("io-impl", "jdbc.")
+_LOCK_SECONDS = 10.0
+
+
+class Reader(Protocol):
+    """A catalog to look at."""
+
+    def names(self) -> list[WarehouseName]:
+        """Give every table."""
+        ...
+
+    def metadata(self, name: WarehouseName) -> TableMetadata:
+        """Give a table's metadata: schema, snapshots, properties."""
+        ...
+
+    def table(self, name: WarehouseName) -> Table:
+        """Give a table whose rows can be scanned."""
+        ...
+
+
+def reader(settings: Settings) -> Reader:
+    """Open the warehouse of these settings to look at it.
+
+    Raises `Refused` (`NO_WAREHOUSE`) where nothing has been written yet, `EnvironmentFault`
+    (`CATALOG_UNREADABLE`) where the catalog does not answer.
+    """
+    if not settings.warehouse.catalog.embedded:
+        return _Remote(settings)
+    file = settings.warehouse.path / "catalog.db"
+    if not file.is_file():
+        raise Refused(
+            NO_WAREHOUSE,
+            f"there is no warehouse in {settings.warehouse.path} yet",
+            "the first run makes it: ticdc-warehouse run --available-now",
+        )
+    return _Embedded(file, settings.warehouse.catalog.properties)
+
+
+def records(
+    reader: Reader, name: str, columns: Sequence[str], where: BooleanExpression | None = None
+) -> Any:
+    """Read columns of one of the pipeline's own tables; gives an Arrow table."""
+    table = reader.table(WarehouseName(PIPELINE_NAMESPACE, name))
+    return table.scan(AlwaysTrue() if where is None else where, tuple(columns)).to_arrow()
+
+
+class _Embedded:
+    """The SQLite file in the warehouse's folder, opened so that nothing can be written."""
+
+    def __init__(self, file: Path, properties: Mapping[str, str]) -> None:
+        self._file = file
+        self._properties = {key: value for key, value in properties.items() if not _is_java(key)}
+        self._locations = self._read()
+
+    def names(self) -> list[WarehouseName]:
+        return list(self._locations)
+
+    def metadata(self, name: WarehouseName) -> TableMetadata:
+        try:
+            return self._metadata(name)
+        except FileNotFoundError:  # a writer has moved on since the catalog was read
+            self._locations = self._read()
+            return self._metadata(name)
+
+    def table(self, name: WarehouseName) -> Table:
+        return StaticTable.from_metadata(self._read()[name], self._properties)
+
+    def _metadata(self, name: WarehouseName) -> TableMetadata:
+        location = self._locations[name]
+        parts = urlsplit(location)
+        if parts.scheme not in {"", "file"}:
+            return StaticTable.from_metadata(location, self._properties).metadata
+        path = parts.path if parts.scheme else location
+        return TableMetadataUtil.parse_raw(Path(path).read_text(encoding="utf-8"))
+
+    def _read(self) -> dict[WarehouseName, str]:
+        uri = f"file:{quote(str(self._file))}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, _LOCK_SECONDS, uri=True)) as database:
+                found = database.execute(_NAMES, (CATALOG,)).fetchall()
+        except sqlite3.Error as error:
+            raise _unreadable(str(self._file), str(error)) from error
+        return {WarehouseName(namespace, table): location for namespace, table, location in found}
+
+
+class _Remote:
+    """Any other catalog, through PyIceberg."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._where = f"{settings.warehouse.catalog.type} catalog"
+        properties = pyiceberg_properties(settings)
+        try:
+            self._catalog = _load(properties)
+        except NotInstalledError as error:
+            raise _unreadable(self._where, str(error)) from error
+        except Exception as error:  # each catalog has errors of its own
+            raise _unreadable(self._where, f"{type(error).__name__}: {error}") from error
+
+    def names(self) -> list[WarehouseName]:
+        return [
+            WarehouseName(".".join(namespace), identifier[-1])
+            for namespace in self._catalog.list_namespaces()
+            for identifier in self._catalog.list_tables(namespace)
+        ]
+
+    def metadata(self, name: WarehouseName) -> TableMetadata:
+        return self.table(name).metadata
+
+    def table(self, name: WarehouseName) -> Table:
+        return self._catalog.load_table((name.namespace, name.name))
+
+
+def pyiceberg_properties(settings: Settings) -> dict[str, str]:
+    """Say what PyIceberg's `load_catalog` needs to open the warehouse's catalog."""
+    catalog = settings.warehouse.catalog
+    if catalog.embedded:
+        return {"type": "sql", "uri": f"sqlite:///{settings.warehouse.path / 'catalog.db'}"}
+    plain = {key: value for key, value in catalog.properties.items() if not _is_java(key)}
+    plain["warehouse"] = settings.warehouse.location
+    if catalog.type != "jdbc":
+        return {**plain, "type": catalog.type}
+    return {**plain, "type": "sql", "uri": _sqlalchemy(catalog.properties)}
+
+
+def _load(properties: Mapping[str, Any]) -> Catalog:
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - a second that the embedded catalog need not wait
+
+    return load_catalog(CATALOG, **properties)
+
+
+def _sqlalchemy(properties: Mapping[str, str]) -> str:
+    """Turn a JDBC URL into SQLAlchemy's."""
+    found = _JDBC.fullmatch(properties["uri"])
+    if found is None:
+        raise _unreadable(properties["uri"].split("?")[0], "PyIceberg reads SQLite and PostgreSQL catalogs")
+    kind, rest = found[1], found[2].split("?")[0]
+    if kind == "sqlite":
+        return f"sqlite:///{rest}"
+    user, password = properties.get("jdbc.user", ""), properties.get("jdbc.password", "")
+    login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
+    return f"postgresql+psycopg2://{login}{rest.removeprefix('//')}"
+
+
+def _is_java(key: str) -> bool:
+    return key.startswith(_JAVA_ONLY)
+
+
+def _unreadable(what: str, why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        CATALOG_UNREADABLE,
+        f"{what} can't be read: {why}",
+        "check warehouse.catalog; this command reads it with PyIceberg, `run` with Spark",
+    )

@@ -1,0 +1,211 @@
+"""`ticdc-warehouse run`: the changefeed into the warehouse, continuously or once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.cli.progress import NO_TABLE, Progress, duration
+from pipeline.devstack import fetch
+from pipeline.settings import load
+from pipeline.streaming import Pipeline
+from pipeline.streaming.pipeline import CATALOG_LOST
+from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from pipeline.cli.output import Output
+    from pipeline.settings import Settings
+
+INTERRUPTED = 130
+ACCEPTABLE = (TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST)
+STOPPING = "stopping after the current batch; Ctrl-C again ends at once"
+
+app = typer.Typer(help="Take the changefeed into the warehouse, continuously or once.")
+
+
+def _acceptable(codes: list[str]) -> list[str]:
+    unknown = [code for code in codes if code not in ACCEPTABLE]
+    if unknown:
+        raise typer.BadParameter(
+            f"{unknown[0]} is no refusal that can be passed over; these are: {', '.join(ACCEPTABLE)}"
+        )
+    return codes
+
+
+@app.command()
+def run(
+    *,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take everything that is there, commit it, and end.")
+    ] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Pass over a refusal that you have understood, by its code; may be given several times.",
+            metavar="CODE",
+            callback=lambda codes: _acceptable(codes or []),
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Stream until stopped: Ctrl-C or SIGTERM ends after the current batch. Again: goes on where it was."""
+    settings = load(config)
+    with opened(output) as out:
+        progress = Progress(out, terminal() if output is Format.TEXT else None)
+        Run(settings, out, progress, available_now=available_now).take(frozenset(accept or ()))
+
+
+class Run:
+    """One call of the command, from opening the warehouse to the summary."""
+
+    def __init__(self, settings: Settings, out: Output, progress: Progress, *, available_now: bool) -> None:
+        self._settings = settings
+        self._out = out
+        self._available_now = available_now
+        self._progress = progress
+        self._warnings: list[str] = []
+        self._stopped = threading.Event()
+        self._started = time.monotonic()
+
+    def take(self, accept: frozenset[str]) -> None:
+        """Run the pipeline, then say what it did; raises what ended it."""
+        with _open(self._settings, accept, self._progress) as pipeline:
+            self._say_missing(pipeline)
+            try:
+                with stopping(lambda: self._stop(pipeline)):
+                    pipeline.run(available_now=self._available_now)
+            except Exception:
+                self._remember(pipeline)
+                self._out.line(self._summary("ended by the error below"))
+                raise
+            self._remember(pipeline)
+        self._out.result(self._facts(), self._summary(self._ending()))
+
+    def _stop(self, pipeline: Pipeline) -> None:
+        self._stopped.set()
+        pipeline.stop()
+        self._out.line(STOPPING)
+
+    def _say_missing(self, pipeline: Pipeline) -> None:
+        """Name the listed topics that do not exist: skipped now, or waited for."""
+        present = pipeline.bench.cluster.topics()
+        for sentence in missing(self._settings, set(present), available_now=self._available_now):
+            self._warnings.append(sentence)
+            self._out.line(sentence)
+
+    def _remember(self, pipeline: Pipeline) -> None:
+        """Collect what went wrong, each with what to do about it."""
+        letters = self._progress.total("dead_letters")
+        if letters:
+            codes = ", ".join(sorted(self._progress.codes)) or "messages that do not fit their schema"
+            self._warnings.append(
+                f"{letters:,} dead letters ({codes}): their bytes, coordinates and reasons are in "
+                "warehouse._pipeline.dead_letters"
+            )
+        self._warnings += [
+            f"{table}: keys stand in several partitions and the order of their changes is not known for sure"
+            for table in sorted(self._progress.order_unknown)
+        ]
+        self._warnings += held(pipeline, self._progress)
+
+    def _ending(self) -> str:
+        if self._stopped.is_set():
+            return "stopped; the next run goes on from here"
+        return "everything that was there is committed"
+
+    def _summary(self, ending: str) -> str:
+        done, seconds = self._progress, duration(time.monotonic() - self._started)
+        tables = len(done.tables.keys() - {NO_TABLE})
+        facts = f"{_number(done.batches, 'batch', 'es')}, {_number(done.changes, 'change')} into "
+        said = "nothing new" if not done.batches else facts + _number(tables, "table")
+        warnings = (f"! {sentence}" for sentence in self._warnings)
+        return "\n".join([f"{said} in {seconds}; {ending}", *warnings])
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "pipeline": self._settings.name,
+            **self._progress.facts(),
+            "seconds": round(time.monotonic() - self._started, 1),
+            "stopped": self._stopped.is_set(),
+            "warnings": self._warnings,
+        }
+
+
+def missing(settings: Settings, present: set[str], *, available_now: bool) -> list[str]:
+    """Give a sentence for each topic that is asked for and does not exist."""
+    what = "skipped" if available_now else "waiting for it"
+    if settings.source.topic_pattern is None:
+        absent = [topic for topic in settings.source.topics if topic not in present]
+        return [f"topic {topic} does not exist yet: {what}" for topic in absent]
+    if present:
+        return []
+    what = "nothing to take" if available_now else "waiting for one"
+    return [f"no topic matches {settings.source.topic_pattern} yet: {what}"]
+
+
+def held(pipeline: Pipeline, progress: Progress) -> list[str]:
+    """Give a sentence for each held table, with its reason and the way on."""
+    tables = {str(t.source): t for t in pipeline.bench.tables if t.state is State.HELD}
+    waiting = {table: counts["held"] for table, counts in progress.tables.items() if counts["held"]}
+    return [
+        f"{name} is held{_because(tables[name].held_reason if name in tables else '')}; "
+        f"{waiting.get(name, 0):,} more records wait. To go on: ticdc-warehouse tables release {name}"
+        for name in sorted({*tables, *waiting})
+    ]
+
+
+@contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C call `stop`, once, in a thread of its own; a second Ctrl-C ends the process.
+
+    In a thread: the signal may have come while the main thread writes or holds a lock. The hard end is as safe
+    as a power cut; the JVM goes when its standard input closes.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        if asked.is_set() and number == signal.SIGINT:
+            os._exit(INTERRUPTED)
+        if not asked.is_set():
+            asked.set()
+            threading.Thread(target=stop, name="stopping", daemon=True).start()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def terminal() -> Console | None:
+    """Give the console of stdout where that is a terminal."""
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else None
+
+
+def _open(settings: Settings, accept: frozenset[str], progress: Progress) -> Pipeline:
+    fetch()  # before there is a spinner: it has a bar of its own
+    with Console(stderr=True).status("starting Spark and opening the warehouse"):
+        return Pipeline.open(settings, accept=accept, listener=progress.batch)
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _number(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else plural}"

@@ -1,0 +1,287 @@
+"""What the commands that look show of a table: facts taken from metadata, nothing computed from rows."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import Refused
+from pipeline.model.columns import DefaultKind
+from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.settings.faults import did_you_mean
+from pipeline.warehouse.layout import DDL_VERSION, Layout
+from pipeline.warehouse.tables import (
+    HELD_REASON,
+    LAYOUT,
+    OPERATION,
+    ROLE,
+    SOURCE_SCHEMA,
+    SOURCE_TABLE,
+    STATE,
+    State,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from pipeline.cli.reading import Reader
+    from pipeline.warehouse.layout import Column, Version
+
+TABLE_UNKNOWN = "TABLE_UNKNOWN"
+_READERS = 4
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much lies on main, from the newest snapshot's summary."""
+
+    rows: int = 0
+    files: int = 0
+    delete_files: int = 0
+    size: int = 0
+    snapshot: int | None = None
+    committed: datetime | None = None
+
+    @staticmethod
+    def of(table: TableMetadata | None) -> Extent:
+        """Read it off a table's metadata; rows are those that position deletes have left."""
+        snapshot = None if table is None else table.current_snapshot()
+        if snapshot is None:
+            return Extent()
+        return Extent(
+            _total(snapshot, "records") - _total(snapshot, "position-deletes"),
+            _total(snapshot, "data-files"),
+            _total(snapshot, "delete-files"),
+            _total(snapshot, "files-size"),
+            snapshot.snapshot_id,
+            moment(snapshot.timestamp_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One source table's tables in the warehouse, as their metadata describe them."""
+
+    source: TableName
+    name: WarehouseName
+    changes: TableMetadata
+    current: TableMetadata | None
+
+    @property
+    def main(self) -> WarehouseName:
+        """The table to query: the current one, or the changes where there is no current."""
+        return self.name.changes if self.current is None else self.name
+
+    @property
+    def state(self) -> State:
+        """Live, held, releasing or dropped."""
+        return State(self.changes.properties.get(STATE, State.LIVE))
+
+    @property
+    def held_reason(self) -> str:
+        """Why the table is held."""
+        return self.changes.properties.get(HELD_REASON, "") if self.state is State.HELD else ""
+
+    @property
+    def layout(self) -> Layout:
+        """Its columns over time."""
+        return Layout.from_json(self.changes.properties[LAYOUT])
+
+
+def pairs(reader: Reader) -> list[Pair]:
+    """Give every source table's pair, by name."""
+    names = set(reader.names())
+    found = [n for n in names if n.namespace != PIPELINE_NAMESPACE and n.name.endswith(CHANGES_SUFFIX)]
+    with ThreadPoolExecutor(_READERS) as pool:
+        loaded = pool.map(lambda changes: _pair(reader, changes, names), found)
+        return sorted((pair for pair in loaded if pair), key=lambda pair: pair.source.key)
+
+
+def _pair(reader: Reader, changes: WarehouseName, names: set[WarehouseName]) -> Pair | None:
+    metadata = reader.metadata(changes)
+    properties = metadata.properties
+    if properties.get(ROLE) != "changes":
+        return None
+    source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
+    name = WarehouseName(changes.namespace, changes.name.removesuffix(CHANGES_SUFFIX))
+    return Pair(source, name, metadata, reader.metadata(name) if name in names else None)
+
+
+def pair_named(reader: Reader, wanted: str) -> Pair:
+    """Find a pair by its source's name or by its own; raises `Refused` (`TABLE_UNKNOWN`).
+
+    A living table goes before a dropped one of the same name.
+    """
+    known = sorted(pairs(reader), key=lambda pair: pair.state is State.DROPPED)
+    folded = wanted.casefold()
+    for pair in known:
+        if folded in {str(pair.source).casefold(), str(pair.name).casefold()}:
+            return pair
+    near = did_you_mean(wanted, (str(pair.source) for pair in known))
+    hint = "ticdc-warehouse tables list shows what there is"
+    raise Refused(TABLE_UNKNOWN, f"the warehouse has no table {wanted}{near}", hint)
+
+
+def listed(pair: Pair) -> dict[str, Any]:
+    """Give a table's line in the list; files and size are of both its tables together."""
+    changes, current = Extent.of(pair.changes), Extent.of(pair.current)
+    newest = changes if pair.current is None else current
+    return {
+        "source": str(pair.source),
+        "table": str(pair.main),
+        "rows": None if pair.current is None else current.rows,
+        "changes": changes.rows,
+        "state": pair.state.value,
+        "snapshot": newest.snapshot,
+        "files": changes.files + changes.delete_files + current.files + current.delete_files,
+        "size": changes.size + current.size,
+        "committed": newest.committed,
+    }
+
+
+def described(pair: Pair) -> dict[str, Any]:
+    """Give what is true of the table as a whole."""
+    layout, changes, current = pair.layout, Extent.of(pair.changes), Extent.of(pair.current)
+    facts: dict[str, Any] = {
+        "source": str(pair.source),
+        "table": str(pair.main),
+        "changes table": str(pair.name.changes),
+        "state": pair.state.value,
+        "held because": pair.held_reason or None,
+        "handle": [column.name for column in layout.key],
+        "rows": None if pair.current is None else current.rows,
+        "changes": changes.rows,
+        "data files": current.files + changes.files,
+        "delete files": current.delete_files + changes.delete_files,
+        "size": current.size + changes.size,
+        "committed": current.committed or changes.committed,
+        "uuid": str(pair.changes.table_uuid),
+        "location": None if pair.current is None else pair.current.location,
+        "changes location": pair.changes.location,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+COLUMNS = ("column", "type", "source column", "source type", "key", "older rows show", "since", "state")
+
+
+def columns(layout: Layout) -> list[tuple[Any, ...]]:
+    """Give the columns of both tables, in order, as rows under `COLUMNS`."""
+    return [_column(layout, column) for column in layout.columns]
+
+
+def _column(layout: Layout, column: Column) -> tuple[Any, ...]:
+    key = (layout.handle or ()).index(column.id) + 1 if column.id in (layout.handle or ()) else None
+    return (
+        column.name,
+        column.type,
+        column.source,
+        column.tidb_type,
+        key,
+        _older(column),
+        None if column.added < 0 else column.added,
+        _column_state(column),
+    )
+
+
+def _older(column: Column) -> str | None:
+    """Say what rows show that are older than the column: a converted value, its default, or NULL."""
+    if column.conversions:
+        return f"converted to {column.conversions[-1].tidb_type}"
+    if column.added <= 1:
+        return None
+    match column.default.kind:
+        case DefaultKind.LITERAL:
+            return repr(column.default.text)
+        case DefaultKind.UNKNOWN:
+            return "NULL (default unknown)"
+    return "NULL"
+
+
+def _column_state(column: Column) -> str:
+    if column.live:
+        return "live"
+    return "kept" if column.in_current else "changes only"
+
+
+VERSIONS = ("version", "number", "columns")
+
+
+def versions(layout: Layout) -> list[tuple[Any, ...]]:
+    """Give the source versions that were seen, oldest first, as rows under `VERSIONS`."""
+    ordered = sorted(layout.versions, key=lambda version: version.number)
+    return [(_version_name(version), version.number, _fields(version)) for version in ordered]
+
+
+def _version_name(version: Version) -> str:
+    return "from DDL" if version.version == DDL_VERSION else str(version.version)
+
+
+def _fields(version: Version) -> str:
+    return ", ".join(field for field, _ in version.fields)
+
+
+SNAPSHOTS = ("snapshot", "committed", "rows", "files", "by")
+
+
+def snapshots(table: TableMetadata, most: int) -> list[tuple[Any, ...]]:
+    """Give the newest states that readers of main have seen, newest first, as rows under `SNAPSHOTS`.
+
+    Snapshots that were staged on a branch on the way to such a state are left out.
+    """
+    seen = [table.snapshot_by_id(entry.snapshot_id) for entry in reversed(table.snapshot_log)]
+    return [_snapshot(snapshot) for snapshot in seen if snapshot is not None][:most]
+
+
+def _snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
+    done = "" if snapshot.summary is None else snapshot.summary.operation.value
+    return (
+        snapshot.snapshot_id,
+        moment(snapshot.timestamp_ms),
+        _total(snapshot, "records") - _total(snapshot, "position-deletes"),
+        _total(snapshot, "data-files") + _total(snapshot, "delete-files"),
+        _summary(snapshot).get(OPERATION, done),
+    )
+
+
+def properties(table: TableMetadata) -> dict[str, str]:
+    """Give the table properties that decide how it is written and read; the layout is shown by itself."""
+    return {key: value for key, value in sorted(table.properties.items()) if not key.startswith("ticdc.")}
+
+
+def moment(milliseconds: int) -> datetime:
+    """Read milliseconds since the epoch, to the second."""
+    return datetime.fromtimestamp(milliseconds // 1000, UTC)
+
+
+def human(size: int) -> str:
+    """Write a size in bytes for people: `1.2 MB`."""
+    value, unit = float(size), _UNITS[0]
+    for unit in _UNITS:  # noqa: B007 - the unit that fits is used below
+        if value < 1000:  # noqa: PLR2004 - decimal units
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def sentences(found: Iterable[Pair]) -> list[str]:
+    """Say of each held table why, and how to go on."""
+    return [
+        f"{pair.source} is held ({pair.held_reason}); to go on: ticdc-warehouse tables release {pair.source}"
+        for pair in found
+        if pair.state is State.HELD
+    ]
+
+
+def _total(snapshot: Snapshot, name: str) -> int:
+    return int(_summary(snapshot).get(f"total-{name}", 0))
+
+
+def _summary(snapshot: Snapshot) -> dict[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties

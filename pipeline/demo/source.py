@@ -1,0 +1,127 @@
+"""The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that nobody can read.
+
+The shop is seeded and its clock is written down, so that a later demo in the same folder (`--keep`) can repeat
+in memory what was sent before, and go on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Producer
+
+from pipeline.errors import PipelineError
+from pipeline.simulate import Changefeed, Shop, wall_clock
+from pipeline.simulate.schemas import subject_of, topic_of
+from registry import RegistryClient, RegistryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pipeline.simulate import Table, Transaction
+    from pipeline.simulate.tables import Value
+
+SEED = 7
+PREFIX = "tidb"
+TRANSACTIONS = 1_500
+STEP_MILLISECONDS = 2
+_FLUSH_SECONDS = 30.0
+_UNKNOWN_SCHEMA = 999_999
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of the workload: so many transactions from that moment on, after ADD COLUMN or not."""
+
+    transactions: int
+    adds_column: bool
+    began: int
+
+
+class DemoSource:
+    """A shop in the middle of its work; `parts` is what it has sent so far, also in earlier demos."""
+
+    def __init__(self, bootstrap_servers: str, registry_url: str) -> None:
+        self.parts: list[Part] = []
+        self._now = 0
+        self._shop = Shop(SEED, self._tick)
+        self._servers, self._registry_url = bootstrap_servers, registry_url
+        self._feed = Changefeed(
+            bootstrap_servers, registry_url, prefix=PREFIX, watermarks=True, watermark_every=TRANSACTIONS
+        )
+
+    def repeat(self, parts: Sequence[Part]) -> None:
+        """Do again what an earlier demo did, without sending it."""
+        for part in parts:
+            for _ in self._work(part):
+                pass
+
+    def send(self, *, adds_column: bool) -> int:
+        """Send the next part, with a watermark behind it; how many row events that were."""
+        before, last = self._feed.total, None
+        for last in self._work(Part(TRANSACTIONS, adds_column, wall_clock())):
+            self._feed.send(last)
+        if last is not None:
+            self._feed.checkpoint(last.commit_ts)
+        self._feed.flush()
+        return self._feed.total - before
+
+    def send_unreadable(self) -> int:
+        """Send to `shop.orders` what a broken producer might: no Avro, an unknown schema, half a row."""
+        topic = topic_of(PREFIX, "shop", "orders")
+        with RegistryClient(RegistryConfig(self._registry_url)) as registry:
+            known = registry.latest(subject_of(topic, "value")).schema_id
+        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(known) + b"\x02")
+        producer = Producer({"bootstrap.servers": self._servers, "log_level": 0})
+        for value in values:
+            producer.produce(topic, value, key=b"somebody else's", partition=0)
+        producer.flush(_FLUSH_SECONDS)
+        return len(values)
+
+    def truth(self) -> Iterator[tuple[Table, list[dict[str, Value]]]]:
+        """Give what SELECT * gives in the simulated database, table by table."""
+        database = self._shop.database
+        for table in database.tables():
+            yield table, database.rows(table.schema, table.name)
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._feed.close()
+
+    def _work(self, part: Part) -> Iterator[Transaction]:
+        self._now = max(self._now, part.began)
+        if part.adds_column:
+            yield self._shop.add_channel()
+        yield from self._shop.transactions(part.transactions, add_column=False)
+        self.parts.append(part)
+
+    def _tick(self) -> int:
+        self._now += STEP_MILLISECONDS
+        return self._now
+
+
+def save(file: Path, parts: Sequence[Part], *, finished: bool) -> None:
+    """Write down what was sent, for the next demo in this folder."""
+    file.write_text(json.dumps({"finished": finished, "parts": [asdict(part) for part in parts]}))
+
+
+def restore(file: Path) -> list[Part]:
+    """Read what the last demo in this folder sent; raises `DEMO_UNFINISHED` where nobody knows."""
+    try:
+        state = json.loads(file.read_text())
+    except FileNotFoundError:
+        return []
+    if not state["finished"]:
+        raise PipelineError(
+            "DEMO_UNFINISHED",
+            f"the last demo in {file.parent} did not end, so nobody knows what it sent",
+            "to begin anew: ticdc-warehouse demo",
+        )
+    return [Part(**part) for part in state["parts"]]
+
+
+def _header(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big")

@@ -1,0 +1,127 @@
+"""DDL statements of a changefeed as actions on the warehouse (DESIGN rules 5 and 6).
+
+Text in, data out: no Spark, no logging, and no exception, whatever the text. A statement that is not
+understood is `NotUnderstood`, and holds its table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.model.ddl.actions import (
+    Action,
+    AddColumn,
+    CreateDatabase,
+    CreateTable,
+    DropColumn,
+    DropDatabase,
+    DropTable,
+    ModifyColumn,
+    NoEffect,
+    NotUnderstood,
+    RenameColumn,
+    RenameTable,
+    SetDefault,
+    TruncateTable,
+)
+from pipeline.model.ddl.alter import Statement, read_alter
+from pipeline.model.ddl.kinds import COLUMN_KINDS, NO_EFFECT, NOT_HANDLED, ActionType, known
+from pipeline.model.ddl.lexemes import Cursor, NotParsedError, lexemes
+from pipeline.model.ddl.rename import read_renames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pipeline.model.names import TableName
+
+__all__ = [
+    "Action",
+    "ActionType",
+    "AddColumn",
+    "CreateDatabase",
+    "CreateTable",
+    "DropColumn",
+    "DropDatabase",
+    "DropTable",
+    "ModifyColumn",
+    "NoEffect",
+    "NotUnderstood",
+    "RenameColumn",
+    "RenameTable",
+    "SetDefault",
+    "TruncateTable",
+    "parse",
+]
+
+
+_WHOLE_TABLE: Mapping[ActionType, Callable[[TableName], Action]] = {
+    ActionType.CREATE_TABLE: CreateTable,
+    ActionType.DROP_TABLE: DropTable,
+    ActionType.TRUNCATE_TABLE: TruncateTable,
+}
+"""Statements about the table that the message names: TiCDC sends one message for each of several tables."""
+
+
+def parse(kind: int, sql: str, table: TableName, *, decimals_as_text: bool = False) -> tuple[Action, ...]:
+    """Read one DDL message as what it asks for: at least one action, in the order of its clauses.
+
+    `kind` is TiDB's ActionType, `table` the table (or, with an empty table, the database) that the message
+    names, for a rename the new name. `decimals_as_text`: the protocol sends DECIMAL as text, so such columns
+    are STRING. A CHANGE COLUMN that renames is `RenameColumn`, then `ModifyColumn` under the new name.
+    """
+    action_type = known(kind)
+    if action_type is None:
+        return (NotUnderstood(f"DDL type {kind} of TiDB is not known here"),)
+    if action_type in NO_EFFECT:
+        return (NoEffect(NO_EFFECT[action_type]),)
+    if action_type in NOT_HANDLED:
+        return (NotUnderstood(NOT_HANDLED[action_type]),)
+    try:
+        return _read(action_type, sql, table, decimals_as_text=decimals_as_text)
+    except NotParsedError as error:
+        return (NotUnderstood(str(error)),)
+
+
+def _read(kind: ActionType, sql: str, table: TableName, *, decimals_as_text: bool) -> tuple[Action, ...]:
+    if kind is ActionType.CREATE_SCHEMA:
+        return (CreateDatabase(_database(sql, table, "CREATE")),)
+    if kind is ActionType.DROP_SCHEMA:
+        return (DropDatabase(_database(sql, table, "DROP")),)
+    if kind in _WHOLE_TABLE:
+        return (_WHOLE_TABLE[kind](_named(table)),)
+    cursor = Cursor(lexemes(sql))
+    if kind in COLUMN_KINDS:
+        return read_alter(cursor, Statement(_named(table), decimals_as_text))
+    if kind is ActionType.CREATE_TABLES:
+        return _creates(cursor, table)
+    return read_renames(cursor, _named(table))
+
+
+def _named(table: TableName) -> TableName:
+    if not table.table:
+        raise NotParsedError("the message names no table")
+    return table
+
+
+def _database(sql: str, table: TableName, verb: str) -> str:
+    """Name the database, from the text where the message does not name it (Simple protocol)."""
+    if table.schema:
+        return table.schema
+    cursor = Cursor(lexemes(sql))
+    cursor.expect(verb)
+    if not cursor.accept_any("DATABASE", "SCHEMA"):
+        raise cursor.fault("DATABASE")
+    _ = cursor.accept("IF", "NOT", "EXISTS") or cursor.accept("IF", "EXISTS")
+    return cursor.name()
+
+
+def _creates(cursor: Cursor, table: TableName) -> tuple[Action, ...]:
+    """CREATE TABLE statements of a restore, joined by semicolons."""
+    created: list[Action] = []
+    while not created or (cursor.accept_symbol(";") and not cursor.at_end()):
+        cursor.expect("CREATE", "TABLE")
+        cursor.accept("IF", "NOT", "EXISTS")
+        created.append(CreateTable(cursor.table_name(table.schema)))
+        while not (cursor.at_end() or cursor.at_symbol(";")):
+            cursor.take()
+    return tuple(created)

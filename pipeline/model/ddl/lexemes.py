@@ -1,0 +1,223 @@
+"""DDL text as lexemes, read with sqlglot's MySQL tokenizer, and a cursor over them.
+
+The grammar on top is ours: sqlglot's own (30.30) refuses what TiDB writes (`FLOAT UNSIGNED`, `RENAME AS y`,
+`ADD COLUMN (a INT, b INT NOT NULL)`), reads REAL as FLOAT, and loses how ENUM members were spelled.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, ClassVar
+
+from sqlglot import TokenType
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import SqlglotError
+
+from pipeline.model.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlglot import Token
+
+
+class NotParsedError(ValueError):
+    """The text is not a statement that this grammar knows; the sentence says where it ended."""
+
+
+class Kind(Enum):
+    """What a lexeme is."""
+
+    WORD = auto()
+    NAME = auto()
+    STRING = auto()
+    NUMBER = auto()
+    BITS = auto()
+    HEX = auto()
+    SYMBOL = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """One word, name in back quotes, literal or symbol.
+
+    `text` is without quotes and escapes (a WORD in capitals), `raw` is what the statement has.
+    """
+
+    kind: Kind
+    text: str
+    raw: str
+
+
+_LITERALS = {
+    TokenType.IDENTIFIER: Kind.NAME,
+    TokenType.STRING: Kind.STRING,
+    TokenType.NATIONAL_STRING: Kind.STRING,
+    TokenType.NUMBER: Kind.NUMBER,
+    TokenType.BIT_STRING: Kind.BITS,
+    TokenType.HEX_STRING: Kind.HEX,
+}
+_ESCAPES = {
+    "'": re.compile(r"\\.|''", re.DOTALL),
+    '"': re.compile(r'\\.|""', re.DOTALL),
+    "`": re.compile("``"),
+}
+_ESCAPED = {
+    r"\0": "\0", r"\b": "\b", r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\Z": "\x1a",
+    r"\%": r"\%", r"\_": r"\_",
+}  # fmt: skip
+_END = Lexeme(Kind.END, "", "the end")
+
+
+class _Tokenizer(MySQL.Tokenizer):
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    """sqlglot leaves the rest of a RENAME in one piece otherwise."""
+
+
+def lexemes(sql: str) -> list[Lexeme]:
+    """Read the statement, comments left out (`/*T![auto_rand] AUTO_RANDOM */` is one)."""
+    try:
+        sql.encode()
+        tokens = _Tokenizer(dialect="mysql").tokenize(sql)
+    except SqlglotError as error:
+        raise NotParsedError("the text breaks off inside a literal or a comment") from error
+    except UnicodeEncodeError as error:
+        raise NotParsedError("the text is not Unicode") from error
+    return [lexeme for token in tokens for lexeme in _read(token, sql)]
+
+
+def _read(token: Token, sql: str) -> Iterator[Lexeme]:
+    kind = _LITERALS.get(token.token_type)
+    if kind is not None:
+        raw = sql[token.start : token.end + 1]
+        yield Lexeme(kind, _unquoted(raw, token.text), raw)
+        return
+    for part in token.text.split():  # sqlglot makes one token of PRIMARY KEY, CHARACTER SET …
+        kind = Kind.WORD if part[0].isalnum() or part[0] in "_$" else Kind.SYMBOL
+        yield Lexeme(kind, part.upper() if kind is Kind.WORD else part, part)
+
+
+def _unquoted(raw: str, text: str) -> str:
+    """Undo quotes and escapes as MySQL does; how far sqlglot goes differs between its versions."""
+    quote = raw[:1]
+    if quote not in _ESCAPES or raw[-1:] != quote:
+        return text
+    return _ESCAPES[quote].sub(lambda found: _ESCAPED.get(found[0], found[0][1:]), raw[1:-1])
+
+
+class Cursor:
+    """A place in a statement. `accept…` moves on when it can and says so; the others move on or raise."""
+
+    def __init__(self, read: Sequence[Lexeme]) -> None:
+        self._lexemes = read
+        self._at = 0
+
+    def peek(self, ahead: int = 0) -> Lexeme:
+        """Look at the lexeme that comes next, or `ahead` places after it."""
+        place = self._at + ahead
+        return self._lexemes[place] if place < len(self._lexemes) else _END
+
+    def take(self) -> Lexeme:
+        """Take the next lexeme, whatever it is."""
+        lexeme = self.peek()
+        self._at += 1
+        return lexeme
+
+    def accept(self, *words: str) -> bool:
+        """Move past these keywords if all of them come next."""
+        if all(self.peek(n) == Lexeme(Kind.WORD, w, self.peek(n).raw) for n, w in enumerate(words)):
+            self._at += len(words)
+            return True
+        return False
+
+    def accept_any(self, *words: str) -> str:
+        """Move past one of these keywords and give it; empty if none comes next."""
+        return next((word for word in words if self.accept(word)), "")
+
+    def at_symbol(self, *symbols: str, ahead: int = 0) -> bool:
+        """Say whether one of these symbols comes next, or `ahead` places after it."""
+        lexeme = self.peek(ahead)
+        return lexeme.kind is Kind.SYMBOL and lexeme.text in symbols
+
+    def accept_symbol(self, symbol: str) -> bool:
+        """Move past this symbol if it comes next."""
+        found = self.at_symbol(symbol)
+        self._at += found
+        return found
+
+    def expect(self, *words: str) -> None:
+        """Move past these keywords."""
+        if not self.accept(*words):
+            raise self.fault(" ".join(words))
+
+    def expect_symbol(self, symbol: str) -> None:
+        """Move past this symbol."""
+        if not self.accept_symbol(symbol):
+            raise self.fault(f"“{symbol}”")
+
+    def expect_kind(self, kind: Kind, described: str) -> Lexeme:
+        """Take a lexeme of this kind."""
+        if self.peek().kind is not kind:
+            raise self.fault(described)
+        return self.take()
+
+    def name(self) -> str:
+        """Take one name, in back quotes or bare."""
+        lexeme = self.peek()
+        if lexeme.kind not in (Kind.NAME, Kind.WORD) or not lexeme.text:
+            raise self.fault("a name")
+        self.take()
+        return lexeme.text if lexeme.kind is Kind.NAME else lexeme.raw
+
+    def column_name(self) -> str:
+        """Take a column's name; a table's before it is left out."""
+        name = self.name()
+        while self.accept_symbol("."):
+            name = self.name()
+        return name
+
+    def table_name(self, schema: str) -> TableName:
+        """Take a table's name, in the database `schema` where the text has none."""
+        first = self.name()
+        return TableName(first, self.name()) if self.accept_symbol(".") else TableName(schema, first)
+
+    def skip_parentheses(self) -> None:
+        """Move past one parenthesis with all that is in it."""
+        self.expect_symbol("(")
+        depth = 1
+        while depth:
+            lexeme = self.take()
+            if lexeme.kind is Kind.END:
+                raise NotParsedError("a parenthesis is not closed")
+            if lexeme.kind is Kind.SYMBOL:
+                depth += (lexeme.text == "(") - (lexeme.text == ")")
+
+    def skip_clause(self) -> None:
+        """Move to the comma that ends this clause, or to the end."""
+        while not self.at_clause_end():
+            if self.at_symbol("("):
+                self.skip_parentheses()
+            else:
+                self.take()
+
+    def at_clause_end(self) -> bool:
+        """Say whether a comma, a closing parenthesis, a semicolon or the end comes next."""
+        return self.at_end() or self.at_symbol(",", ")", ";")
+
+    def at_end(self) -> bool:
+        """Say whether nothing more comes."""
+        return self.peek().kind is Kind.END
+
+    def expect_end(self) -> None:
+        """Refuse whatever follows, but for semicolons."""
+        while self.accept_symbol(";"):
+            pass
+        if not self.at_end():
+            raise self.fault("the end")
+
+    def fault(self, wanted: str) -> NotParsedError:
+        """Make the error that says what stands here instead of what was wanted."""
+        return NotParsedError(f"{wanted} should come where “{self.peek().raw[:40]}” stands")

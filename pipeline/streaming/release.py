@@ -1,0 +1,129 @@
+"""Releasing a held table: its records are replayed in order before newer ones (DESIGN rule 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.errors import Refused
+from pipeline.model import ddl as text
+from pipeline.model.messages import TableMessages
+from pipeline.streaming.epochs import Statement
+from pipeline.streaming.landing import TableLanding
+from pipeline.warehouse.records import where
+from pipeline.warehouse.tables import OPERATION, State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import Messages
+    from pipeline.model.names import TableName
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.tables import WarehouseTable
+
+NOT_HELD = "NOT_HELD"
+
+
+def release(bench: Workbench, source: TableName) -> int:
+    """Replay what a held table waits with, then let it live; how many records that were.
+
+    Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
+    first one ended. Raises `Refused` where the table is not held, or its reason still stands.
+    """
+    table = bench.tables.find(source)
+    waiting = _waiting(bench, source)
+    records = waiting.count()
+    if records == 0 and (table is None or table.state == State.LIVE):
+        raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
+    obstacle = bench.tables.obstacle(source) if table is None else None
+    if obstacle:
+        raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
+    operation = _begun(bench, table)
+    messages = bench.protocol.read(waiting)
+    for part in messages.tables:
+        if part.table.key == source.key:
+            table = _replay(bench, waiting, part, _statements(messages), table, operation)
+    if table is not None:
+        bench.tables.set_state(table, State.LIVE)
+        _landing(bench, waiting, None, [], table, operation).publish()
+    _mark(bench, source)
+    bench.step("released")
+    return records
+
+
+def unfinished(bench: Workbench) -> None:
+    """Finish the releases that a crash has interrupted."""
+    for table in bench.tables:
+        if table.state == State.RELEASING:
+            release(bench, table.source)
+
+
+def _waiting(bench: Workbench, source: TableName) -> DataFrame:
+    held = bench.records.read("held").where(
+        (F.lower("schema_name") == source.schema.lower())
+        & (F.lower("table_name") == source.table.lower())
+        & (F.col("status") == "open")
+    )
+    partition = F.col("kafka_partition").alias("partition")
+    return held.select("topic", partition, "offset", "timestamp", "key", "value")
+
+
+def _begun(bench: Workbench, table: WarehouseTable | None) -> str:
+    """The operation's id; it stands in the table's state until the release has ended."""
+    if table is not None and table.state == State.RELEASING:
+        return table.held_reason
+    operation = f"release{bench.records.tables['held'].head()}"
+    if table is not None:
+        bench.tables.set_state(table, State.RELEASING, operation)
+        bench.step("release-begun")
+    return operation
+
+
+def _statements(messages: Messages) -> list[Statement]:
+    """The statements that came while the table was held; what was not understood is passed over now."""
+    parsed = [Statement(d, text.parse(d.kind, d.sql, d.table)) for d in messages.ddl]
+    return [s for s in parsed if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
+
+
+def _replay(  # noqa: PLR0913 - the parts of one replay
+    bench: Workbench,
+    waiting: DataFrame,
+    messages: TableMessages,
+    statements: list[Statement],
+    table: WarehouseTable | None,
+    operation: str,
+) -> WarehouseTable:
+    landing = _landing(bench, waiting, messages, statements, table, operation)
+    landing.evolve()
+    if landing.table is None:
+        raise AssertionError(f"{messages.table} has records but was not made")
+    if landing.table.changes.inherited(OPERATION) != operation:
+        landing.append({})
+        bench.step("release-appended")
+    return landing.table
+
+
+def _landing(  # noqa: PLR0913 - the parts of one replay
+    bench: Workbench,
+    waiting: DataFrame,
+    messages: TableMessages | None,
+    statements: list[Statement],
+    table: WarehouseTable | None,
+    operation: str,
+) -> TableLanding:
+    own = TableMessages(table.source, ()) if messages is None and table is not None else messages
+    if own is None:
+        raise AssertionError("nothing to land")
+    landing = TableLanding(bench, waiting, bench.ledger.batch_id, own, {}, statements, table)
+    landing.operation = operation
+    return landing
+
+
+def _mark(bench: Workbench, source: TableName) -> None:
+    bench.spark.sql(
+        f"UPDATE {where('held').sql} SET status = 'released' WHERE lower(schema_name) = lower(:schema) "  # noqa: S608
+        "AND lower(table_name) = lower(:table) AND status = 'open'",
+        args={"schema": source.schema, "table": source.table},
+    )
+    bench.records.tables["held"].refresh()

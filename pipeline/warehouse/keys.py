@@ -1,0 +1,130 @@
+"""Which change of a key is its last, and how its row is found in the current table.
+
+Order regime: by offset (DESIGN rule 1). Keys compare null-safe as (value, `_unrepresentable[column]`), so that two
+dates which no warehouse date can hold are still two keys (rule 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change, types
+from pipeline.model.change import ARRIVED_AT
+from pipeline.model.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, Row
+
+    from pipeline.warehouse.layout import Column
+    from pipeline.warehouse.shape import Shape
+
+PLACE, SOURCE, LAST = "_place", "_source", "_last"
+_INDEX_BITS = 20
+_CALENDAR = frozenset({types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ})
+_ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGINT})
+_LITERAL = _ORDERED | {types.BINARY}
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The handle columns of one table, and the shape that gives them."""
+
+    columns: tuple[Column, ...]
+    shape: Shape
+
+    @property
+    def few_are_literals(self) -> bool:
+        """Whether key values survive the way to the driver and back as SQL parameters, bit by bit."""
+        return all(c.type in _LITERAL or types.decimal_parameters(c.type) for c in self.columns)
+
+    @property
+    def prunable(self) -> bool:
+        """Whether files can be told apart by the first key column."""
+        return self.columns[0].type in _ORDERED
+
+    def expressions(self) -> dict[str, SparkColumn]:
+        """k0, k1 … of a changes row; a calendar column also by the text it could not hold, k0t."""
+        key: dict[str, SparkColumn] = {}
+        for number, column in enumerate(self.columns):
+            key[f"k{number}"] = self.shape.columns[column.name]
+            if column.type in _CALENDAR:
+                key[f"k{number}t"] = self.shape.unrepresentable.getItem(column.name)
+        return key
+
+    def narrow(self, rows: DataFrame, *further: str) -> DataFrame:
+        """The key and the place of each row, and nothing else."""
+        key = (column.alias(name) for name, column in self.expressions().items())
+        return rows.select(*key, SOURCE, PLACE, *further)
+
+    def last_places(self, rows: DataFrame) -> DataFrame:
+        """Per key: the place of its last change, and in which partitions its changes stand.
+
+        Only fixed-width numbers are aggregated, which Spark does in a hash table.
+        """
+        return self.narrow(rows).groupBy(*self.expressions()).agg(
+            F.max(PLACE).alias(LAST), F.min(SOURCE).alias("s_low"), F.max(SOURCE).alias("s_high")
+        )
+
+    def last_arrivals(self, rows: DataFrame, arrivals: DataFrame | None) -> DataFrame:
+        """As `last_places`, where keys stand in several partitions: the last by Kafka's timestamp."""
+        if arrivals is not None:
+            rows = rows.join(arrivals, [change.TOPIC, change.PARTITION, change.OFFSET], "left")
+        else:
+            rows = rows.withColumn(ARRIVED_AT, F.col(change.COMMIT_TIME))
+        best = F.max_by(F.struct(PLACE, SOURCE), F.struct(ARRIVED_AT, SOURCE, PLACE)).alias("best")
+        grouped = self.narrow(rows, ARRIVED_AT).groupBy(*self.expressions()).agg(best)
+        return grouped.select(
+            *self.expressions(), F.col(f"best.{PLACE}").alias(LAST), F.col(f"best.{SOURCE}").alias("s_high")
+        )
+
+    def match(self, low: Any, high: Any) -> tuple[str, dict[str, Any]]:
+        """The MERGE condition of target `t` and keys `s`, and its parameters; pruned to [low, high] if known."""
+        terms: list[str] = []
+        arguments: dict[str, Any] = {}
+        for number, column in enumerate(self.columns):
+            name = quoted(column.name)
+            if column.type in _CALENDAR:
+                arguments[f"n{number}"] = column.name
+                text = f"t.{change.UNREPRESENTABLE}[:n{number}]"
+                terms.append(f"t.{name} <=> s.k{number} AND {text} <=> s.k{number}t")
+            else:
+                terms.append(f"t.{name} = s.k{number}")
+        if low is not None:
+            terms.append(f"t.{quoted(self.columns[0].name)} BETWEEN :low AND :high")
+            arguments |= {"low": low, "high": high}
+        return " AND ".join(terms), arguments
+
+    def literals(self, found: Sequence[Row]) -> tuple[str, dict[str, Any]]:
+        """A predicate that names a few keys by their values, and its parameters."""
+        arguments: dict[str, Any] = {}
+        names = [quoted(column.name) for column in self.columns]
+        for index, row in enumerate(found):
+            for number, column in enumerate(self.columns):
+                value = row[f"k{number}"]
+                plain = str(value) if types.decimal_parameters(column.type) else value
+                arguments[f"p{index}_{number}"] = plain
+        if len(names) == 1:
+            listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))
+            return f"{names[0]} IN ({listed})", arguments
+        terms = (
+            " AND ".join(f"{name} = {self._parameter(index, number)}" for number, name in enumerate(names))
+            for index in range(len(found))
+        )
+        return " OR ".join(f"({term})" for term in terms), arguments
+
+    def _parameter(self, index: int, number: int) -> str:
+        marker = f":p{index}_{number}"
+        kind = self.columns[number].type
+        return f"CAST({marker} AS {kind})" if types.decimal_parameters(kind) else marker
+
+
+def placed(news: DataFrame) -> DataFrame:
+    """Rows with their place in their partition, and topic and partition as one number."""
+    place = F.shiftleft(F.col(change.OFFSET), _INDEX_BITS) + F.col(change.INDEX)
+    return news.withColumns({PLACE: place, SOURCE: F.xxhash64(change.TOPIC, change.PARTITION)})

@@ -1,0 +1,51 @@
+"""Fixtures of the golden tests: a case in the stack, a pipeline on it, the record of what was compared."""
+
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from golden.loading import load
+from golden.warehouse import Warehouse
+
+from pipeline.streaming import Pipeline
+
+
+@dataclass(frozen=True)
+class Running:
+    """A case with an open pipeline on it."""
+
+    loaded: object
+    settings: object
+    pipeline: object
+
+    def take(self, records=None):
+        """Produce these records (all of them, unless given) and take everything that is there."""
+        self.loaded.produce(self.loaded.case.records if records is None else records)
+        self.pipeline.run(available_now=True)
+
+    @property
+    def warehouse(self):
+        """The warehouse as it is now, read without the JVM."""
+        return Warehouse.at(self.settings.warehouse.path)
+
+
+@pytest.fixture
+def running(stack, tmp_path, request):
+    """Open a pipeline for a case: `with running(case) as run`. Topics and folder are this test's alone."""
+
+    @contextmanager
+    def opened(case, **changes):
+        prefix = f"g{zlib.crc32(request.node.nodeid.encode()):08x}"
+        loaded = load(case, stack, prefix)
+        settings = loaded.settings(tmp_path, **changes)
+        with Pipeline.open(settings) as pipeline:
+            yield Running(loaded, settings, pipeline)
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def compared():
+    """What this session compared: case → source tables."""
+    return {}

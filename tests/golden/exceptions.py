@@ -1,0 +1,59 @@
+"""What the golden test does not compare, and why. A test fails when an entry here is no longer needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from golden.corpus import GoldenCase
+
+
+@dataclass(frozen=True, slots=True)
+class Excepted:
+    """Cases by shell pattern, and the source table; the table `*` stands for the whole case."""
+
+    scenario: str
+    config: str
+    table: str
+    reason: str
+
+    def covers(self, case: GoldenCase) -> bool:
+        """Whether the case is one of these."""
+        return fnmatchcase(case.scenario, self.scenario) and fnmatchcase(case.config, self.config)
+
+
+CASES = (
+    Excepted("*", "simple_*", "*", "the Simple protocol is an issue of its own"),
+    Excepted("*", "open*", "*", "the Open protocol is an issue of its own"),
+    Excepted("*", "storage_*", "*", "object storage is an issue of its own"),
+)
+
+RAW = (
+    "cannot be right: a changed key arrives under the new key and the old key gets no tombstone; the changes "
+    "tables are compared, and the current tables with what the stream says"
+)
+NO_KEY = "TiCDC's Avro leaves out tables without a primary key or a unique key that is NOT NULL"
+
+TABLES = (
+    Excepted("*", "avro_*_raw", "*", RAW),
+    Excepted("lifecycle", "avro_*", "life.t_nokey", NO_KEY),
+    Excepted("lifecycle", "avro_*", "life.t_uk_null", NO_KEY),
+    Excepted(
+        "all_types",
+        "avro_checksum_*",
+        "types.t_zero_part",
+        "its statements were skipped: partial zero dates make TiCDC fail when the integrity check is on",
+    ),
+)
+
+
+def unread_case(case: GoldenCase) -> str | None:
+    """Why this case is not run at all; None where it is."""
+    return next((one.reason for one in CASES if one.covers(case)), None)
+
+
+def unread_table(case: GoldenCase, source: str) -> str | None:
+    """Why this table of the case is not compared; None where it is."""
+    return next((one.reason for one in TABLES if one.table in (source, "*") and one.covers(case)), None)

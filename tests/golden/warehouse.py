@@ -1,0 +1,103 @@
+"""The warehouse as a reader sees it: PyIceberg on the embedded catalog, no JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from golden.values import Row
+from pyiceberg.catalog.sql import SqlCatalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+
+CHANGES = "__changes"
+PIPELINE = "_pipeline"
+OWN_COLUMNS = ("_commit_ts", "_unrepresentable")
+_SPARK_NAMES = {
+    "long": "bigint",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "list<float>": "array<float>",
+    "map<string, string>": "map<string,string>",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTable:
+    """A current table: source columns with their warehouse types, rows, and the commit ts beside each row."""
+
+    types: dict[str, str]
+    own_types: dict[str, str]
+    rows: list[Row]
+    commit_ts: list[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """Opens a warehouse folder for reading."""
+
+    catalog: SqlCatalog
+
+    @staticmethod
+    def at(folder: Path) -> Warehouse:
+        """The warehouse in this folder."""
+        uri = f"sqlite:///{folder / 'catalog.db'}"
+        return Warehouse(SqlCatalog("warehouse", uri=uri, warehouse=str(folder), init_catalog_tables="false"))
+
+    def names(self) -> list[str]:
+        """Every table of the sources, as `namespace.table`; the pipeline's own are left out."""
+        return sorted(
+            ".".join(identifier)
+            for namespace in self.catalog.list_namespaces()
+            if namespace != (PIPELINE,)
+            for identifier in self.catalog.list_tables(namespace)
+        )
+
+    def current_names(self) -> list[str]:
+        """The current tables."""
+        return [name for name in self.names() if not name.endswith(CHANGES)]
+
+    def current(self, name: str) -> CurrentTable:
+        """One current table, complete."""
+        table = self._table(name)
+        types = _types(table)
+        raw = table.scan().to_arrow().to_pylist()
+        source = [column for column in types if column not in OWN_COLUMNS]
+        return CurrentTable(
+            types={column: types[column] for column in source},
+            own_types={column: types[column] for column in OWN_COLUMNS if column in types},
+            rows=[_row(row, source) for row in raw],
+            commit_ts=[row["_commit_ts"] for row in raw],
+        )
+
+    def changes(self) -> dict[str, list[dict[str, Any]]]:
+        """Every changes table, as dictionaries."""
+        return {
+            name.removesuffix(CHANGES): self._table(name).scan().to_arrow().to_pylist()
+            for name in self.names()
+            if name.endswith(CHANGES)
+        }
+
+    def types_of_changes(self, name: str) -> dict[str, str]:
+        """Column → type of the changes table of a current table's name."""
+        return _types(self._table(name + CHANGES))
+
+    def own(self, name: str) -> list[dict[str, Any]]:
+        """One of the pipeline's own tables."""
+        return self._table(f"{PIPELINE}.{name}").scan().to_arrow().to_pylist()
+
+    def _table(self, name: str) -> Table:
+        namespace, _, table = name.partition(".")
+        return self.catalog.load_table((namespace, table))
+
+
+def _types(table: Table) -> dict[str, str]:
+    found = {field.name: str(field.field_type) for field in table.schema().fields}
+    return {name: _SPARK_NAMES.get(kind, kind).replace(", ", ",") for name, kind in found.items()}
+
+
+def _row(raw: dict[str, Any], columns: list[str]) -> Row:
+    return Row({column: raw[column] for column in columns}, dict(raw["_unrepresentable"] or ()))

@@ -1,0 +1,241 @@
+"""Iceberg in dictionaries: what `pipeline.warehouse.iceberg` does, with a crash possible before every commit.
+
+Metadata is immutable and replaced by each commit; a loaded table keeps what it loaded until it is refreshed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import BatchFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pipeline.model.names import WarehouseName
+    from pipeline.warehouse.iceberg import SchemaChange
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`added` are the rows of an append, `content` all rows there are."""
+
+    id: int
+    parent: int | None
+    sequence: int
+    operation: str
+    summary: Mapping[str, str]
+    added: tuple[Any, ...]
+    content: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """One version of a table's metadata. `schema`: column name → field id."""
+
+    uuid: str
+    location: str
+    properties: Mapping[str, str]
+    schema: Mapping[str, int]
+    refs: Mapping[str, int] = field(default_factory=dict)
+    snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
+    last_field: int = 0
+
+
+class Refusal(Exception):
+    """What Iceberg throws where a commit makes no sense."""
+
+
+class ModelCatalog:
+    """The durable part: name → newest metadata. `before_commit` may end the process."""
+
+    def __init__(self) -> None:
+        self.pointers: dict[WarehouseName, Metadata] = {}
+        self.numbers = itertools.count(1)
+        self.before_commit: Callable[[str], None] = lambda _what: None
+
+    def commit(self, name: WarehouseName, metadata: Metadata) -> None:
+        """Swing a table's pointer."""
+        self.before_commit(f"commit to {name}")
+        self.pointers[name] = metadata
+
+    def table(self, name: WarehouseName) -> ModelTable | None:
+        """See `Catalog.table`."""
+        return ModelTable(name, self.pointers[name], self) if name in self.pointers else None
+
+    def names(self) -> Iterator[WarehouseName]:
+        """See `Catalog.names`."""
+        return iter(list(self.pointers))
+
+    def create(
+        self,
+        name: WarehouseName,
+        columns: Sequence[tuple[str, str]],
+        location: str,
+        properties: Mapping[str, str],
+    ) -> ModelTable:
+        """See `Catalog.create`."""
+        if name in self.pointers:
+            raise Refusal(f"{name} already exists")
+        schema = {column: number for number, (column, _) in enumerate(columns, start=1)}
+        if len(schema) != len(columns):
+            raise Refusal(f"{name} has a column twice")
+        uuid = f"uuid{next(self.numbers)}"
+        self.commit(name, Metadata(uuid, location, dict(properties), schema, last_field=len(schema)))
+        return ModelTable(name, self.pointers[name], self)
+
+    def rename(self, name: WarehouseName, to: WarehouseName) -> None:
+        """See `Catalog.rename`."""
+        if to in self.pointers or name not in self.pointers:
+            raise Refusal(f"{name} cannot become {to}: {sorted(map(str, self.pointers))}")
+        self.before_commit(f"rename of {name}")
+        self.pointers[to] = self.pointers.pop(name)
+
+    def drop(self, name: WarehouseName) -> None:
+        """See `Catalog.drop`."""
+        self.before_commit(f"drop of {name}")
+        del self.pointers[name]
+
+
+class ModelTable:
+    """One table, loaded."""
+
+    def __init__(self, name: WarehouseName, metadata: Metadata, catalog: ModelCatalog) -> None:
+        self.name = name
+        self._meta = metadata
+        self._catalog = catalog
+
+    @property
+    def location(self) -> str:
+        return self._meta.location
+
+    @property
+    def uuid(self) -> str:
+        return self._meta.uuid
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self._meta.properties)
+
+    def columns(self) -> list[str]:
+        return list(self._meta.schema)
+
+    def refresh(self) -> None:
+        self._meta = self._catalog.pointers[self.name]
+
+    def head(self, branch: str = MAIN) -> int | None:
+        return self._meta.refs.get(branch)
+
+    def head_sequence(self) -> int:
+        snapshot = self._snapshot(MAIN)
+        return snapshot.sequence if snapshot else 0
+
+    def summary(self, snapshot_id: int) -> dict[str, str]:
+        return dict(self._meta.snapshots[snapshot_id].summary)
+
+    def inherited(self, key: str, branch: str = MAIN) -> str | None:
+        snapshot = self._snapshot(branch)
+        while snapshot is not None:
+            if key in snapshot.summary:
+                return snapshot.summary[key]
+            snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
+        return None
+
+    def appends_since(self, snapshot_id: int | None) -> list[tuple[int | None, int]]:
+        found: list[tuple[int | None, int]] = []
+        snapshot = self._snapshot(MAIN)
+        while snapshot is not None and snapshot.id != snapshot_id:
+            if snapshot.operation == "append":
+                found.append((snapshot.parent, snapshot.id))
+            snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
+        return list(reversed(found))
+
+    def evolve(self, change: SchemaChange, properties: Mapping[str, str]) -> None:
+        """Renames and drops against the old schema, then additions, as Iceberg checks them."""
+        schema = dict(self._meta.schema)
+        moved = {old: schema[old] for old, _ in change.rename}
+        for gone in (*moved, *change.drop):
+            del schema[gone]
+        additions = [(new, moved[old]) for old, new in change.rename]
+        last = self._meta.last_field
+        for name, _ in change.add:
+            last += 1
+            additions.append((name, last))
+        for name, number in additions:
+            if name in schema:
+                raise Refusal(f"{self.name} already has the column {name}")
+            schema[name] = number
+        for name, _ in change.widen:
+            if name not in schema:
+                raise Refusal(f"{self.name} has no column {name} to widen")
+        changed = {**self._meta.properties, **properties}
+        self._commit(replace(self._meta, schema=schema, properties=changed, last_field=last))
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self.refresh()
+        self._commit(replace(self._meta, properties={**self._meta.properties, **properties}))
+
+    def stage(self, branch: str) -> None:
+        self.refresh()
+        if MAIN not in self._meta.refs:
+            self.mark({}, MAIN)
+        self._commit(replace(self._meta, refs={**self._meta.refs, branch: self._meta.refs[MAIN]}))
+
+    def publish(self, branch: str) -> None:
+        self.refresh()
+        ancestor = self._snapshot(branch)
+        while ancestor is not None and ancestor.id != self._meta.refs[MAIN]:
+            ancestor = self._meta.snapshots[ancestor.parent] if ancestor.parent else None
+        if ancestor is None:
+            raise BatchFailed("MAIN_MOVED", f"{self.name}", "another writer is at work")
+        refs = {**self._meta.refs, MAIN: self._meta.refs[branch]}
+        del refs[branch]
+        self._commit(replace(self._meta, refs=refs))
+
+    def mark(self, summary: Mapping[str, str], branch: str = MAIN) -> None:
+        self.append((), summary, branch)
+
+    def append(self, rows: Sequence[Any], summary: Mapping[str, str], branch: str = MAIN) -> None:
+        """Spark's append: rows and summary in one commit."""
+        self.refresh()
+        self.write("append", tuple(rows), (*self.content(branch), *rows), summary, branch)
+
+    def write(
+        self,
+        operation: str,
+        added: tuple[Any, ...],
+        content: tuple[Any, ...],
+        summary: Mapping[str, str],
+        branch: str = MAIN,
+    ) -> None:
+        """A snapshot of any operation on top of a branch."""
+        self.refresh()
+        parent, number = self._meta.refs.get(branch), next(self._catalog.numbers)
+        snapshot = Snapshot(number, parent, len(self._meta.snapshots) + 1, operation, dict(summary), added, content)
+        refs = {**self._meta.refs, branch: number}
+        self._commit(replace(self._meta, refs=refs, snapshots={**self._meta.snapshots, number: snapshot}))
+
+    def content(self, branch: str = MAIN) -> tuple[Any, ...]:
+        """All rows of a branch."""
+        snapshot = self._snapshot(branch)
+        return snapshot.content if snapshot else ()
+
+    def added(self, snapshot_id: int) -> tuple[Any, ...]:
+        """The rows of one append."""
+        return self._meta.snapshots[snapshot_id].added
+
+    def fields(self) -> Mapping[str, int]:
+        """Column name → field id."""
+        return self._meta.schema
+
+    def _snapshot(self, branch: str) -> Snapshot | None:
+        number = self._meta.refs.get(branch)
+        return None if number is None else self._meta.snapshots[number]
+
+    def _commit(self, metadata: Metadata) -> None:
+        self._catalog.commit(self.name, metadata)
+        self._meta = metadata

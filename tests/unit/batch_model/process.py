@@ -1,0 +1,153 @@
+"""The life of a process: it opens the warehouse, takes batches as Spark plans them, and ends anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from unit.batch_model.batch import Crash, Frame, Fuse, ModelBatch, ModelProtocol, ModelRecords, ModelSpark
+from unit.batch_model.iceberg import ModelCatalog
+from unit.batch_model.upstream import Source
+
+from pipeline.model.messages import TopicPartition
+from pipeline.settings import parse
+from pipeline.streaming import position
+from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.position import KafkaState
+from pipeline.streaming.release import release, unfinished
+from pipeline.streaming.workbench import Ledger, Workbench
+from pipeline.warehouse.records import where
+from pipeline.warehouse.tables import Tables
+
+SETTINGS = parse(
+    yaml.safe_dump(
+        {
+            "name": "model",
+            "source": {"kind": "kafka", "protocol": "avro", "bootstrap_servers": "a:1", "topic_pattern": "t_.*"},
+            "registry": {"url": "http://registry"},
+            "warehouse": {"path": "warehouse"},
+            "checkpoint": "checkpoint",
+        }
+    ),
+    Path("/model"),
+)
+Offsets = dict[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Spark's folder: where the query began, planned ends by batch, and which batches are committed."""
+
+    initial: Offsets
+    offsets: dict[int, Offsets] = field(default_factory=dict)
+    commits: set[int] = field(default_factory=set)
+
+    def copy(self) -> Checkpoint:
+        """As it is now."""
+        return Checkpoint(self.initial, dict(self.offsets), set(self.commits))
+
+    def planned(self) -> tuple[Offsets, Offsets] | None:
+        """As `pipeline.planned_batch` reads the folder."""
+        newest = sorted(self.offsets)[-2:]
+        if not newest:
+            return None
+        return (self.offsets[newest[0]] if len(newest) > 1 else {}), self.offsets[newest[-1]]
+
+
+class World:
+    """Everything durable, and the source."""
+
+    def __init__(self, *, ddl_sent: bool) -> None:
+        self.source = Source(ddl_sent=ddl_sent)
+        self.catalog = ModelCatalog()
+        self.checkpoint: Checkpoint | None = None
+        self.backup: Checkpoint | None = None
+        self.least = 0
+
+    def kafka(self) -> KafkaState:
+        """What Kafka has now."""
+        broker = self.source.broker
+        return KafkaState(dict(broker.topics), dict.fromkeys(broker.logs, 0), broker.latest)
+
+    def topics(self):
+        """As `Cluster.topics`."""
+        return self.source.broker.topics
+
+    def latest(self, partitions):
+        """As `Cluster.latest`."""
+        return {at: self.source.broker.latest[at] for at in partitions}
+
+
+class Process:
+    """A pipeline that is open on a world."""
+
+    def __init__(self, world: World, fuse: Fuse) -> None:
+        self.world, self.fuse = world, fuse
+        world.catalog.before_commit = fuse.burn
+        records = ModelRecords.load(world.catalog)
+        tables = Tables(world.catalog, Path("/model"), namespace="{schema}", with_current=True)
+        tables.load()
+        ledger = Ledger.load(records)
+        position.check(ledger.committed, world.kafka(), frozenset())
+        spark = ModelSpark(fuse)
+        protocol = ModelProtocol(world.source.registry)
+        self.bench = Workbench(spark, SETTINGS, world, protocol, tables, records, ledger, fuse.burn)
+        unfinished(self.bench)
+        self._begin()
+
+    def _begin(self) -> None:
+        """As `Pipeline._checkpoint` and `_start`."""
+        state, committed = self.world.kafka(), self.bench.ledger.committed
+        planned = self.world.checkpoint.planned() if self.world.checkpoint else None
+        if planned is None or not position.checkpoint_agrees(planned, committed.of(state)):
+            start = position.starting_offsets(committed, state, "earliest")
+            self.world.checkpoint = Checkpoint({at: max(offset, 0) for at, offset in start.items()})
+
+    def batch(self, plan) -> bool:
+        """Take one batch; `plan` gives a new one's ends from its starts. False: there was nothing to take."""
+        checkpoint = self.world.checkpoint
+        last = max(checkpoint.offsets, default=-1)
+        if last in checkpoint.commits or last < 0:
+            starts = checkpoint.offsets.get(last, checkpoint.initial)
+            ends = plan(starts)
+            if ends is None:
+                return False
+            last += 1
+            checkpoint.offsets[last] = ends
+        begins = checkpoint.offsets.get(last - 1, checkpoint.initial)
+        ends = checkpoint.offsets[last]
+        raw = Frame(
+            record
+            for at, log in self.world.source.broker.logs.items()
+            for record in log[begins.get(at, 0) : ends.get(at, 0)]
+        )
+        batch = ModelBatch(self.bench, raw, query_id=f"model/{last}")
+        micro_batch(batch, self.fuse.burn)
+        self.fuse.burn("before-spark-commit")
+        checkpoint.commits.add(last)
+        return True
+
+    @staticmethod
+    def tables_of(world: World) -> Tables:
+        """What the warehouse knows of its tables."""
+        tables = Tables(world.catalog, Path("/model"), namespace="{schema}", with_current=True)
+        tables.load()
+        return tables
+
+    @staticmethod
+    def ledger_of(world: World) -> Ledger:
+        """How far the warehouse has come."""
+        records = ModelRecords(None, world.catalog, Path(), "model", {})
+        batches = world.catalog.table(where("batches"))
+        if batches is None:
+            return Ledger()
+        records.tables["batches"] = batches
+        return Ledger.load(records)
+
+    def release(self, source) -> int:
+        """Release a held table between two batches."""
+        return release(self.bench, source)
+
+
+__all__ = ["Crash", "Process", "World"]

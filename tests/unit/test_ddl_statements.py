@@ -1,0 +1,382 @@
+"""Statement forms that the golden changefeeds do not have."""
+
+import pytest
+
+from pipeline.model import ddl
+from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, literal
+from pipeline.model.ddl import ActionType as A
+from pipeline.model.ddl.kinds import COLUMN_KINDS, NO_EFFECT, NOT_HANDLED
+from pipeline.model.names import TableName
+
+T = TableName("d", "t")
+REST = {
+    A.CREATE_SCHEMA,
+    A.DROP_SCHEMA,
+    A.CREATE_TABLE,
+    A.CREATE_TABLES,
+    A.DROP_TABLE,
+    A.TRUNCATE_TABLE,
+    A.RENAME_TABLE,
+    A.RENAME_TABLES,
+}
+
+
+def parsed(sql, kind=A.MULTI_SCHEMA_CHANGE, table=T, **options):
+    return ddl.parse(kind, sql, table, **options)
+
+
+def names(sql):
+    """Actions without the column's details: AddColumn `a`, DropColumn `b` …"""
+    found = []
+    for action in parsed(sql):
+        column = getattr(action, "column", None)
+        name = column.name if column else getattr(action, "name", getattr(action, "old", ""))
+        found.append((type(action).__name__, name))
+    return found
+
+
+def only(sql, kind=A.MULTI_SCHEMA_CHANGE):
+    (action,) = parsed(sql, kind)
+    return action
+
+
+# --- kinds ---
+
+
+def test_every_kind_of_tidb_is_in_exactly_one_group():
+    groups = [set(NO_EFFECT), set(NOT_HANDLED), set(COLUMN_KINDS), REST]
+    assert sum(map(len, groups)) == len(A)
+    assert set().union(*groups) == set(A)
+
+
+@pytest.mark.parametrize("kind", [66, 78, 200, 255, -1])
+def test_a_kind_that_tidb_will_invent_is_not_understood(kind):
+    (action,) = parsed("ALTER TABLE t SOMETHING", kind)
+    assert isinstance(action, ddl.NotUnderstood)
+    assert str(kind) in action.reason
+
+
+@pytest.mark.parametrize("kind", sorted(NO_EFFECT))
+def test_kinds_without_effect_are_not_even_read(kind):
+    (action,) = parsed("'", kind)
+    assert isinstance(action, ddl.NoEffect)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        A.TRUNCATE_TABLE_PARTITION,
+        A.DROP_TABLE_PARTITION,
+        A.EXCHANGE_TABLE_PARTITION,
+        A.ADD_PRIMARY_KEY,
+        A.DROP_PRIMARY_KEY,
+        A.RECOVER_TABLE,
+        A.RECOVER_SCHEMA,
+        A.FLASHBACK_CLUSTER,
+        A.NONE,
+    ],
+)
+def test_kinds_that_change_rows_or_keys_unseen_are_not_understood(kind):
+    (action,) = parsed("ALTER TABLE `t` ADD COLUMN `a` INT", kind)
+    assert isinstance(action, ddl.NotUnderstood)
+
+
+@pytest.mark.parametrize(
+    "kind", sorted((COLUMN_KINDS | REST) - {A.CREATE_SCHEMA, A.DROP_SCHEMA, A.CREATE_TABLES})
+)
+def test_a_message_about_a_table_that_names_none_is_not_understood(kind):
+    (action,) = parsed("ALTER TABLE `t` ADD COLUMN `a` INT", kind, TableName("d", ""))
+    assert action == ddl.NotUnderstood("the message names no table")
+
+
+# --- databases and tables ---
+
+
+def test_a_database_has_the_name_that_the_message_says():
+    assert parsed("CREATE DATABASE `x`", A.CREATE_SCHEMA, TableName("D", "")) == (ddl.CreateDatabase("D"),)
+    assert parsed("DROP DATABASE `x`", A.DROP_SCHEMA, TableName("D", "")) == (ddl.DropDatabase("D"),)
+
+
+@pytest.mark.parametrize("sql", ["DROP DATABASE `a``b.c`", "drop schema if exists `a``b.c`;"])
+def test_a_database_that_only_the_text_names_is_read_from_it(sql):
+    assert parsed(sql, A.DROP_SCHEMA, TableName("", "")) == (ddl.DropDatabase("a`b.c"),)
+
+
+def test_a_database_that_nothing_names_is_not_understood():
+    (action,) = parsed("DROP TABLE x", A.DROP_SCHEMA, TableName("", ""))
+    assert action == ddl.NotUnderstood("DATABASE should come where “TABLE” stands")
+
+
+def test_tables_created_together_are_created_one_by_one():
+    sql = "CREATE TABLE `d`.`a` (`x` INT COMMENT ';');CREATE TABLE IF NOT EXISTS `b` (`x` INT);"
+    assert parsed(sql, A.CREATE_TABLES) == (
+        ddl.CreateTable(TableName("d", "a")),
+        ddl.CreateTable(TableName("d", "b")),
+    )
+
+
+# --- renames ---
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "RENAME TABLE `d`.`old` TO `d`.`t`",
+        "rename table `old` to `t`",
+        "ALTER TABLE `old` RENAME AS `t`",
+        "ALTER TABLE `old` RENAME TO `t`",
+        "ALTER TABLE `d`.`old` RENAME `d`.`t`",
+        "ALTER TABLE `d`.`old` RENAME = `t`",
+        "/* why */ RENAME TABLE `d`.`old` TO `d`.`t`;",
+    ],
+)
+def test_a_rename_without_databases_is_within_the_message_s_database(sql):
+    assert parsed(sql, A.RENAME_TABLE) == (ddl.RenameTable(TableName("d", "old"), T),)
+
+
+def test_a_rename_ends_in_the_table_that_the_message_names():
+    assert only("RENAME TABLE `a`.`x` TO `y`", A.RENAME_TABLE) == ddl.RenameTable(TableName("a", "x"), T)
+
+
+def test_a_rename_into_a_database_from_an_unnamed_one_is_not_guessed():
+    action = only("RENAME TABLE `x` TO `d`.`t`", A.RENAME_TABLE)
+    assert action == ddl.NotUnderstood("it is not said in which database x was before it became d.t")
+
+
+def test_several_renames_keep_their_order_and_their_databases():
+    sql = "RENAME TABLE `a` TO `tmp`, `d`.`b` TO `e`.`a`; RENAME TABLE `tmp` TO `b`"
+    assert parsed(sql, A.RENAME_TABLES) == (
+        ddl.RenameTable(TableName("d", "a"), TableName("d", "tmp")),
+        ddl.RenameTable(TableName("d", "b"), TableName("e", "a")),
+        ddl.RenameTable(TableName("d", "tmp"), TableName("d", "b")),
+    )
+
+
+@pytest.mark.parametrize(
+    "sql", ["RENAME TABLE `a`", "RENAME TABLE `a` TO", "RENAME TABLE `a` TO `b` `c`", "ALTER TABLE `a`"]
+)
+def test_half_a_rename_is_not_understood(sql):
+    assert isinstance(only(sql, A.RENAME_TABLE), ddl.NotUnderstood)
+
+
+def test_names_may_be_anything_that_back_quotes_hold():
+    sql = "RENAME TABLE `Life-2.b`.`t``1` TO `d`.`订单 `"
+    assert only(sql, A.RENAME_TABLE) == ddl.RenameTable(TableName("Life-2.b", "t`1"), T)
+
+
+# --- columns ---
+
+
+def test_columns_in_parentheses_are_added_one_by_one():
+    sql = "ALTER TABLE `t` ADD COLUMN (`a` INT NOT NULL, `b` DECIMAL(10, 2) DEFAULT 1, UNIQUE `u`(`a`, `b`))"
+    assert names(sql) == [("AddColumn", "a"), ("AddColumn", "b"), ("NoEffect", "")]
+
+
+def test_clauses_keep_their_order():
+    sql = (
+        "ALTER TABLE `d`.`t` DROP COLUMN `a`, ADD COLUMN `a` TEXT FIRST, ADD INDEX `i`(`a`(10), (`b` + 1)),"
+        "RENAME COLUMN `b` TO `c`, MODIFY COLUMN `c` INT AFTER `a`, CHANGE COLUMN `e` `f` INT, "
+        "DROP INDEX `i`,"
+        "ALTER COLUMN `f` SET DEFAULT (-1), RENAME INDEX `i` TO `j`, ALTER INDEX `j` INVISIBLE,"
+        "COMMENT = 'a, b'"
+    )
+    assert names(sql) == [
+        ("DropColumn", "a"),
+        ("AddColumn", "a"),
+        ("NoEffect", ""),
+        ("RenameColumn", "b"),
+        ("ModifyColumn", "c"),
+        ("RenameColumn", "e"),
+        ("ModifyColumn", "f"),
+        ("NoEffect", ""),
+        ("SetDefault", "f"),
+        ("NoEffect", ""),
+        ("NoEffect", ""),
+        ("NoEffect", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE `t` ADD COLUMN IF NOT EXISTS `a` INT",
+        "ALTER TABLE t ADD a INT",
+        "alter table t add column a int",
+        "ALTER IGNORE TABLE `t` ADD COLUMN `a` INT;",
+        "ALTER TABLE `d`.`t` ADD COLUMN `t`.`a` INT AFTER `d`.`t`.`id`",
+        "ALTER TABLE `t` ADD COLUMN `a` INT COMMENT 'it''s, DEFAULT 5)'",
+        "ALTER TABLE `t` ADD COLUMN `a` INT UNIQUE KEY CHECK(`a` > (1)) NOT ENFORCED",
+        "ALTER TABLE `t` ADD `a` INT CONSTRAINT `c` CHECK (`a` > 1) REFERENCES `x`(`y`) ON DELETE SET NULL",
+        "ALTER TABLE `t` ADD COLUMN `a` INT COLUMN_FORMAT FIXED STORAGE DISK /*T![x] Y */",
+        "ALTER TABLE `t` ADD COLUMN `a` INT -- remark\n NULL # remark",
+    ],
+)
+def test_an_added_column_may_be_written_in_many_ways(sql):
+    assert names(sql)[0] == ("AddColumn", "a")
+    assert parsed(sql)[0].column.default == NULL_DEFAULT
+
+
+@pytest.mark.parametrize(
+    "name", ["select", "a.b", "a`b", "a b", "订单", "ünï", "1st", "_ok$", "unique", "İ", "key"]
+)
+def test_a_column_may_have_any_name_in_back_quotes(name):
+    quoted = name.replace("`", "``")
+    assert only(f"ALTER TABLE `t` ADD COLUMN `{quoted}` INT").column.name == name
+    assert only(f"ALTER TABLE `t` ADD `{quoted}` INT").column.name == name
+    assert only(f"ALTER TABLE `t` DROP `{quoted}`") == ddl.DropColumn(name)
+    assert only(f"ALTER TABLE `t` RENAME COLUMN `{quoted}` TO `{quoted}2`") == ddl.RenameColumn(
+        name, name + "2"
+    )
+
+
+def test_dropping_a_column_if_it_exists_drops_it():
+    assert only("ALTER TABLE `t` DROP COLUMN IF EXISTS `a` CASCADE") == ddl.DropColumn("a")
+
+
+def test_a_change_that_keeps_the_name_is_a_modify():
+    action = only("ALTER TABLE `t` CHANGE COLUMN `a` `a` BIGINT NOT NULL")
+    assert (type(action), action.name, action.column.type, action.column.nullable) == (
+        ddl.ModifyColumn,
+        "a",
+        "bigint",
+        False,
+    )
+
+
+def test_a_change_that_only_alters_case_renames():
+    assert parsed("ALTER TABLE `t` CHANGE `a` `A` INT")[0] == ddl.RenameColumn("a", "A")
+
+
+@pytest.mark.parametrize(
+    ("written", "default"),
+    [
+        ("SET DEFAULT 43", literal("43")),
+        ("SET DEFAULT (-1.5)", literal("-1.5")),
+        ("SET DEFAULT -1.5", literal("-1.5")),
+        ("SET DEFAULT _UTF8MB4'it''s'", literal("it's")),
+        ("SET DEFAULT NULL", NULL_DEFAULT),
+        ("SET DEFAULT (UUID())", UNKNOWN_DEFAULT),
+        ("SET DEFAULT CURRENT_TIMESTAMP(3)", UNKNOWN_DEFAULT),
+        (" DROP DEFAULT", NULL_DEFAULT),
+    ],
+)
+def test_a_new_default_is_taken_as_written(written, default):
+    assert only(f"ALTER TABLE `t` ALTER COLUMN `a` {written}", A.SET_DEFAULT_VALUE) == ddl.SetDefault(
+        "a", default
+    )
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "ADD COLUMN `g` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL NOT NULL",
+        "ADD COLUMN `g` INT AS (`a`)",
+        "MODIFY COLUMN `g` BIGINT GENERATED ALWAYS AS(`a`+1) VIRTUAL",
+        "CHANGE COLUMN `f` `g` BIGINT GENERATED ALWAYS AS(`a`+1) VIRTUAL",
+    ],
+)
+def test_a_virtual_column_has_no_effect(clause):
+    assert isinstance(only(f"ALTER TABLE `t` {clause}"), ddl.NoEffect)
+
+
+def test_a_stored_column_has_values_that_only_tidb_knows():
+    action = only(
+        "ALTER TABLE `t` ADD COLUMN `g` INT GENERATED ALWAYS AS(CONCAT(`b`, _UTF8MB4')')) STORED NOT NULL"
+    )
+    assert action.column.default == UNKNOWN_DEFAULT
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "ADD COLUMN `a` INT PRIMARY KEY",
+        "ADD `a` BIGINT /*T![auto_rand] AUTO_RANDOM(5) */ PRIMARY KEY /*T![clustered_index] CLUSTERED */",
+        "ADD PRIMARY KEY(`a`)",
+        "ADD CONSTRAINT `p` PRIMARY KEY (`a`)",
+        "ADD CONSTRAINT PRIMARY KEY (`a`)",
+        "DROP PRIMARY KEY",
+        "DROP PARTITION `p`",
+        "TRUNCATE PARTITION ALL",
+        "EXCHANGE PARTITION `p` WITH TABLE `x`",
+    ],
+)
+def test_one_clause_about_keys_or_unseen_rows_holds_the_whole_statement(clause):
+    (action,) = parsed(f"ALTER TABLE `t` ADD COLUMN `b` INT, {clause}, DROP COLUMN `c`")
+    assert isinstance(action, ddl.NotUnderstood)
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "ADD UNIQUE KEY `u`(`a`)",
+        "ADD CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `x`(`y`)",
+        "DROP FOREIGN KEY `f`",
+        "ADD CONSTRAINT CHECK (`a` > 1) ENFORCED",
+        "DROP CHECK `c`",
+        "ALTER CHECK `c` NOT ENFORCED",
+        "ADD FULLTEXT INDEX `i`(`a`)",
+        "ADD VECTOR INDEX `v`((VEC_COSINE_DISTANCE(`a`))) USING HNSW",
+        "CONVERT TO CHARACTER SET UTF8MB4 COLLATE UTF8MB4_BIN",
+        "AUTO_INCREMENT = 5",
+        "ENGINE = InnoDB COMMENT = 'x'",
+        "ALGORITHM = INSTANT",
+        "LOCK = NONE",
+        "SHARD_ROW_ID_BITS = 4",
+        "TTL = `a` + INTERVAL 1 DAY",
+        "CACHE",
+        "SET TIFLASH REPLICA 1",
+        "REMOVE PARTITIONING",
+        "ORDER BY `a`",
+        "FORCE",
+        "ADD PARTITION (PARTITION `p` VALUES LESS THAN (1))",
+    ],
+)
+def test_clauses_about_anything_but_columns_and_rows_have_no_effect(clause):
+    actions = parsed(f"ALTER TABLE `t` {clause}")
+    assert [type(action) for action in actions] == [ddl.NoEffect]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "",
+        ";",
+        "ALTER",
+        "ALTER TABLE",
+        "ALTER TABLE `t`",
+        "ALTER TABLE `t` ADD",
+        "ALTER TABLE `t` ADD COLUMN `a`",
+        "ALTER TABLE `t` ADD COLUMN `a` FOO",
+        "ALTER TABLE `t` ADD COLUMN `a` INT GARBAGE",
+        "ALTER TABLE `t` ADD COLUMN `a` INT,",
+        "ALTER TABLE `t` ADD COLUMN `a` INT, , DROP COLUMN `b`",
+        "ALTER TABLE `t` ADD COLUMN `a` INT) ",
+        "ALTER TABLE `t` ADD COLUMN (`a` INT",
+        "ALTER TABLE `t` ADD COLUMN ()",
+        "ALTER TABLE `t` ADD COLUMN `` INT",
+        "ALTER TABLE `t` ADD COLUMN `a` INT DEFAULT",
+        "ALTER TABLE `t` ADD COLUMN `a` INT DEFAULT (1",
+        "ALTER TABLE `t` ADD COLUMN `a` VARCHAR(5) DEFAULT 'a' 'b'",
+        "ALTER TABLE `t` ADD COLUMN `a` INT FIRST NOT NULL",
+        "ALTER TABLE `t` ADD COLUMN `a` INT DEFAULT `b`",
+        "ALTER TABLE `t` ADD COLUMN `a` ENUM()",
+        "ALTER TABLE `t` ADD COLUMN `a` ENUM('x' 'y')",
+        "ALTER TABLE `t` ADD COLUMN `a` DECIMAL(66,2)",
+        "ALTER TABLE `t` ADD COLUMN `a` DECIMAL(5,6)",
+        "ALTER TABLE `t` ADD COLUMN `a` BIT(65)",
+        "ALTER TABLE `t` ADD COLUMN `a` DATETIME(7)",
+        "ALTER TABLE `t` ADD COLUMN `a` BINARY(99999999999)",
+        "ALTER TABLE `t` RENAME COLUMN `a` `b`",
+        "ALTER TABLE `t` RENAME `b`",
+        "ALTER TABLE `t` ADD COLUMN `a` VARCHAR(5) DEFAULT 'unfinished",
+        "ALTER TABLE `t` ADD COLUMN `a` INT /* unfinished",
+        "DROP TABLE `t`",
+        "ALTER TABLE `t` ADD COLUMN `a` INT 5",
+        "ALTER TABLE `t` ADD COLUMN `a\ud800` INT",
+        "ALTER TABLE `t` ADD COLUMN `a` ENUM('a\\','b')",
+    ],
+)
+def test_what_is_no_statement_about_columns_is_not_understood_and_says_why(sql):
+    (action,) = parsed(sql)
+    assert isinstance(action, ddl.NotUnderstood)
+    assert len(action.reason) > 10
