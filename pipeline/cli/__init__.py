@@ -76,9 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words or os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"}
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name that the terminal can't show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal can't show is no reason to fail
     try:
         command: Any = typer.main.get_command(app)
         told = command.main(_debug_first(words, debug=debug), "ticdc-warehouse", standalone_mode=False)
@@ -124,9 +122,7 @@ def _loaded(name: str) -> Any:
     """Import a command's module and give its command, without typer's own completion options."""
     module = importlib.import_module(f"{__name__}.{name}")
     command = typer.main.get_command(module.app)
-    command.params = [
-        one for one in command.params if one.name not in {"install_completion", "show_completion"}
-    ]
+    command.params = [one for one in command.params if one.name not in {"install_completion", "show_completion"}]
     return command
 
 
@@ -148,11 +144,7 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
     first = (str(error).strip().splitlines() or [""])[0][:MESSAGE_LENGTH]
-    hint = (
-        ""
-        if debug
-        else f"this was not foreseen; the same command with --debug, or {DEBUG_VARIABLE}=1, shows where"
-    )
+    hint = "" if debug else f"this was not foreseen; the same command with --debug, or {DEBUG_VARIABLE}=1, shows where"
     output.error(PipelineError("UNEXPECTED", f"{type(error).__name__}: {first}", hint), trace)
     return UNEXPECTED
 

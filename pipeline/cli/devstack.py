@@ -43,9 +43,7 @@ def up(
 
 
 @app.command()
-def down(
-    folder: _Folder = DEFAULT_FOLDER, config: ConfigOption = None, output: OutputOption = Format.TEXT
-) -> None:
+def down(folder: _Folder = DEFAULT_FOLDER, config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
     """Stop both. Topics and schemas stay in the folder."""
     place = _place(folder, config)
     with opened(output) as out:
@@ -57,9 +55,7 @@ def down(
 
 
 @app.command()
-def status(
-    folder: _Folder = DEFAULT_FOLDER, config: ConfigOption = None, output: OutputOption = Format.TEXT
-) -> None:
+def status(folder: _Folder = DEFAULT_FOLDER, config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
     """Say what runs, and where."""
     place = _place(folder, config)
     with opened(output) as out:
@@ -112,7 +108,5 @@ def _text(facts: dict[str, Any]) -> str:
     rows = [f"bootstrap servers  {facts['bootstrap_servers']}", f"registry url       {facts['registry_url']}"]
     if not facts["running"]:
         dead = "broker" if facts["broker"]["pid"] is None else "registry"
-        rows.append(
-            f"the {dead} has died ({facts[dead]['log']}); `ticdc-warehouse devstack up` starts it again"
-        )
+        rows.append(f"the {dead} has died ({facts[dead]['log']}); `ticdc-warehouse devstack up` starts it again")
     return "\n".join([*rows, f"folder             {facts['folder']}"])

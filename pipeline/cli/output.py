@@ -50,9 +50,7 @@ ConfigOption = Annotated[
         show_default=False,
     ),
 ]
-OutputOption = Annotated[
-    Format, typer.Option("--output", help="For people, or one JSON document for programs.")
-]
+OutputOption = Annotated[Format, typer.Option("--output", help="For people, or one JSON document for programs.")]
 
 
 @runtime_checkable

@@ -163,9 +163,7 @@ def aligned(batch: int, lines: Sequence[TableLine]) -> list[Text]:
     names = [printable(line.table) for line in lines]
     name_width = max(map(len, names), default=0)
     mark_width = max((len(line.marks) for line in lines), default=0)
-    return [
-        _row(batch, name.ljust(name_width), line, mark_width) for name, line in zip(names, lines, strict=True)
-    ]
+    return [_row(batch, name.ljust(name_width), line, mark_width) for name, line in zip(names, lines, strict=True)]
 
 
 def _row(batch: int, name: str, line: TableLine, mark_width: int) -> Text:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from pyiceberg.exceptions import NotInstalledError
-from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import StaticTable
 from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
     from pipeline.settings import Settings
 
 NO_WAREHOUSE = "NO_WAREHOUSE"
+CATALOG_LOST = "CATALOG_LOST"
 CATALOG_UNREADABLE = "CATALOG_UNREADABLE"
 _NAMES = "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables WHERE catalog_name = ?"
 _JDBC = re.compile(r"jdbc:(sqlite|postgresql):(.*)", re.DOTALL)
@@ -66,20 +65,29 @@ def reader(settings: Settings) -> Reader:
         return _Remote(settings)
     file = settings.warehouse.path / "catalog.db"
     if not file.is_file():
-        raise Refused(
-            NO_WAREHOUSE,
-            f"there is no warehouse in {settings.warehouse.path} yet",
-            "the first run makes it: ticdc-warehouse run --available-now",
-        )
+        raise _missing(settings.warehouse.path)
     return _Embedded(file, settings.warehouse.catalog.properties)
 
 
-def records(
-    reader: Reader, name: str, columns: Sequence[str], where: BooleanExpression | None = None
-) -> Any:
+def _missing(warehouse: Path) -> Refused:
+    if any((warehouse / "data").glob("*/metadata/*.metadata.json")):
+        return Refused(
+            CATALOG_LOST,
+            f"tables lie in {warehouse}, but their catalog ({warehouse / 'catalog.db'}) is not there",
+            "to bring them back into the catalog: ticdc-warehouse tables restore",
+        )
+    return Refused(
+        NO_WAREHOUSE,
+        f"there is no warehouse in {warehouse} yet",
+        "the first run makes it: ticdc-warehouse run --available-now",
+    )
+
+
+def records(reader: Reader, name: str, columns: Sequence[str], where: str = "") -> Any:
     """Read columns of one of the pipeline's own tables; gives an Arrow table."""
     table = reader.table(WarehouseName(PIPELINE_NAMESPACE, name))
-    return table.scan(AlwaysTrue() if where is None else where, tuple(columns)).to_arrow()
+    scan = table.scan(selected_fields=tuple(columns))
+    return (scan.filter(where) if where else scan).to_arrow()
 
 
 class _Embedded:

@@ -171,8 +171,8 @@ def held(pipeline: Pipeline, progress: Progress) -> list[str]:
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
     """Let SIGTERM and Ctrl-C call `stop`, once, in a thread of its own; a second Ctrl-C ends the process.
 
-    In a thread: the signal may have come while the main thread writes or holds a lock. The hard end is as safe
-    as a power cut; the JVM goes when its standard input closes.
+    In a thread: the signal may have come while the main thread writes or holds a lock. The hard end is as
+    safe as a power cut; the JVM goes when its standard input closes.
     """
     asked = threading.Event()
 

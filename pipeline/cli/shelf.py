@@ -128,6 +128,23 @@ def pair_named(reader: Reader, wanted: str) -> Pair:
     raise Refused(TABLE_UNKNOWN, f"the warehouse has no table {wanted}{near}", hint)
 
 
+def source_named(reader: Reader, wanted: str) -> TableName:
+    """Give the source table of this name, also where it has no tables in the warehouse yet."""
+    try:
+        return pair_named(reader, wanted).source
+    except Refused:
+        schema, _, table = wanted.partition(".")
+        return TableName(schema, table)
+
+
+def names_of(reader: Reader, wanted: str | None) -> list[WarehouseName]:
+    """Give the tables of one pair, or every table of the catalog, the pipeline's own among them."""
+    if wanted is None:
+        return sorted(reader.names(), key=str)
+    pair = pair_named(reader, wanted)
+    return [pair.name.changes] if pair.current is None else [pair.name, pair.name.changes]
+
+
 def listed(pair: Pair) -> dict[str, Any]:
     """Give a table's line in the list; files and size are of both its tables together."""
     changes, current = Extent.of(pair.changes), Extent.of(pair.current)
@@ -248,6 +265,17 @@ def _snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
         _total(snapshot, "data-files") + _total(snapshot, "delete-files"),
         _summary(snapshot).get(OPERATION, done),
     )
+
+
+BURDEN = ("data files", "delete files", "snapshots", "expirable", "size")
+
+
+def burden(table: TableMetadata, keep: int, older_than: datetime) -> tuple[int, ...]:
+    """Give what maintenance is about, under `BURDEN`; expirable is what is neither young nor new."""
+    extent = Extent.of(table)
+    newest = sorted(table.snapshots, key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
+    old = [snapshot for snapshot in newest[keep:] if moment(snapshot.timestamp_ms) < older_than]
+    return extent.files, extent.delete_files, len(table.snapshots), len(old), extent.size
 
 
 def properties(table: TableMetadata) -> dict[str, str]:

@@ -74,13 +74,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     watermarks: Annotated[
         bool | None, typer.Option("--watermarks/--no-watermarks", help="Send DDL and checkpoints.")
     ] = None,
-    extension: Annotated[
-        bool | None, typer.Option("--extension/--no-extension", help="Send op and commit ts.")
-    ] = None,
+    extension: Annotated[bool | None, typer.Option("--extension/--no-extension", help="Send op and commit ts.")] = None,
     decimal: Annotated[_Decimal | None, typer.Option(help="avro-decimal-handling-mode")] = None,
-    bigint_unsigned: Annotated[
-        _BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")
-    ] = None,
+    bigint_unsigned: Annotated[_BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Send a shop's changes as TiCDC would. Each run is a new shop: give a second one its own --prefix."""

@@ -1,11 +1,13 @@
 """`ticdc-warehouse tables`: what the warehouse holds, and the few things that a person does to a table.
 
-`list`, `describe`, `history` and `as-of` only look (see `reading`); `rebuild`, `maintain`, `release` and `restore`
-write, so they start Spark and take the writer's lock (see `workshop`).
+`list`, `describe`, `history` and `as-of` only look (see `reading`); `rebuild`, `maintain`, `release` and
+`restore` write, so they start Spark and take the writer's lock (see `workshop`).
 """
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,16 +20,17 @@ from pipeline.devstack import fetch
 from pipeline.settings import load
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
     from pipeline.cli.output import Output
     from pipeline.cli.shelf import Pair
+    from pipeline.model.names import WarehouseName
+    from pipeline.settings import Settings
 
 Name = Annotated[str, typer.Argument(help="The source table, as in shop.orders.", metavar="NAME")]
-SomeName = Annotated[
-    str | None, typer.Argument(help="The source table; all tables without it.", metavar="[NAME]")
-]
+SomeName = Annotated[str | None, typer.Argument(help="The source table; all tables without it.", metavar="[NAME]")]
 _Most = Annotated[int, typer.Option("--limit", min=1, help="The newest so many of each.")]
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, rebuild and maintain the warehouse's tables.")
@@ -41,13 +44,12 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
         facts = [shelf.listed(pair) for pair in found]
         if output is Format.JSON:
             out.result({"tables": facts})
-            return
-        if not facts:
+        elif not facts:
             out.line("no table yet: the first row of a table makes it")
-            return
-        out.table("", tuple(facts[0]), [_cells(line) for line in facts])
-        for sentence in shelf.sentences(found):
-            out.line(sentence)
+        else:
+            out.table("", tuple(facts[0]), [[_text(k, v) for k, v in line.items()] for line in facts])
+            for sentence in shelf.sentences(found):
+                out.line(sentence)
 
 
 @app.command()
@@ -58,27 +60,25 @@ def describe(name: Name, config: ConfigOption = None, output: OutputOption = For
         facts, layout = shelf.described(pair), pair.layout
         width = max(map(len, facts))
         out.result(facts, "\n".join(f"{key:<{width}}  {_text(key, value)}" for key, value in facts.items()))
-        out.table("columns", shelf.COLUMNS, shelf.columns(layout))
-        out.table("source versions", shelf.VERSIONS, shelf.versions(layout))
+        out.table("\ncolumns", shelf.COLUMNS, shelf.columns(layout))
+        out.table("\nsource versions", shelf.VERSIONS, shelf.versions(layout))
         properties = shelf.properties(pair.changes if pair.current is None else pair.current)
-        out.table("properties", ("property", "value"), properties.items())
+        out.table("\nproperties", ("property", "value"), properties.items())
 
 
 @app.command()
-def history(
-    name: Name, limit: _Most = 20, config: ConfigOption = None, output: OutputOption = Format.TEXT
-) -> None:
+def history(name: Name, limit: _Most = 20, config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
     """Show what happened to a table: statements, schema versions, and the states that readers have seen."""
     with opened(output) as out:
         catalog = reader(load(config))
         pair = shelf.pair_named(catalog, name)
         for title, columns in _HISTORY.items():
-            rows = [row for row in records(catalog, title, ("schema_name", "table_name", *columns)).to_pylist()]
+            rows = records(catalog, title, ("schema_name", "table_name", *columns)).to_pylist()
             mine = [row for row in rows if _is_about(row, pair)]
             mine.sort(key=lambda row: row["recorded_at"], reverse=True)
-            out.table(_TITLES[title], columns, [[_shown(row[c]) for c in columns] for row in mine[:limit]])
+            _table(out, output, title.replace("_", " "), columns, ([r[c] for c in columns] for r in mine[:limit]))
         states = shelf.snapshots(pair.changes if pair.current is None else pair.current, limit)
-        out.table("states", shelf.SNAPSHOTS, [[_shown(cell) for cell in state] for state in states])
+        _table(out, output, "states", shelf.SNAPSHOTS, states)
 
 
 @app.command("as-of")
@@ -95,8 +95,8 @@ def as_of(
         catalog = reader(load(config))
         cuts = asof.cuts(catalog, shelf.pairs(catalog), asof.timestamp(moment) if moment else None)
         out.result(asof.facts(cuts), asof.sentence(cuts))
-        out.table("tables", asof.COLUMNS, [[_shown(cell) for cell in cut.row] for cut in cuts])
-        out.result({}, asof.reading(cuts))
+        _table(out, output, "tables", asof.COLUMNS, (cut.row for cut in cuts))
+        out.line(asof.reading(cuts))
 
 
 @app.command()
@@ -107,8 +107,8 @@ def rebuild(name: Name, config: ConfigOption = None, output: OutputOption = Form
         pair = shelf.pair_named(reader(settings), name)
         with _starting():
             keys = _workshop().rebuild(settings, pair.source)
-        facts = {"source": str(pair.source), "table": str(pair.name), "rows": keys}
-        out.result(facts, f"{pair.name} is built anew from {pair.name.changes}: {keys:,} keys")
+        facts = {"source": str(pair.source), "table": str(pair.name), "keys": keys}
+        out.result(facts, f"{pair.name} is built anew from {pair.name.changes}: {keys:,} keys replayed")
 
 
 @app.command()
@@ -124,16 +124,15 @@ def maintain(
     """Rewrite small files and files with deletes, and expire old snapshots; `run` does so by itself."""
     settings = load(config)
     with opened(output) as out:
-        catalog = reader(settings)
-        wanted = shelf.names_of(catalog, name)
-        before = {table: shelf.burden(catalog.metadata(table)) for table in wanted}
-        if not dry_run:
-            with _starting():
-                _workshop().maintain(settings, wanted)
-            catalog = reader(settings)
-        after = {table: shelf.burden(catalog.metadata(table)) for table in wanted}
-        rows = [(str(table), *shelf.change(before[table], after[table])) for table in wanted]
-        out.table("tables", ("table", *shelf.BURDEN), rows)
+        wanted = shelf.names_of(reader(settings), name)
+        before = _burdens(settings, wanted)
+        if dry_run:
+            _table(out, output, "tables", ("table", *shelf.BURDEN), _burden_rows(before))
+            return
+        with _starting():
+            _workshop().maintain(settings, wanted)
+        _table(out, output, "before", ("table", *shelf.BURDEN), _burden_rows(before))
+        _table(out, output, "after", ("table", *shelf.BURDEN), _burden_rows(_burdens(settings, wanted)))
 
 
 @app.command()
@@ -141,9 +140,10 @@ def release(name: Name, config: ConfigOption = None, output: OutputOption = Form
     """Let a held table live again: what it waits with is replayed in order, before newer changes."""
     settings = load(config)
     with opened(output) as out:
+        source = shelf.source_named(reader(settings), name)
         with _starting():
-            count = _workshop().release(settings, name)
-        out.result({"source": name, "records": count}, f"{name} is released: {count:,} records replayed")
+            count = _workshop().release(settings, source)
+        out.result({"source": name, "records": count}, f"{source} is released: {count:,} records replayed")
 
 
 @app.command()
@@ -153,21 +153,30 @@ def restore(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> 
     with opened(output) as out:
         with _starting():
             found = _workshop().restore(settings)
-        out.table("restored", ("table", "metadata"), [(name, file) for name, file in found])
-        out.line(
-            "the catalog has them again" if found else "the catalog knows every table that lies in the warehouse"
-        )
+        out.table("restored", ("table", "metadata"), found)
+        knows = "the catalog has them again" if found else "the catalog knows every table of the warehouse"
+        out.line(knows)
 
 
 _HISTORY = {
     "ddl_history": ("recorded_at", "commit_ts", "ddl_type", "action", "sql"),
     "schemas": ("recorded_at", "version", "columns"),
 }
-_TITLES = {"ddl_history": "ddl history", "schemas": "schemas"}
 
 
 def _is_about(row: dict[str, Any], pair: Pair) -> bool:
     return (row["schema_name"].casefold(), row["table_name"].casefold()) == pair.source.key
+
+
+def _burdens(settings: Settings, wanted: list[WarehouseName]) -> dict[str, tuple[int, ...]]:
+    kept = settings.warehouse.maintenance
+    older_than = datetime.now(UTC) - timedelta(seconds=kept.keep_for_seconds)
+    catalog = reader(settings)
+    return {str(name): shelf.burden(catalog.metadata(name), kept.keep_snapshots, older_than) for name in wanted}
+
+
+def _burden_rows(burdens: dict[str, tuple[int, ...]]) -> list[tuple[Any, ...]]:
+    return [(name, *numbers) for name, numbers in burdens.items()]
 
 
 def _workshop() -> ModuleType:
@@ -176,28 +185,28 @@ def _workshop() -> ModuleType:
     return workshop
 
 
-def _starting() -> Any:
+def _starting() -> AbstractContextManager[object]:
     fetch()  # before there is a spinner: it has a bar of its own
     return Console(stderr=True).status("starting Spark")
 
 
-def _cells(facts: dict[str, Any]) -> list[Any]:
-    return [_text(key, value) if key in {"size", "committed"} else value for key, value in facts.items()]
+def _table(out: Output, output: Format, title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Show rows, their times and sizes in people's form where people read them."""
+    if output is Format.JSON:
+        out.table(title, columns, [tuple(row) for row in rows])
+        return
+    shown = [[_text(key, value) for key, value in zip(columns, row, strict=True)] for row in rows]
+    if shown:
+        out.table("\n" + title, columns, shown)
 
 
-def _text(key: str, value: Any) -> str:
+def _text(key: str, value: Any) -> Any:
+    if value is None:
+        return ""
     if key == "size":
         return shelf.human(value)
-    return ", ".join(value) if isinstance(value, list) else str(_shown(value))
-
-
-def _shown(value: Any) -> Any:
-    return _time(value) if hasattr(value, "isoformat") else value
-
-
-def _time(value: datetime) -> str:
-    return value.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _line(out: Output, text: str) -> None:
-    out.line(text)
+    if key == "columns" and value.startswith("["):
+        return ", ".join(f"{column['name']} {column['type']}" for column in json.loads(value))
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return ", ".join(value) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
 """The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that nobody can read.
 
-The shop is seeded and its clock is written down, so that a later demo in the same folder (`--keep`) can repeat
-in memory what was sent before, and go on from there.
+The shop is seeded and its clock is written down, so that a later demo in the same folder (`--keep`) can
+repeat in memory what was sent before, and go on from there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class DemoSource:
         """Send the next part, with a watermark behind it; how many row events that were."""
         before, last = self._feed.total, None
         for last in self._work(Part(TRANSACTIONS, adds_column, wall_clock())):
-            self._feed.send(last)
+            if last.ddl is None or adds_column:  # the changefeed begins after CREATE TABLE
+                self._feed.send(last)
         if last is not None:
             self._feed.checkpoint(last.commit_ts)
         self._feed.flush()

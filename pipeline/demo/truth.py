@@ -28,9 +28,7 @@ class TableVerdict:
         return not self.differences
 
 
-def compare(
-    table: Table, expected: Iterable[Mapping[str, Value]], found: Iterable[Mapping[str, Any]]
-) -> TableVerdict:
+def compare(table: Table, expected: Iterable[Mapping[str, Value]], found: Iterable[Mapping[str, Any]]) -> TableVerdict:
     """Compare a source table's rows with those of its current table, key by key and value by value."""
     wanted = {table.key_of(row): row for row in expected}
     seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}

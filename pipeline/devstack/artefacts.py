@@ -69,11 +69,7 @@ def _cached_home() -> Path:
 def _complete(home: Path) -> bool:
     """Whether a finished folder of this edition is there. Raises `EnvironmentFault` if a file was changed."""
     recorded = ledger.read(home)
-    if (
-        recorded is None
-        or recorded.edition != pins.edition(pins.read_pins())
-        or ledger.missing(home, recorded)
-    ):
+    if recorded is None or recorded.edition != pins.edition(pins.read_pins()) or ledger.missing(home, recorded):
         return False
     ledger.recheck(home, recorded)
     return True
@@ -100,9 +96,7 @@ def _make(home: Path, console: Console) -> None:
         try:
             _fill(staging, home, console)
             shutil.rmtree(home, ignore_errors=True)
-            shutil.rmtree(
-                cache_folder() / "ivy", ignore_errors=True
-            )  # a second copy; of use only until it is whole
+            shutil.rmtree(cache_folder() / "ivy", ignore_errors=True)  # a second copy; of use only until it is whole
             staging.chmod(0o755)  # mkdtemp's 0700 would shut out the user that an image runs as
             staging.rename(home)
         finally:

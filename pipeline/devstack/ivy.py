@@ -28,9 +28,7 @@ SETTINGS_ENV = "TICDC_WAREHOUSE_IVY_SETTINGS"
 
 _LAYOUT = "[conf]/[artifact](-[classifier])-[revision].[ext]"
 _DOWNLOADED = re.compile(r"\[SUCCESSFUL \] .*!(\S+) \(")
-_PROBLEM = re.compile(
-    r"unresolved|not found|failed|exception|denied|refused|timed out|unknown ?host", re.IGNORECASE
-)
+_PROBLEM = re.compile(r"unresolved|not found|failed|exception|denied|refused|timed out|unknown ?host", re.IGNORECASE)
 _TAIL = 8
 
 

@@ -56,9 +56,7 @@ def _executable() -> Path:
         return executable
     found = shutil.which("java")
     if found is None:
-        raise EnvironmentFault(
-            "JAVA_MISSING", "There is no Java: JAVA_HOME is not set and PATH has no java.", _INSTALL
-        )
+        raise EnvironmentFault("JAVA_MISSING", "There is no Java: JAVA_HOME is not set and PATH has no java.", _INSTALL)
     return Path(found)
 
 
@@ -70,9 +68,7 @@ def _version(executable: Path) -> int:
     )
     told = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if answer.returncode != 0 or told is None:  # macOS ships a java that only says where to get one
-        raise EnvironmentFault(
-            "JAVA_MISSING", f"{executable} does not run: {_last_line(answer.stderr)}", _INSTALL
-        )
+        raise EnvironmentFault("JAVA_MISSING", f"{executable} does not run: {_last_line(answer.stderr)}", _INSTALL)
     return int(told[1])
 
 

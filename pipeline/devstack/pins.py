@@ -40,8 +40,7 @@ def check(folder: Path, pins: Mapping[str, str]) -> None:
     if found != pins.keys():
         raise EnvironmentFault(
             "ARTEFACTS_UNPINNED",
-            f"Ivy brought {_listed(found - pins.keys())} without a pin, and left out "
-            f"{_listed(pins.keys() - found)}.",
+            f"Ivy brought {_listed(found - pins.keys())} without a pin, and left out {_listed(pins.keys() - found)}.",
             "After a change of ivy.xml run `python -m pipeline.devstack pin` and review the difference.",
         )
 
@@ -61,8 +60,7 @@ def _compare(path: str, found: str, pinned: str) -> None:
     if found != pinned:
         raise EnvironmentFault(
             "ARTEFACT_CHECKSUM",
-            f"{path} is not the file that this version was built with: "
-            f"its SHA-256 is {found}, pinned is {pinned}.",
+            f"{path} is not the file that this version was built with: its SHA-256 is {found}, pinned is {pinned}.",
             "It was dropped: run the command again. The same sum again means that a mirror or proxy serves "
             "another file: name another one (TICDC_WAREHOUSE_IVY_SETTINGS), and tell whoever runs it.",
         )

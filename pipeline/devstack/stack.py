@@ -50,9 +50,7 @@ class Devstack:
         """
         find_java()
         fetch()
-        stack = cls._of(
-            folder, kafka_port or ports.free_port(), registry_port or ports.free_port(), detached=detached
-        )
+        stack = cls._of(folder, kafka_port or ports.free_port(), registry_port or ports.free_port(), detached=detached)
         if stack.keeps_running():
             raise EnvironmentFault(
                 "DEVSTACK_RUNNING",

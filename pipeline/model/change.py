@@ -57,4 +57,4 @@ ENVELOPE = {
 POSITION = (TOPIC, PARTITION, OFFSET, INDEX)
 """What identifies a change for ever: where it stands in the stream."""
 
-assert set(ENVELOPE) <= RESERVED_COLUMNS  # noqa: S101 - a source column must never collide with these
+assert set(ENVELOPE) <= RESERVED_COLUMNS

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
 
+
 class TopicPartition(NamedTuple):
     """A Kafka partition by the topic's name."""
 
@@ -137,5 +138,3 @@ class SourceProtocol(Protocol):
     def sentences(self) -> Mapping[str, str]:
         """What each `_error` code means, as the sentence of a dead letter."""
         ...
-
-

@@ -58,7 +58,7 @@ def decimal(precision: int, scale: int) -> WarehouseType:
 
 def bit(length: int) -> WarehouseType:
     """BIT(n): BIGINT up to 63 bits, DECIMAL(20,0) for 64."""
-    return BIGINT if length < 64 else UNSIGNED_BIGINT  # noqa: PLR2004 - the width of a signed long
+    return BIGINT if length < 64 else UNSIGNED_BIGINT
 
 
 def fixed(family: str) -> WarehouseType | None:
@@ -88,7 +88,7 @@ def absorbs(column: WarehouseType, value: WarehouseType) -> bool:
     if held is None:
         return False
     if value == INT:
-        return held[0] - held[1] >= 10  # noqa: PLR2004 - digits of 2^31
+        return held[0] - held[1] >= 10
     if value == BIGINT:
-        return held[0] - held[1] >= 19  # noqa: PLR2004 - digits of 2^63
+        return held[0] - held[1] >= 19
     return sent is not None and held[1] == sent[1] and held[0] >= sent[0]

@@ -91,9 +91,7 @@ def compose(text: str, source: str) -> yaml.Node | None:
         said = f"{place}: {_problem(error)}"
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         said = f"{source}: {_unreadable(error)}"
-    raise SettingsError(
-        "SETTINGS_YAML", said, _QUOTE_HINT
-    )  # out here, so that it carries no quoting error along
+    raise SettingsError("SETTINGS_YAML", said, _QUOTE_HINT)  # out here, so that it carries no quoting error along
 
 
 _SCHEMA_HINT = "`ticdc-warehouse config schema` lists every key"
@@ -110,9 +108,7 @@ def _problem(error: yaml.MarkedYAMLError) -> str:
 def _unreadable(error: Exception) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         return f"not YAML: a character that may not stand there, at position {error.position}"
-    return (
-        "nested too deeply" if isinstance(error, RecursionError) else "not YAML: an escape names no character"
-    )
+    return "nested too deeply" if isinstance(error, RecursionError) else "not YAML: an escape names no character"
 
 
 class _Reader:
@@ -127,9 +123,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: Path) -> Tree:
         self.nodes += 1
         if len(path) > DEEPEST or self.nodes > MOST_NODES:
-            raise SettingsError(
-                "SETTINGS_YAML", f"{self._at(node)}: nested too deeply, or too large", _SCHEMA_HINT
-            )
+            raise SettingsError("SETTINGS_YAML", f"{self._at(node)}: nested too deeply, or too large", _SCHEMA_HINT)
         if isinstance(node, yaml.MappingNode) and node.tag == _MAP:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _LIST:

@@ -23,9 +23,7 @@ def seconds(text: str) -> float:
     total, at = 0.0, 0
     while at < len(rest) or not at:
         found = _PART.match(rest, at)
-        if (
-            not found or found[3] not in _UNITS or (found[2] and found[3] != "second")
-        ):  # Spark: only seconds have parts
+        if not found or found[3] not in _UNITS or (found[2] and found[3] != "second"):  # Spark: only seconds have parts
             raise ValueError(_EXPECTED)
         total += float(found[1] + (found[2] or "")) * _UNITS[found[3]]
         at = found.end()

@@ -38,9 +38,7 @@ def dotted(path: Path) -> str:
 
 def printable(text: str) -> str:
     """Escape what a terminal would act on or could not show; nothing in a configuration may steer one."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:
@@ -55,9 +53,7 @@ def did_you_mean(written: str, known: Iterable[str]) -> str:
 def refusal(faults: Iterable[Fault], source: str, place: Callable[[Path], object]) -> SettingsError:
     """Make one error that names every fault, in the file's order; its code is `NOT_YET` if one is that."""
     placed = sorted({(_order(str(f.place or place(f.path))), dotted(f.path), f.text, f.code) for f in faults})
-    lines = [
-        f"{where[2]}: {name}: {text}" if name else f"{where[2]}: {text}" for where, name, text, _ in placed
-    ]
+    lines = [f"{where[2]}: {name}: {text}" if name else f"{where[2]}: {text}" for where, name, text, _ in placed]
     not_yet = any(code == NOT_YET for *_, code in placed)
     count = "1 setting is" if len(lines) == 1 else f"{len(lines)} settings are"
     message = f"{count} wrong in {source}" + "".join(f"\n  {line}" for line in lines)

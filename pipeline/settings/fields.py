@@ -60,9 +60,7 @@ def local_path(value: object, folder: Path) -> Path:
         raise refuse("expected the path of a file or folder")
     text = str(value).removeprefix("file://") if str(value).startswith("file:///") else str(value)
     if _SCHEME.match(text):
-        raise refuse(
-            "expected a path of this machine; a store's URL has its place in warehouse.catalog.warehouse"
-        )
+        raise refuse("expected a path of this machine; a store's URL has its place in warehouse.catalog.warehouse")
     try:
         os.fsencode(text)
         return Path(os.path.abspath(folder / Path(text).expanduser()))  # noqa: PTH100 - resolve() follows links
@@ -136,9 +134,7 @@ def _namespace(text: str) -> str:
     )
     sample = text.replace("{schema}", "s")
     if not fields_are_plain or not _NAMESPACE.fullmatch(sample):
-        raise refuse(
-            "expected a name of letters, digits, _ and . in which {schema} may stand, and no other {field}"
-        )
+        raise refuse("expected a name of letters, digits, _ and . in which {schema} may stand, and no other {field}")
     if sample.split(".")[0].lower() == "_pipeline":
         raise refuse("`_pipeline` holds this product's own tables; choose another name")
     return text

@@ -43,15 +43,11 @@ def find(path: Path | None, environ: Mapping[str, str]) -> Path:
     here = Path.cwd() / FILE_NAME
     if not here.is_file():
         looked = f"--config (not given), {FILE_VARIABLE} (not set), {here} (not there)"
-        raise SettingsError(
-            "SETTINGS_NOT_FOUND", f"no configuration file; looked at {looked}", _NOT_FOUND_HINT
-        )
+        raise SettingsError("SETTINGS_NOT_FOUND", f"no configuration file; looked at {looked}", _NOT_FOUND_HINT)
     return Path(FILE_NAME)
 
 
-def parse(
-    text: str, folder: Path, environ: Mapping[str, str] | None = None, source: str = FILE_NAME
-) -> Settings:
+def parse(text: str, folder: Path, environ: Mapping[str, str] | None = None, source: str = FILE_NAME) -> Settings:
     """Make Settings of YAML text whose relative paths start at `folder`; `environ` is empty unless given."""
     written = document.read(text, source)
     override(written, environ or {}, Settings)
@@ -77,14 +73,10 @@ def _text(file: Path) -> str:
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         looked = printable(str(file.absolute()))
-        raise SettingsError(
-            "SETTINGS_NOT_FOUND", f"no configuration file at {looked}", _NOT_FOUND_HINT
-        ) from None
+        raise SettingsError("SETTINGS_NOT_FOUND", f"no configuration file at {looked}", _NOT_FOUND_HINT) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError(
-            "SETTINGS_UNREADABLE", f"{printable(str(file))} can't be read: {reason}"
-        ) from None
+        raise SettingsError("SETTINGS_UNREADABLE", f"{printable(str(file))} can't be read: {reason}") from None
     if len(data) > LARGEST_FILE:
         raise SettingsError(
             "SETTINGS_UNREADABLE", f"{printable(str(file))} is larger than 1 MiB; is it the right file?"

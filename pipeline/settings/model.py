@@ -24,9 +24,7 @@ class Settings(Section):
     name: Name = Field(description="identifies checkpoint, ledger rows, metrics and lineage")
     source: Source = Field(description="where the changes come from")
     registry: Registry = Field(default=Registry(), description="the schema registry; required for avro")
-    changefeed: Changefeed = Field(
-        default=Changefeed(), description="what TiCDC was told, spelled as in its sink URI"
-    )
+    changefeed: Changefeed = Field(default=Changefeed(), description="what TiCDC was told, spelled as in its sink URI")
     warehouse: Warehouse = Field(description="the Iceberg tables")
     quality: Quality = Field(default=Quality(), description="the checks on every micro-batch")
     hold: Hold = Field(default=Hold(), description="the records of held tables")

@@ -22,16 +22,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 PREFIX = "TICDC_WAREHOUSE__"
-_AMBIGUOUS = (
-    "`_` may stand for `-`, `.` or `_` here: write the key in the file without a value, or give the whole map"
-)
+_AMBIGUOUS = "`_` may stand for `-`, `.` or `_` here: write the key in the file without a value, or give the whole map"
 
 
 def override(document: Document, environ: Mapping[str, str], model: type[BaseModel]) -> None:
     """Put the environment's values into the document; a variable that matches nothing is a fault of it."""
-    variables = sorted(
-        (name for name in environ if name.startswith(PREFIX)), key=lambda name: (name.count("__"), name)
-    )
+    variables = sorted((name for name in environ if name.startswith(PREFIX)), key=lambda name: (name.count("__"), name))
     set_by: dict[Path, str] = {}
     for variable in variables:
         words = tuple(variable.removeprefix(PREFIX).split("__"))

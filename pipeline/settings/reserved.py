@@ -34,9 +34,7 @@ _TAKEN_OPTIONS = {
     "kafka.enable.auto.commit": "the tables hold the progress",
     "kafka.interceptor.classes": "Spark allows none",
 }
-_OPTIONS = (
-    f"expected `kafka.<Kafka client property>` or one of {', '.join(SPARK_OPTIONS)}; Spark ignores others"
-)
+_OPTIONS = f"expected `kafka.<Kafka client property>` or one of {', '.join(SPARK_OPTIONS)}; Spark ignores others"
 _TAKEN_CONF = {
     "spark.master": "use the key `master` of `spark`",
     "spark.jars.packages": "the jars are pinned; an own repository is given by TICDC_WAREHOUSE_IVY_SETTINGS",
@@ -58,12 +56,8 @@ _SINK_ONLY = (
 _SINK_TIMES = ("dial-timeout", "write-timeout", "read-timeout")
 _SINK_ACCESS = ("sasl-", "enable-tls", "insecure-skip-verify")
 _SINK_FILES = ("ca", "cert", "key")
-_UNCHECKED = (
-    "a key of TiCDC's sink URI that leaves no mark in the messages, so nothing could check it: remove it"
-)
-_ACCESS = (
-    "how TiCDC reaches Kafka; this reader's own access is in source.options (`kafka.sasl.…`, `kafka.ssl.…`)"
-)
+_UNCHECKED = "a key of TiCDC's sink URI that leaves no mark in the messages, so nothing could check it: remove it"
+_ACCESS = "how TiCDC reaches Kafka; this reader's own access is in source.options (`kafka.sasl.…`, `kafka.ssl.…`)"
 
 
 def refused_options(keys: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -133,9 +133,7 @@ def _folders(written: Written, folder: Path) -> Iterator[Fault]:
     if warehouse == checkpoint:
         yield Fault(("checkpoint",), "is the folder of the warehouse; give it one of its own")
     elif checkpoint.is_relative_to(warehouse / DATA_FOLDER):
-        yield Fault(
-            ("checkpoint",), "lies in the warehouse's data folder, where maintenance removes unknown files"
-        )
+        yield Fault(("checkpoint",), "lies in the warehouse's data folder, where maintenance removes unknown files")
     elif warehouse.is_relative_to(checkpoint):
         yield Fault(("warehouse", "path"), "lies in the checkpoint, which may be deleted at any time")
 

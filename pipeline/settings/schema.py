@@ -43,9 +43,7 @@ def _keys(section: Mapping[str, Any], known: Mapping[str, Any], prefix: str) -> 
             default = "" if name in required else _yaml(entry["default"])
             yield Key(prefix + name, _takes(entry), default, entry["description"])
     if isinstance(further := section.get("additionalProperties"), Mapping):
-        yield Key(
-            f"{prefix}<property>", _takes(further), "none", "any property of the catalog, as Iceberg names it"
-        )
+        yield Key(f"{prefix}<property>", _takes(further), "none", "any property of the catalog, as Iceberg names it")
 
 
 def _yaml(value: object) -> str:
@@ -71,9 +69,7 @@ def _takes(entry: Mapping[str, Any]) -> str:
 def _bounds(entry: Mapping[str, Any]) -> str:
     words = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤"}
     bounds = [
-        f"{sign} {entry[key]:g}"
-        for key, sign in words.items()
-        if key in entry and abs(entry[key]) < LARGEST_SHOWN
+        f"{sign} {entry[key]:g}" for key, sign in words.items() if key in entry and abs(entry[key]) < LARGEST_SHOWN
     ]
     return " " + ", ".join(bounds) if bounds else ""
 

@@ -67,25 +67,15 @@ class Registry(Section):
 
     url: Url = Field(default="", description="required for avro; user:password@ is read too")
     username: Line | None = Field(default=None, description="basic authentication, with `password`")
-    password: SecretStr | None = Field(
-        default=None, description="best given as TICDC_WAREHOUSE__REGISTRY__PASSWORD"
-    )
+    password: SecretStr | None = Field(default=None, description="best given as TICDC_WAREHOUSE__REGISTRY__PASSWORD")
     ca_file: LocalPath | None = Field(
         default=None, description="PEM file of the authority that signed the registry's certificate"
     )
-    cert_file: LocalPath | None = Field(
-        default=None, description="PEM file of the client's certificate (mutual TLS)"
-    )
-    key_file: LocalPath | None = Field(
-        default=None, description="PEM file of the client's key, with `cert_file`"
-    )
-    headers: Annotated[Mapping[str, Line], FreeMap("-")] = Field(
-        default={}, description="HTTP headers of each request"
-    )
+    cert_file: LocalPath | None = Field(default=None, description="PEM file of the client's certificate (mutual TLS)")
+    key_file: LocalPath | None = Field(default=None, description="PEM file of the client's key, with `cert_file`")
+    headers: Annotated[Mapping[str, Line], FreeMap("-")] = Field(default={}, description="HTTP headers of each request")
     timeout_seconds: float = Field(default=10.0, gt=0, le=600, description="how long one request may take")
-    retries: int = Field(
-        default=5, ge=0, le=100, description="further attempts when the registry does not answer"
-    )
+    retries: int = Field(default=5, ge=0, le=100, description="further attempts when the registry does not answer")
 
 
 class Changefeed(Section):
@@ -141,12 +131,8 @@ class Maintenance(Section):
     """When a table is compacted between two batches, and which snapshots stay."""
 
     compact_files: int = Field(default=32, ge=1, description="compact a table after so many new data files")
-    compact_deletes: int = Field(
-        default=16, ge=1, description="compact a table after so many new delete files"
-    )
-    expire_after_commits: int = Field(
-        default=50, ge=1, description="expire snapshots after so many commits to a table"
-    )
+    compact_deletes: int = Field(default=16, ge=1, description="compact a table after so many new delete files")
+    expire_after_commits: int = Field(default=50, ge=1, description="expire snapshots after so many commits to a table")
     keep_snapshots: int = Field(default=20, ge=1, description="the newest snapshots that always stay")
     keep_for: Duration = Field(
         default="1 hour", description="younger snapshots stay too; longer than a replay reaches back"
@@ -161,21 +147,15 @@ class Maintenance(Section):
 class Warehouse(Section):
     """The Iceberg tables."""
 
-    path: LocalPath = Field(
-        description="folder of the warehouse: tables, embedded catalog, the writer's lock"
-    )
+    path: LocalPath = Field(description="folder of the warehouse: tables, embedded catalog, the writer's lock")
     catalog: Annotated[Catalog, FreeMap()] = Field(
         default=Catalog(), description="the Iceberg catalog: `type` and its properties"
     )
     namespace: Namespace = Field(
         default="{schema}", description="where a source table lands; `{schema}` is the source's schema"
     )
-    current: bool = Field(
-        default=True, description="keep a table with one row per key; false: changes tables only"
-    )
-    columns: Columns = Field(
-        default={}, description="column types by `schema.table.column`, such as `decimal(18,4)`"
-    )
+    current: bool = Field(default=True, description="keep a table with one row per key; false: changes tables only")
+    columns: Columns = Field(default={}, description="column types by `schema.table.column`, such as `decimal(18,4)`")
     drop_column: Literal["keep", "drop"] = Field(
         default="keep",
         description="what DROP COLUMN does: the column stays and new rows have NULL, or it goes",

@@ -75,8 +75,7 @@ class _RecordWriter:
         body = io.BytesIO()
         body.write(struct.pack(">BI", 0, schema_id))
         datum: dict[str, Any] = {
-            field: None if (value := row[name]) is None else convert(value)
-            for field, name, convert in self._converters
+            field: None if (value := row[name]) is None else convert(value) for field, name, convert in self._converters
         }
         fastavro.schemaless_writer(body, self._schema, {**datum, **extension})
         return body.getvalue()
@@ -105,12 +104,8 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": schema["name"], "fields": fields}
 
 
-def _converters(
-    columns: tuple[Column, ...] | list[Column], options: AvroOptions
-) -> dict[str, tuple[str, Convert]]:
-    converters = {
-        column.name: (schemas.sanitised(column.name), _convert(column, options)) for column in columns
-    }
+def _converters(columns: tuple[Column, ...] | list[Column], options: AvroOptions) -> dict[str, tuple[str, Convert]]:
+    converters = {column.name: (schemas.sanitised(column.name), _convert(column, options)) for column in columns}
     fields = [field for field, _ in converters.values()]
     if len(set(fields)) < len(fields) or (options.extension and "_tidb_op" in fields):
         raise SimulationError(
@@ -142,9 +137,7 @@ def _enum(column: Column) -> Convert:
 
     def convert(value: str) -> str:
         if value not in members:
-            raise SimulationError(
-                "ENUM_REFUSED", f"{value!r} is no member of {column.name!r}: TiCDC's encoder fails."
-            )
+            raise SimulationError("ENUM_REFUSED", f"{value!r} is no member of {column.name!r}: TiCDC's encoder fails.")
         return value
 
     return convert

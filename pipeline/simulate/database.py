@@ -111,9 +111,7 @@ class _Stored:
         try:
             return self.index[self.table.handle][key]
         except KeyError:
-            raise SimulationError(
-                "ROW_UNKNOWN", f"{self.table.full_name} has no row with key {key}."
-            ) from None
+            raise SimulationError("ROW_UNKNOWN", f"{self.table.full_name} has no row with key {key}.") from None
 
 
 class Writer:
@@ -156,9 +154,7 @@ class Writer:
     def events(self) -> tuple[RowEvent, ...]:
         """Return the net row events so far, tables in the order of their creation."""
         return tuple(
-            event
-            for name, stored in self._tables.items()
-            for event in _events(stored, self._before.get(name, {}))
+            event for name, stored in self._tables.items() for event in _events(stored, self._before.get(name, {}))
         )
 
     def _stored(self, schema: str, table: str) -> _Stored:

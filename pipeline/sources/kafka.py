@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 
@@ -39,7 +39,7 @@ class Cluster:
     """The few things asked of Kafka besides the records."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
-        self._jvm: Any = spark._jvm  # noqa: SLF001 - the way to the Java client
+        self._jvm: Any = cast("Any", spark)._jvm
         self._settings = settings
         properties = self._jvm.java.util.HashMap()
         for key, value in settings.source.options.items():
@@ -115,7 +115,9 @@ def _topic(described: Any) -> Topic:
 def stream_options(settings: Settings, starting_offsets: str) -> Mapping[str, str]:
     """Options of Spark's Kafka source. It fails on lost data: nothing is skipped in silence."""
     source = settings.source
-    chosen = {"subscribePattern": source.topic_pattern} if source.topic_pattern else {"subscribe": ",".join(source.topics)}
+    chosen = (
+        {"subscribePattern": source.topic_pattern} if source.topic_pattern else {"subscribe": ",".join(source.topics)}
+    )
     return {
         "failOnDataLoss": "true",
         **source.options,

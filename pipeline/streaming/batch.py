@@ -53,7 +53,10 @@ class Outcome:
 class TablePort(Protocol):
     """One source table, while its messages of this batch are landed."""
 
-    held: bool
+    @property
+    def held(self) -> bool:
+        """Whether the table's records must wait."""
+        ...
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """How far the changes table has come, by its own commits."""
@@ -110,7 +113,6 @@ class Port(Protocol):
     def commit(self, outcome: Outcome) -> None:
         """Write cuts, then the ledger: the batch is committed."""
         ...
-
 
 
 def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
@@ -174,7 +176,8 @@ def beyond(
     """
     ranges: dict[TopicPartition, Range] = {}
     for at in messages.partitions:
-        low, high = max(batch.starts[at], reached.get(at, 0)), batch.ends[at]
+        begin, end = (messages.bounds or {}).get(at, (batch.starts[at], batch.ends[at]))
+        low, high = max(begin, batch.starts[at], reached.get(at, 0)), min(end, batch.ends[at])
         if low < high:
             ranges[at] = (low, high)
     return ranges

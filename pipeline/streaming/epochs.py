@@ -26,8 +26,8 @@ Name = tuple[str, str]
 Bindings = dict[Name, str]
 """Which table (by uuid) a name means."""
 
-NEW = "new"
-"""What a name means from its CREATE TABLE on, until its first row makes the pair."""
+NEW = "new@"
+"""With the commit ts of its CREATE TABLE: what a name means from there on, until its first row makes the pair."""
 
 _NAMING = (text.CreateTable, text.DropTable, text.RenameTable, text.DropDatabase)
 
@@ -45,13 +45,13 @@ class Statement:
         return any(isinstance(action, _NAMING) for action in self.actions)
 
 
-def rebound(bindings: Bindings, actions: Iterable[Action]) -> Bindings:
-    """What names mean after these actions."""
+def rebound(bindings: Bindings, statement: Statement) -> Bindings:
+    """What names mean after a statement."""
     names = dict(bindings)
-    for action in actions:
+    for action in statement.actions:
         match action:
             case text.CreateTable(table):
-                names[table.key] = NEW
+                names[table.key] = f"{NEW}{statement.ddl.commit_ts}"
             case text.DropTable(table):
                 names.pop(table.key, None)
             case text.RenameTable(old, new):
@@ -62,9 +62,7 @@ def rebound(bindings: Bindings, actions: Iterable[Action]) -> Bindings:
     return names
 
 
-def cut(
-    statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings
-) -> tuple[Epoch, ...]:
+def cut(statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings) -> tuple[Epoch, ...]:
     """The batch as epochs, in order. Without a naming statement it is one."""
     cuts = [statement for statement in statements if statement.naming]
     others = [statement.ddl for statement in statements if not statement.naming]
@@ -72,7 +70,7 @@ def cut(
         return _with_others([Epoch((), tuple(tables))], (), others)
     meanings = [bindings]
     for statement in cuts:
-        meanings.append(rebound(meanings[-1], statement.actions))
+        meanings.append(rebound(meanings[-1], statement))
     parts: list[list[TableMessages]] = [[] for _ in meanings]
     for table in tables:
         for number, part in _placed(table, cuts, meanings):
@@ -139,9 +137,7 @@ def restricted(table: TableMessages, bounds: Mapping[TopicPartition, tuple[int, 
     return replace(table, versions=tuple(versions), bounds=dict(bounds)) if versions else None
 
 
-def timeline(
-    table: TableMessages, statements: Sequence[Statement]
-) -> list[SeenVersion | Statement]:
+def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[SeenVersion | Statement]:
     """Versions and statements of one table in the order in which they hold.
 
     A version comes after a statement when it first stands behind it in some partition. Versions of equal standing

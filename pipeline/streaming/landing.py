@@ -50,6 +50,8 @@ class TableLanding:
     """Versions that this batch brought for the first time."""
     started: float = field(default_factory=time.monotonic)
     reason: str = ""
+    created_at: int = 0
+    """Commit ts of the CREATE TABLE that the pair will come from, where there was one."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
 
@@ -85,7 +87,7 @@ class TableLanding:
         if self.table is None:
             if not self.messages.versions:
                 return  # a statement about a table of which no row has come
-            self.table = self.bench.tables.create(self.messages.table, layout)
+            self.table = self.bench.tables.create(self.messages.table, layout, self.created_at)
         else:
             self.bench.tables.evolve(self.table, layout)
         if not layout.handle:
@@ -143,23 +145,27 @@ class TableLanding:
         if self.messages.versions:
             wanted = wanted | self.bench.protocol.where(self.messages)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
-        records = self._within(beyond).where(wanted).select(
-            "topic",
-            F.col("partition").alias("kafka_partition"),
-            "offset",
-            "timestamp",
-            "key",
-            "value",
-            F.lit(self.messages.table.schema).alias("schema_name"),
-            F.lit(self.messages.table.table).alias("table_name"),
-            F.lit(self.reason).alias("reason"),
-            F.lit("open").alias("status"),
+        records = (
+            self._within(beyond)
+            .where(wanted)
+            .select(
+                "topic",
+                F.col("partition").alias("kafka_partition"),
+                "offset",
+                "timestamp",
+                "key",
+                "value",
+                F.lit(self.messages.table.schema).alias("schema_name"),
+                F.lit(self.messages.table.table).alias("table_name"),
+                F.lit(self.reason).alias("reason"),
+                F.lit("open").alias("status"),
+            )
         )
         return written(self.bench, "held", records, self.batch_id)
 
     def _own_statements(self) -> Column:
         """Where the DDL messages about this table stand: they wait with its rows."""
-        found = F.lit(False)  # noqa: FBT003 - the start of a disjunction
+        found = F.lit(False)
         for statement in self.statements:
             for at, offset in statement.ddl.at.items():
                 found = found | (
@@ -179,9 +185,7 @@ class TableLanding:
             F.col("timestamp").alias(change.ARRIVED_AT),
         )
         self._named(f"{table.source}: publish current")
-        done = current.publish(
-            self.bench.spark, table, self.bench.timezone, self.operation, self.bench.step, arrivals
-        )
+        done = current.publish(self.bench.spark, table, self.bench.timezone, self.operation, self.bench.step, arrivals)
         seconds = time.monotonic() - self.started
         return Landed(str(table.source), order_unknown=done.order_unknown, seconds=seconds, snapshot=done.snapshot)
 
@@ -194,8 +198,7 @@ class TableLanding:
         layout = self._made().layout
         names = {column.id: column.name for column in layout.columns}
         fields: dict[SchemaId, dict[str, str]] = {
-            version.version: {field: names[column] for field, column in version.fields}
-            for version in layout.versions
+            version.version: {field: names[column] for field, column in version.fields} for version in layout.versions
         }
         return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields)
 
@@ -220,7 +223,7 @@ class TableLanding:
 
 def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
-    inside, listed = F.lit(False), F.lit(False)  # noqa: FBT003 - the start of two disjunctions
+    inside, listed = F.lit(False), F.lit(False)
     for at, (low, high) in bounds.items():
         here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
         inside = inside | (here & (F.col("offset") >= low) & (F.col("offset") < high))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from pipeline.errors import Refused
+from pipeline.model.types import WarehouseType
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.sources.kafka import Cluster, stream_options
 from pipeline.streaming import failpoints, position
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from pipeline.model.messages import TopicPartition
     from pipeline.settings import Settings
@@ -94,7 +95,7 @@ class Pipeline:
         query = self._start(available_now=available_now)
         try:
             while query.isActive and not self._stopping.is_set():
-                query.awaitTermination(0.2)
+                query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
         except Exception:
             if self._error is None and not self._stopping.is_set():
                 raise
@@ -167,7 +168,7 @@ class Pipeline:
         self._stopping.clear()
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: the run was asked to end
+class _Stopped(Exception):
     """Raised in a batch that begins after `stop`."""
 
 
@@ -176,7 +177,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     catalog = Catalog(spark)
     lost = lost_tables(catalog, settings.warehouse.path)
     if lost and CATALOG_LOST not in accept:
-        names = ", ".join(sorted(lost)[:5]) + (" …" if len(lost) > 5 else "")  # noqa: PLR2004 - a short list
+        names = ", ".join(sorted(lost)[:5]) + (" …" if len(lost) > 5 else "")
         raise Refused(
             CATALOG_LOST,
             f"{len(lost)} tables lie in {settings.warehouse.path} that the catalog does not know: {names}",
@@ -184,7 +185,10 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
         )
     records = Records.open(spark, catalog, settings.warehouse.path, settings.name)
     tables = Tables(
-        catalog, settings.warehouse.path, namespace=settings.warehouse.namespace, with_current=settings.warehouse.current
+        catalog,
+        settings.warehouse.path,
+        namespace=settings.warehouse.namespace,
+        with_current=settings.warehouse.current,
     )
     tables.load()
     cluster = Cluster(spark, settings)
@@ -192,7 +196,8 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     ledger = Ledger.load(records)
     position.check(ledger.committed, kafka_state(cluster), accept)
     registry = resources.enter_context(_registry(settings))
-    protocol = AvroProtocol(registry, settings.changefeed.timezone, settings.warehouse.columns)
+    overrides = {name: WarehouseType(kind) for name, kind in settings.warehouse.columns.items()}
+    protocol = AvroProtocol(registry, settings.changefeed.timezone, overrides)
     bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
     unfinished(bench)
     return bench

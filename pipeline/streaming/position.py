@@ -51,9 +51,7 @@ class Committed:
     def of_names(self, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
         """End offsets under the names that these topic ids have."""
         return {
-            TopicPartition(ids[topic], partition): end
-            for (topic, partition), end in self.ends.items()
-            if topic in ids
+            TopicPartition(ids[topic], partition): end for (topic, partition), end in self.ends.items() if topic in ids
         }
 
 
@@ -135,7 +133,10 @@ def from_json(text: str) -> dict[TopicPartition, int]:
     }
 
 
-def checkpoint_agrees(planned: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> bool:
+def checkpoint_agrees(
+    planned: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
+    ends: Mapping[TopicPartition, int],
+) -> bool:
     """Whether the checkpoint's newest planned batch [start, end) is one that the tables can continue with.
 
     A checkpoint behind the tables would read everything again, one ahead of them would skip records.

@@ -86,7 +86,7 @@ def _statements(messages: Messages) -> list[Statement]:
     return [s for s in parsed if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
 
 
-def _replay(  # noqa: PLR0913 - the parts of one replay
+def _replay(
     bench: Workbench,
     waiting: DataFrame,
     messages: TableMessages,
@@ -104,7 +104,7 @@ def _replay(  # noqa: PLR0913 - the parts of one replay
     return landing.table
 
 
-def _landing(  # noqa: PLR0913 - the parts of one replay
+def _landing(
     bench: Workbench,
     waiting: DataFrame,
     messages: TableMessages | None,
@@ -122,7 +122,7 @@ def _landing(  # noqa: PLR0913 - the parts of one replay
 
 def _mark(bench: Workbench, source: TableName) -> None:
     bench.spark.sql(
-        f"UPDATE {where('held').sql} SET status = 'released' WHERE lower(schema_name) = lower(:schema) "  # noqa: S608
+        f"UPDATE {where('held').sql} SET status = 'released' WHERE lower(schema_name) = lower(:schema) "
         "AND lower(table_name) = lower(:table) AND status = 'open'",
         args={"schema": source.schema, "table": source.table},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from py4j.java_gateway import JavaClass, JVMView
 from pyspark.sql import SparkSession
@@ -84,6 +84,8 @@ def session(settings: Settings) -> SparkSession:
         for key, value in (DEFAULTS | catalog_properties(settings) | dict(settings.spark.conf)).items():
             if key.startswith("spark.sql.") and key != "spark.sql.extensions":
                 fresh.conf.set(key, value)
+        # A catalog is loaded with the settings of the thread's active session, whose warehouse may be another.
+        cast("Any", fresh)._jvm.org.apache.spark.sql.SparkSession.setActiveSession(fresh._jsparkSession)
         return fresh
     conf = {
         **DEFAULTS,
@@ -99,5 +101,5 @@ def session(settings: Settings) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext._jvm.__class__ = _RememberingView  # noqa: SLF001 - see there
+    spark.sparkContext._jvm.__class__ = _RememberingView
     return spark

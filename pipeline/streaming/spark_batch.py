@@ -13,7 +13,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.errors import BatchFailed
-from pipeline.model import change, ddl as text
+from pipeline.model import change
+from pipeline.model import ddl as text
 from pipeline.streaming import cuts
 from pipeline.streaming.epochs import NEW, Statement, cut, rebound
 from pipeline.streaming.landing import TableLanding, set_aside
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from pipeline.model.columns import SourceColumn
     from pipeline.model.messages import Ddl, Messages, TableMessages
+    from pipeline.model.names import TableName
     from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.epochs import Bindings
     from pipeline.streaming.workbench import Workbench
@@ -89,9 +92,9 @@ class SparkBatch:
     def _without_settled(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished try of this batch has set aside already."""
         settled = [
-            self.bench.records.read(name).where(F.col("batch_id") >= self.batch_id).select(
-                "topic", F.col("kafka_partition").alias("partition"), "offset"
-            )
+            self.bench.records.read(name)
+            .where(F.col("batch_id") >= self.batch_id)
+            .select("topic", F.col("kafka_partition").alias("partition"), "offset")
             for name in ("dead_letters", "held")
         ]
         both = settled[0].union(settled[1]).distinct()
@@ -101,9 +104,7 @@ class SparkBatch:
 
     def epochs(self, messages: Messages) -> Sequence[Epoch]:
         """See `Port.epochs`."""
-        as_text = {
-            t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in self.bench.tables
-        }
+        as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in self.bench.tables}
         string_mode = self.bench.settings.changefeed.avro_decimal_handling_mode == "string"
         self.statements = tuple(
             Statement(d, text.parse(d.kind, d.sql, d.table, decimals_as_text=as_text.get(d.table.key, string_mode)))
@@ -127,9 +128,12 @@ class SparkBatch:
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
         statement = next(s for s in self.statements if s.ddl is ddl)
+        for landing in self.landings:  # pairs that rows have made since
+            if landing.table is not None and landing.table.source.key == landing.messages.table.key:
+                self.bindings[landing.messages.table.key] = landing.table.uuid
         for action in statement.actions:
             self._act(action, statement)
-        self.bindings = rebound(self.bindings, statement.actions)
+        self.bindings = rebound(self.bindings, statement)
 
     def _act(self, action: text.Action, statement: Statement) -> None:
         at, done = statement.ddl.commit_ts, "done"
@@ -150,11 +154,13 @@ class SparkBatch:
                 done = self._hold(table, f"DDL_NOT_UNDERSTOOD: {reason}: {statement.ddl.sql}", at)
         self._remember(statement, type(action).__name__, done)
 
-    def _bound(self, name):  # type: ignore[no-untyped-def]
-        uuid = self.bindings.get(name.key)
-        return self.bench.tables.by_uuid(uuid) if uuid and uuid != NEW else None
+    def _bound(self, name: TableName) -> WarehouseTable | None:
+        meaning = self.bindings.get(name.key, "")
+        if meaning.startswith(NEW):
+            return self.bench.tables.born(int(meaning.removeprefix(NEW)))
+        return self.bench.tables.by_uuid(meaning)
 
-    def _rename(self, table: WarehouseTable | None, new, at: int) -> str:  # type: ignore[no-untyped-def]
+    def _rename(self, table: WarehouseTable | None, new: TableName, at: int) -> str:
         if table is None:
             return "no such table"
         if table.source.key != new.key and table.layout.ddl_at <= at:
@@ -186,13 +192,11 @@ class SparkBatch:
 
     def table(self, messages: TableMessages) -> TableLanding:
         """See `Port.table`."""
-        uuid = self.bindings.get(messages.table.key)
-        known = self.bench.tables.by_uuid(uuid) if uuid and uuid != NEW else None
-        known = known or self.bench.tables.find(messages.table)
+        meaning = self.bindings.get(messages.table.key, "")
+        known = self._bound(messages.table) if meaning else self.bench.tables.find(messages.table)
         about = [s for s in self.statements if s.ddl.table.key == messages.table.key and not s.naming]
-        landing = TableLanding(
-            self.bench, self.raw, self.batch_id, messages, self.topic_ids, about, known
-        )
+        landing = TableLanding(self.bench, self.raw, self.batch_id, messages, self.topic_ids, about, known)
+        landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
         self.landings.append(landing)
         return landing
 
@@ -322,7 +326,7 @@ class SparkBatch:
             self.raw.unpersist()
 
 
-def _columns(columns) -> str:  # type: ignore[no-untyped-def]
+def _columns(columns: Sequence[SourceColumn]) -> str:
     return json.dumps(
         [{"name": c.name, "type": c.type, "tidb_type": c.tidb_type, "nullable": c.nullable} for c in columns],
         ensure_ascii=False,

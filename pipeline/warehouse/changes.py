@@ -9,15 +9,14 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.change import Op
+from pipeline.model.change import ERROR, Op
 from pipeline.model.names import quoted
-from pipeline.model.change import ERROR
 from pipeline.warehouse.tables import ENDS, OPERATION, write_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
 
@@ -42,7 +41,11 @@ class Appended:
 
 
 def append(
-    table: WarehouseTable, frame: DataFrame, batch_id: int, ends: Mapping[TopicIdPartition, int], operation: str
+    table: WarehouseTable,
+    frame: DataFrame,
+    batch_id: int,
+    ends: Mapping[TopicIdPartition, int],
+    operation: str,
 ) -> Appended:
     """Append a change frame in one commit that also carries how far the table has come.
 
@@ -68,7 +71,7 @@ def append(
     return Appended({name: count for name, count in observed.get.items() if count})
 
 
-def _counters():  # type: ignore[no-untyped-def]
+def _counters() -> Iterator[Column]:
     good = F.col(ERROR).isNull()
     yield F.count_if(~good).alias(ERRORS)
     for op in Op:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model import text, types as t
+from pipeline.model import text
+from pipeline.model import types as t
 from pipeline.model.text import Value
 
 if TYPE_CHECKING:

@@ -100,11 +100,11 @@ class _Publisher:
         missing: dict[int, Pending] = {}
         for name, (column, number) in due.items():
             if name not in self.table.filled and column.id not in missing:
-                missing[column.id] = Pending(column, max(0, number - 1))
+                missing[column.id] = Pending(column, max(0, number - 1), default_due=number == 0)
         return list(missing.values())
 
 
-def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
+def publish(
     spark: SparkSession,
     table: WarehouseTable,
     timezone: str,
@@ -158,14 +158,14 @@ def _fill(publisher: _Publisher, pending: list[Pending]) -> None:
     names = [name for name in rows.columns if name != change.UNREPRESENTABLE]
     columns = [shape.columns.get(name, F.col(quoted(name))).alias(name) for name in names]
     filled = rows.select(*columns, shape.unrepresentable.alias(change.UNREPRESENTABLE))
-    publisher.write(filled).overwrite(F.lit(True))  # noqa: FBT003 - every row
+    publisher.write(filled).overwrite(F.lit(True))
     publisher.step("backfilled")
 
 
 def _empty(publisher: _Publisher, *, afresh: bool) -> None:
     """Let rows go that a TRUNCATE has ended, or all."""
     gone = "true" if afresh else f"{change.COMMIT_TS} <= {publisher.table.truncated_at:d}"
-    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {gone}")  # noqa: S608 - a number of ours
+    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {gone}")
     publisher.step("truncated")
 
 
@@ -187,7 +187,7 @@ def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published 
     if any(row.s_low != row.s_high for row in last):
         return None
     predicate, arguments = keys.literals(last)
-    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)  # noqa: S608 - parameters
+    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)
     publisher.step("keys-deleted")
     places: dict[int, list[str]] = {}
     for row in last:
@@ -231,7 +231,7 @@ def _delete(publisher: _Publisher, keys: Keys, last: DataFrame, facts: dict[str,
     matched, arguments = keys.match(facts["low"], facts["high"])
     try:
         publisher.spark.sql(
-            f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608
+            f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "
             "WHEN MATCHED THEN DELETE",
             args=arguments,
         )
@@ -244,7 +244,7 @@ def _write(publisher: _Publisher, last: DataFrame, shape: Shape) -> None:
     kept = last.where(F.col(change.OP) != Op.DELETE.value)
     if publisher.table.truncated_at:
         newer = F.col(change.COMMIT_TS) > publisher.table.truncated_at
-        kept = kept.where(F.coalesce(newer, F.lit(True)))  # noqa: FBT003 - a row without ts stays
+        kept = kept.where(F.coalesce(newer, F.lit(True)))
     columns = [value.alias(name) for name, value in shape.columns.items()]
     images = kept.select(*columns, change.COMMIT_TS, shape.unrepresentable.alias(change.UNREPRESENTABLE))
     publisher.write(images).append()

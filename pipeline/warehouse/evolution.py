@@ -84,9 +84,7 @@ def _settle(layout: Layout, version: TableVersion) -> Layout:
     return _register(replace(layout, settled=True), version, layout.head)
 
 
-def _meet_newest(
-    layout: Layout, version: TableVersion, policy: Policy
-) -> tuple[Layout, tuple[Note, ...]]:
+def _meet_newest(layout: Layout, version: TableVersion, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:
     number = layout.head if not layout.settled and _fits(layout, version) else layout.head + 1
     notes: list[Note] = []
     sent = {field.name.casefold() for field in version.columns}
@@ -101,9 +99,7 @@ def _meet_newest(
     return _with_handle(layout, version.handle), tuple(notes)
 
 
-def _place(
-    layout: Layout, field: SourceColumn, number: int, *, first: bool
-) -> tuple[Layout, tuple[Note, ...]]:
+def _place(layout: Layout, field: SourceColumn, number: int, *, first: bool) -> tuple[Layout, tuple[Note, ...]]:
     column = layout.live(field.name)
     if column is None:
         layout, note = add_column(layout, field, number)
@@ -155,9 +151,7 @@ def rename_column(layout: Layout, source: str, name: str) -> tuple[Layout, Note]
     return layout.with_column(renamed), Note("rename_column", stored, f"was {column.name}")
 
 
-def change_type(
-    layout: Layout, column: Column, field: SourceColumn, number: int
-) -> tuple[Layout, tuple[Note, ...]]:
+def change_type(layout: Layout, column: Column, field: SourceColumn, number: int) -> tuple[Layout, tuple[Note, ...]]:
     """Widen in place where Iceberg can; else fork: a new column takes the name, old values are converted."""
     if widens(column.type, field.type):
         widened = replace(column, type=field.type, tidb_type=field.tidb_type)
@@ -208,9 +202,7 @@ def obey(
     return replace(layout, head=number, ddl_at=commit_ts, settled=False), tuple(notes)
 
 
-def _clause(
-    layout: Layout, action: Action, number: int, policy: Policy
-) -> tuple[Layout, tuple[Note, ...]]:
+def _clause(layout: Layout, action: Action, number: int, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:
     match action:
         case ddl.AddColumn(column):
             if layout.live(column.name) is not None:
@@ -295,5 +287,3 @@ def newest(layout: Layout) -> SchemaId | None:
     """The id of the newest version that a message carried."""
     ordered = sorted(layout.versions, key=lambda version: version.number)
     return ordered[-1].version if ordered else None
-
-

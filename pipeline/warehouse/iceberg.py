@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DataType, StructType
@@ -39,8 +39,8 @@ class Catalog:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm  # noqa: SLF001 - the documented way to Iceberg's API from PySpark
-        self._session: Any = spark._jsparkSession  # noqa: SLF001 - as above
+        self._jvm: Any = cast("Any", spark)._jvm
+        self._session: Any = spark._jsparkSession
         self._making = Lock()
         self._namespaces = self._jvm.org.apache.iceberg.catalog.Namespace
         self._identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
@@ -61,7 +61,11 @@ class Catalog:
                 yield WarehouseName(namespace.toString(), identifier.name())
 
     def create(
-        self, name: WarehouseName, columns: Sequence[tuple[str, str]], location: str, properties: Mapping[str, str]
+        self,
+        name: WarehouseName,
+        columns: Sequence[tuple[str, str]],
+        location: str,
+        properties: Mapping[str, str],
     ) -> Table:
         """A new table at a location of its own; its namespace is made where it is missing."""
         self._ensure(name.namespace)
@@ -76,7 +80,7 @@ class Catalog:
 
     def drop(self, name: WarehouseName) -> None:
         """Drop a table and its files."""
-        self._java.dropTable(self._identifier(name), True)  # noqa: FBT003 - Iceberg's `purge`
+        self._java.dropTable(self._identifier(name), True)
 
     def register(self, name: WarehouseName, metadata_file: str) -> None:
         """Make a table known again from its metadata file."""
@@ -87,6 +91,10 @@ class Catalog:
         with self._making:  # tables are made side by side
             if not self._java.namespaceExists(self._namespace(namespace)):
                 self._java.createNamespace(self._namespace(namespace))
+
+    def actions(self) -> Any:
+        """Iceberg's maintenance actions on this session."""
+        return self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._session)
 
     def iceberg_type(self, spark_type: str) -> Any:
         """Iceberg's type of a Spark SQL type string."""
@@ -100,7 +108,7 @@ class Catalog:
         return self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java)
 
     def _namespace(self, name: str) -> Any:
-        levels = self._spark.sparkContext._gateway.new_array(self._string, 1)  # noqa: SLF001 - py4j
+        levels = cast("Any", self._spark.sparkContext)._gateway.new_array(self._string, 1)
         levels[0] = name
         return self._namespaces.of(levels)
 
@@ -271,7 +279,14 @@ class Table:
     def expire(self, keep: int, older_than_ms: int) -> None:
         """Expire snapshots that are neither among the newest `keep` nor younger than the time given."""
         self.refresh()
-        self._java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(keep).cleanExpiredFiles(True).commit()  # noqa: FBT003
+        self._java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(keep).cleanExpiredFiles(True).commit()
+
+    def rewrite(self, options: Mapping[str, str]) -> None:
+        """Rewrite data files (Iceberg's rewrite_data_files action); the rows stay the same."""
+        action = self._catalog.actions().rewriteDataFiles(self._java)
+        for key, value in options.items():
+            action = action.option(key, value)
+        action.execute()
 
     def totals(self) -> dict[str, int]:
         """`data-files`, `delete-files`, `records` and `files-size` of main, from the snapshot summary."""
@@ -279,4 +294,3 @@ class Table:
         summary = {} if snapshot is None else dict(snapshot.summary())
         names = ("data-files", "delete-files", "records", "files-size")
         return {name: int(summary.get(f"total-{name}", 0)) for name in names}
-

@@ -67,8 +67,10 @@ class Keys:
 
         Only fixed-width numbers are aggregated, which Spark does in a hash table.
         """
-        return self.narrow(rows).groupBy(*self.expressions()).agg(
-            F.max(PLACE).alias(LAST), F.min(SOURCE).alias("s_low"), F.max(SOURCE).alias("s_high")
+        return (
+            self.narrow(rows)
+            .groupBy(*self.expressions())
+            .agg(F.max(PLACE).alias(LAST), F.min(SOURCE).alias("s_low"), F.max(SOURCE).alias("s_high"))
         )
 
     def last_arrivals(self, rows: DataFrame, arrivals: DataFrame | None) -> DataFrame:

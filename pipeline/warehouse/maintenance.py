@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.model.names import CATALOG, quoted
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,11 +49,8 @@ class Maintainer:
 
     def compact(self, table: Table) -> None:
         """Rewrite small files and files with deletes into large ones; the rows stay the same."""
-        self.spark.sql(
-            f"CALL {quoted(CATALOG)}.system.rewrite_data_files(table => :name, options => map("
-            "'min-input-files', '2', 'delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))",
-            args={"name": quoted(table.name.namespace, table.name.name)},
-        ).collect()
+        options = {"min-input-files": "2", "delete-file-threshold": "1", "remove-dangling-deletes": "true"}
+        table.rewrite(options)
         table.refresh()
         self._files_after[table.uuid] = table.totals()
         self.step("compacted")

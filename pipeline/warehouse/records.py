@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.tables import TopicIdPartition
@@ -79,7 +79,11 @@ class Records:
         return self.spark.table(where(name).sql)
 
     def write(
-        self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, str] | None = None
+        self,
+        name: str,
+        batch_id: int,
+        rows: Sequence[Mapping[str, Any]],
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         """Append a few rows that the driver knows, in one commit with these summary entries."""
         if not rows and summary is None:
@@ -90,11 +94,11 @@ class Records:
 
     def append(self, name: str, batch_id: int, frame: DataFrame, summary: Mapping[str, str]) -> None:
         """Append a frame that has the table's own columns."""
-        columns = [
+        columns: list[Column] = [
             F.lit(self.pipeline).alias("pipeline"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("recorded_at"),
-            *schema(name, shared=False).names,
+            *(F.col(name) for name in schema(name, shared=False).names),
         ]
         writer = frame.select(*columns).writeTo(where(name).sql)
         for key, value in summary.items():
@@ -135,4 +139,4 @@ def where(name: str) -> WarehouseName:
 def schema(name: str, *, shared: bool = True) -> StructType:
     """The columns of one of our tables, with or without the three that all share."""
     ddl = f"{_SHARED}, {DEFINITIONS[name]}" if shared else DEFINITIONS[name]
-    return StructType.fromDDL(ddl)
+    return cast("StructType", StructType.fromDDL(ddl))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
     from pipeline.model.columns import SchemaId
-    from pipeline.warehouse.layout import Column, Layout, Version
+    from pipeline.warehouse.layout import Column, Conversion, Layout, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +87,35 @@ def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> 
         return f"rewrite{len(pending)}", _converted(layout, column, pending, own, timezone)
     if version.number >= column.added:
         return "", own
-    if column.conversions:
-        first = column.conversions[0]
-        source = layout.column(first.source)
-        reason, held = _origin(layout, source, version, timezone)
-        base = held if reason else Value(F.col(quoted(source.name)))
-        fork = converted(base.column, source.type, column.type, first.tidb_type, timezone)
-        lost = fork.lost if base.lost is None else F.coalesce(fork.lost or F.lit(None), base.lost)
-        return f"fork{reason}", Value(fork.column, lost)
-    return _defaulted(column, timezone)
+    forked = column.conversions and column.conversions[0].source != column.id
+    return _from_fork(layout, column, version, timezone) if forked else _defaulted(layout, column, timezone)
 
 
-def _converted(layout: Layout, column: Column, pending: list, own: Value, timezone: str) -> Value:  # type: ignore[type-arg]
+def _from_fork(layout: Layout, column: Column, version: Version, timezone: str) -> tuple[str, Value]:
+    """The values of the column that was forked, converted."""
+    source = layout.column(column.conversions[0].source)
+    reason, held = _origin(layout, source, version, timezone)
+    base = held if reason else Value(F.col(quoted(source.name)))
+    value = _converted(layout, column, column.conversions, base, timezone)
+    moved = F.col(change.UNREPRESENTABLE).getItem(source.name)
+    texts = [text for text in (moved, base.lost, value.lost) if text is not None]
+    return f"fork of {source.id} {reason}", Value(value.column, F.coalesce(*texts))
+
+
+def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], own: Value, timezone: str) -> Value:
     value = own
     for conversion in pending:
         old = layout.column(conversion.source).type
-        value = converted(value.column, old, column.type, conversion.tidb_type, timezone)
+        step = converted(value.column, old, column.type, conversion.tidb_type, timezone)
+        texts = [text for text in (value.lost, step.lost) if text is not None]
+        value = Value(step.column, F.coalesce(*texts) if texts else None)
     return value
 
 
-def _defaulted(column: Column, timezone: str) -> tuple[str, Value]:
+def _defaulted(layout: Layout, column: Column, timezone: str) -> tuple[str, Value]:
     if column.default.kind is not DefaultKind.LITERAL:
         return "", Value(F.col(quoted(column.name)))
-    return "default", default_value(column, timezone)
+    return "default", _converted(layout, column, column.conversions, default_value(column, timezone), timezone)
 
 
 def default_value(column: Column, timezone: str) -> Value:
@@ -119,10 +125,11 @@ def default_value(column: Column, timezone: str) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A column that rows in the current table do not show yet, and how many of its conversions they do."""
+    """A column that rows in the current table do not show yet: its default or not, and how many conversions they do."""
 
     column: Column
     done: int
+    default_due: bool
 
 
 def backfill(layout: Layout, pending: Sequence[Pending], timezone: str) -> Shape:
@@ -144,14 +151,10 @@ def _filled(layout: Layout, column: Column, waiting: dict[int, Pending], timezon
         name = column.name
         return Value(F.col(quoted(name)), F.col(change.UNREPRESENTABLE).getItem(name))
     todo = column.conversions[item.done :]
-    if not todo:
-        return default_value(column, timezone)
-    forked = todo[0].source != column.id
-    source = layout.column(todo[0].source)
-    value = _filled(layout, source, waiting, timezone) if forked else Value(F.col(quoted(column.name)))
-    for conversion in todo:
-        old = layout.column(conversion.source).type
-        step = converted(value.column, old, column.type, conversion.tidb_type, timezone)
-        texts = [text for text in (value.lost, step.lost) if text is not None]
-        value = Value(step.column, F.coalesce(*texts) if texts else None)
-    return value
+    if item.default_due:
+        value = default_value(column, timezone)
+    elif todo and todo[0].source != column.id:
+        value = _filled(layout, layout.column(todo[0].source), waiting, timezone)
+    else:
+        value = Value(F.col(quoted(column.name)))
+    return _converted(layout, column, todo, value, timezone)

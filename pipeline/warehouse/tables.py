@@ -27,6 +27,7 @@ from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.layout import Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pipeline.model.columns import CommitTs
@@ -40,6 +41,7 @@ ROLE = "ticdc.role"
 STATE = "ticdc.state"
 HELD_REASON = "ticdc.held-reason"
 TRUNCATED = "ticdc.truncated-at"
+CREATED = "ticdc.created-at"
 NAME = "ticdc.name"
 ENDS = "ticdc.ends"
 APPLIED = "ticdc.applied-changes"
@@ -86,6 +88,7 @@ class WarehouseTable:
     layout: Layout = field(default_factory=Layout)
     state: State = State.LIVE
     held_reason: str = ""
+    created_at: int = 0
     truncated_at: int = 0
     truncated_done: int = 0
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
@@ -129,6 +132,7 @@ class Tables:
         table = WarehouseTable(source, base, changes, current, Layout.from_json(properties[LAYOUT]))
         table.state = State(properties.get(STATE, State.LIVE))
         table.held_reason = properties.get(HELD_REASON, "")
+        table.created_at = int(properties.get(CREATED, "0"))
         table.truncated_at = int(properties.get(TRUNCATED, "0"))
         table.ends = read_ends(changes.inherited(ENDS))
         if current is not None:
@@ -138,18 +142,23 @@ class Tables:
             table.filled = frozenset(json.loads(current.inherited(FILLED) or "[]"))
         return table
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[WarehouseTable]:
         return iter(list(self._tables.values()))
 
     def find(self, source: TableName) -> WarehouseTable | None:
         """The pair that this source name means today; dropped tables have no name any more."""
         return next(
-            (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED), None
+            (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED),
+            None,
         )
 
     def by_uuid(self, uuid: str) -> WarehouseTable | None:
         """The pair of this identity."""
         return self._tables.get(uuid)
+
+    def born(self, created_at: int) -> WarehouseTable | None:
+        """The pair that a CREATE TABLE of this commit ts has led to."""
+        return next((t for t in self._tables.values() if t.created_at == created_at), None)
 
     def obstacle(self, source: TableName) -> str | None:
         """Why a new source table cannot get its warehouse name; None where it can."""
@@ -164,15 +173,17 @@ class Tables:
                 return f"{name} already belongs to the source table {owner.source}"
         return None
 
-    def create(self, source: TableName, layout: Layout) -> WarehouseTable:
+    def create(self, source: TableName, layout: Layout, created_at: int = 0) -> WarehouseTable:
         """A new pair; both tables exist when this returns, or a later call finishes what a crash left."""
         name = stored_table(source, self._namespace)
         self._clear_dropped(name)
         about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table, LAYOUT: layout.to_json()}
+        about[CREATED] = str(created_at)
         current = self._new_current(name, layout, about) if self._with_current else None
         columns = [*change.ENVELOPE.items(), *((c.name, c.type) for c in layout.columns)]
         changes = self._made(name.changes, columns, {**about, ROLE: "changes", STATE: State.LIVE})
         table = WarehouseTable(source, name, changes, current, layout)
+        table.created_at = created_at
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table
         return table
@@ -187,7 +198,9 @@ class Tables:
         if left_over is not None:  # a crash came between the two tables of a pair: it has no rows yet
             self.catalog.drop(name)
         location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
-        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, NAME: json.dumps([name.namespace, name.name])})
+        return self.catalog.create(
+            name, columns, location, {**PROPERTIES, **about, NAME: json.dumps([name.namespace, name.name])}
+        )
 
     def _clear_dropped(self, name: WarehouseName) -> None:
         """A kept pair whose source was dropped makes way under `<name>__dropped_<commitTs>`."""

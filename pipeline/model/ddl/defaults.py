@@ -79,7 +79,7 @@ def _zero(kind: SqlType) -> str | None:
 
 def _exact(value: Literal) -> Decimal | None:
     if value.kind is LiteralKind.BYTES:
-        return Decimal(value.number) if len(value.raw) <= 8 else None  # noqa: PLR2004 - bytes of a long
+        return Decimal(value.number) if len(value.raw) <= 8 else None
     return Decimal(value.text) if _NUMBER.fullmatch(value.text) else None
 
 

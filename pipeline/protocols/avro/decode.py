@@ -17,10 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from pipeline.model import change
-from pipeline.model.change import Op
+from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.types import MAX_DECIMAL_PRECISION
 from pipeline.protocols.avro.fields import read_value
-from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES
 from registry import join
 from registry.wire import HEADER_BYTES
 
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.text import Value
     from pipeline.model.messages import Landing
+    from pipeline.model.text import Value
     from registry import TicdcSchema
 
 SENTINEL_FIELD = "_end"
@@ -94,8 +93,7 @@ def reading_schema(text: str) -> str:
     Defaults are dropped because TiCDC's are not always valid Avro; a decimal beyond 38 digits is read as bytes.
     """
     fields = [
-        {"name": f"f{index}", "type": _plain(field["type"])}
-        for index, field in enumerate(json.loads(text)["fields"])
+        {"name": f"f{index}", "type": _plain(field["type"])} for index, field in enumerate(json.loads(text)["fields"])
     ]
     fields.append({"name": SENTINEL_FIELD, "type": "long"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})
@@ -114,9 +112,7 @@ def _plain(kind: Any) -> Any:
     return kind["type"]
 
 
-def change_frame(
-    raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str
-) -> DataFrame:
+def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
     """The change frame of one table (`SourceProtocol.changes`)."""
     decoded = raw.select(*raw.columns, *(_decoded(writer) for writer in writers))
     values = {writer.schema_id: _values(writer, landing, timezone) for writer in writers}
@@ -142,7 +138,7 @@ def _decoded(writer: Writer) -> Column:
 def _zigzag(number: int) -> bytes:
     """A non-negative long as Avro writes it."""
     rest, out = number << 1, bytearray()
-    while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
+    while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
     out.append(rest)
@@ -175,9 +171,7 @@ def _envelope(writers: Sequence[Writer], values: Mapping[SchemaId, dict[str, Val
 
 
 def _op(writers: Sequence[Writer]) -> Column:
-    ops = [
-        F.when(F.col(writer.alias).isNotNull(), _op_of(writer)) for writer in writers if not writer.key_only
-    ]
+    ops = [F.when(F.col(writer.alias).isNotNull(), _op_of(writer)) for writer in writers if not writer.key_only]
     return F.coalesce(*ops, F.lit(Op.DELETE.value))
 
 

@@ -10,9 +10,9 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
+from pipeline.model import text
 from pipeline.model import types as t
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, Default, SourceColumn, literal
-from pipeline.model import text
 from pipeline.model.text import Value
 from pipeline.protocols.avro import values
 
@@ -157,13 +157,9 @@ def _unsigned_text(sent: Column) -> Column:
     return sent.try_cast(t.UNSIGNED_BIGINT)
 
 
-def overrides_for(
-    columns: Mapping[str, WarehouseType], schema: str, table: str
-) -> dict[str, WarehouseType]:
+def overrides_for(columns: Mapping[str, WarehouseType], schema: str, table: str) -> dict[str, WarehouseType]:
     """The part of `warehouse.columns` (`schema.table.column` → type) that is about one table, by column."""
     prefix = f"{schema}.{table}.".casefold()
     return {
-        name[len(prefix) :].casefold(): kind
-        for name, kind in columns.items()
-        if name.casefold().startswith(prefix)
+        name[len(prefix) :].casefold(): kind for name, kind in columns.items() if name.casefold().startswith(prefix)
     }

@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
-from pipeline.model.names import TableName
-from pipeline.protocols.avro import decode
-from pipeline.protocols.avro.decode import Writer
-from pipeline.protocols.avro.fields import overrides_for, source_column
 from pipeline.model.messages import (
     Ddl,
     Messages,
@@ -22,6 +18,10 @@ from pipeline.model.messages import (
     TableMessages,
     TopicPartition,
 )
+from pipeline.model.names import TableName
+from pipeline.protocols.avro import decode
+from pipeline.protocols.avro.decode import Writer
+from pipeline.protocols.avro.fields import overrides_for, source_column
 from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, split, subjects_of
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from pipeline.model.types import WarehouseType
     from pipeline.model.messages import Landing
+    from pipeline.model.types import WarehouseType
     from registry import RegistryClient, TicdcSchema
 
 _NO_HEADER = b"\xff"
@@ -176,9 +176,7 @@ class AvroProtocol:
                 continue
         return None
 
-    def _described(
-        self, schema_id: SchemaId, schema: TicdcSchema, handle: tuple[str, ...] | None
-    ) -> TableVersion:
+    def _described(self, schema_id: SchemaId, schema: TicdcSchema, handle: tuple[str, ...] | None) -> TableVersion:
         table = TableName(schema.schema_name, schema.table_name)
         overrides = overrides_for(self.overrides, table.schema, table.table)
         columns = tuple(source_column(column, overrides.get(column.name.casefold())) for column in schema.columns)
@@ -232,9 +230,7 @@ def _value_route() -> Column:
     special = (first == F.lit(bytes([DDL]))) | (
         first.isin(F.lit(bytes([CHECKPOINT])), F.lit(bytes([DELETE]))) & long_enough
     )
-    return (
-        F.when(confluent, decode.value_header()).when(special, first).when(value.isNotNull(), F.lit(_NO_HEADER))
-    )
+    return F.when(confluent, decode.value_header()).when(special, first).when(value.isNotNull(), F.lit(_NO_HEADER))
 
 
 def _grouped(raw: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
@@ -18,7 +18,8 @@ from pipeline.streaming import landing, release, spark_batch
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.warehouse import current
+from pipeline.warehouse import changes, current, tables
+from pipeline.warehouse.changes import Appended
 from pipeline.warehouse.records import DEFINITIONS, Records, where
 from pipeline.warehouse.tables import ENDS, OPERATION, State, obligations, write_ends
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from unit.batch_model.iceberg import ModelCatalog, ModelTable
 
     from pipeline.model.columns import SchemaId
+    from pipeline.model.messages import Landing
     from pipeline.streaming.batch import Range
     from pipeline.warehouse.layout import Column, Layout
 
@@ -162,9 +164,35 @@ class ModelProtocol:
         topics = {at.topic for at in messages.partitions}
         return lambda record: record.message.schema in schemas and record.at.topic in topics
 
+    def changes(self, raw: Frame, messages: TableMessages, landing: Landing) -> list[tuple[Record, dict[str, Any]]]:
+        """See `SourceProtocol.changes`: records with the values of their columns; none where it is damaged."""
+        return [(record, _values(record, landing)) for record in raw.where(self.where(messages))]
+
     def is_newest(self, seen: SeenVersion) -> bool:
         """See `SourceProtocol.is_newest`."""
         return self.registry.is_newest(seen.version)
+
+
+def _values(record: Record, landing: Landing) -> dict[str, Any]:
+    message = record.message
+    sent = message.values if message.values is not None else (("id", message.key),)
+    columns = landing.fields[message.schema]
+    return {} if message.kind == "damaged" else {columns[name]: value for name, value in sent}
+
+
+def _append(table: Any, frame: list, batch_id: int, ends: Mapping, operation: str) -> Appended:
+    """For `changes.append`: rows, end offsets and the operation in one commit."""
+    fields, reached = table.changes.fields(), {**table.ends, **ends}
+    rows = [
+        ChangeRow(record, record.message.schema, batch_id, {fields[name]: value for name, value in values.items()})
+        for record, values in frame
+        if values
+    ]
+    table.changes.append(rows, {ENDS: write_ends(reached), OPERATION: operation})
+    table.ends = reached
+    deletes = sum(row.deletes for row in rows)
+    counts = {"errors": len(frame) - len(rows), "delete": deletes, "upsert": len(rows) - deletes}
+    return Appended({name: count for name, count in counts.items() if count})
 
 
 def _extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[TopicPartition, int]:
@@ -189,8 +217,8 @@ class ModelRecords(Records):
     def load(catalog: ModelCatalog) -> ModelRecords:
         """All tables, made where they are missing."""
         found = {name: catalog.table(where(name)) for name in DEFINITIONS}
-        tables = {n: t or catalog.create(where(n), [("row", "string")], f"data/{n}", {}) for n, t in found.items()}
-        return ModelRecords(None, catalog, Path(), "model", tables)
+        made = {n: t or catalog.create(where(n), [("row", "string")], f"data/{n}", {}) for n, t in found.items()}
+        return ModelRecords(None, catalog, Path(), "model", made)
 
     def write(self, name, batch_id, rows, summary=None):
         if rows or summary is not None:
@@ -286,23 +314,10 @@ class ModelLanding(TableLanding):
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         self._may_fail("append")
-        table, wanted = self._made(), self.bench.protocol.where(self.messages)
-        ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
-        mine, reached = self._within(ranges).where(wanted), {**table.ends, **ends}
-        fields, landing_fields = table.changes.fields(), self._landing().fields
-        rows = [self._row(r, landing_fields, fields) for r in mine if r.message.kind == "row"]
-        table.changes.append(rows, {ENDS: write_ends(reached), OPERATION: self.operation})
-        table.ends = reached
-        counts = {"errors": len(mine) - len(rows), "delete": sum(row.deletes for row in rows)}
-        counts["upsert"] = len(rows) - counts["delete"]
-        return {name: count for name, count in counts.items() if count}
+        return super().append(ranges)
 
-    def _row(self, record: Record, landing_fields: Mapping, fields: Mapping[str, int]) -> ChangeRow:
-        message = record.message
-        values = message.values if message.values is not None else (("id", message.key),)
-        columns = landing_fields[message.schema]
-        stored = {fields[columns[name]]: value for name, value in values}
-        return ChangeRow(record, message.schema, self.batch_id, stored)
+    def _named(self, what: str) -> None:
+        pass
 
     def set_aside_unreadable(self) -> int:
         if not self.messages.versions:
@@ -320,7 +335,7 @@ class ModelLanding(TableLanding):
     def publish(self) -> Landed:
         self._may_fail("publish")
         table = self.table
-        if table is None or table.state != State.LIVE:
+        if table is None or table.state in (State.HELD, State.DROPPED):
             return Landed(str(self.messages.table))
         done = current.publish(self.bench.spark, table, "UTC", self.operation, self.bench.step)
         return Landed(str(table.source), order_unknown=done.order_unknown, snapshot=done.snapshot)
@@ -435,9 +450,21 @@ def _filled(layout: Layout, column: Column, waiting: Mapping, row: CurrentRow, f
 
 
 def _waiting(bench: Any, source: Any) -> Frame:
-    """For `release._waiting`: what a table waits with, in order."""
-    rows = [row for row in bench.records.aside("held") if row.table == source.key and row.status == "open"]
+    """For `release._waiting`: what a table waits with, in order; without what a first try has set aside."""
+    dead = {row.record.place for row in bench.records.aside("dead_letters")}
+    rows = [
+        row
+        for row in bench.records.aside("held")
+        if row.table == source.key and row.status == "open" and row.record.place not in dead
+    ]
     return Frame(sorted((row.record for row in rows), key=lambda record: record.sequence))
+
+
+def _set_aside_refused(bench: Any, waiting: Frame, messages: Messages) -> None:
+    """For `release._set_aside_refused`."""
+    for refused in messages.refused:
+        rows = [Aside(record, bench.ledger.batch_id) for record in waiting.where(refused.where)]
+        bench.records.tables["dead_letters"].append(rows, {})
 
 
 def _mark(bench: Any, source: Any) -> None:
@@ -445,6 +472,19 @@ def _mark(bench: Any, source: Any) -> None:
     held = bench.records.tables["held"]
     rows = tuple(replace(row, status="released") if row.table == source.key else row for row in held.content())
     held.write("overwrite", (), rows, {})
+
+
+class _OneThread:
+    """In place of a thread pool: loading tables side by side costs a history more than the rest of it."""
+
+    def __init__(self, _threads: int) -> None:
+        self.map = map
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def replacements() -> list[tuple[Any, str, Any]]:
@@ -455,8 +495,11 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (release, "TableLanding", ModelLanding),
         (release, "_waiting", _waiting),
         (release, "_mark", _mark),
+        (release, "_set_aside_refused", _set_aside_refused),
+        (changes, "append", _append),
         (current._Publisher, "_appended", _appended),
         (current, "_apply", _apply),
         (current, "_fill", _fill),
+        (tables, "ThreadPoolExecutor", _OneThread),
         (current, "_empty", _empty),
     ]
