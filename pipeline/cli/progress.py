@@ -14,16 +14,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.text import Text
 
+from pipeline.cli.output import Format
 from pipeline.model.change import Op
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.settings.faults import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from rich.console import Console
 
     from pipeline.cli.output import Output
     from pipeline.streaming.batch import Landed, Outcome
@@ -91,6 +91,12 @@ class Progress:
     codes: Counter[str] = field(default_factory=Counter)
     """Messages that belong to no table, by the code of their dead letters."""
     order_unknown: set[str] = field(default_factory=set)
+
+    @classmethod
+    def on(cls, out: Output, output: Format) -> Progress:
+        """Print to `out`, in colours where people look at a terminal."""
+        console = Console(highlight=False, emoji=False)
+        return cls(out, console if output is Format.TEXT and console.is_terminal else None)
 
     def batch(self, number: int, outcome: Outcome, _seconds: float) -> None:
         """Take a committed batch; called by the thread that has committed it."""

@@ -64,7 +64,7 @@ def run(
     """Stream until stopped: Ctrl-C or SIGTERM ends after the current batch. Again: goes on where it was."""
     settings = load(config)
     with opened(output) as out:
-        progress = Progress(out, terminal() if output is Format.TEXT else None)
+        progress = Progress.on(out, output)
         Run(settings, out, progress, available_now=available_now).take(frozenset(accept or ()))
 
 
@@ -189,12 +189,6 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def terminal() -> Console | None:
-    """Give the console of stdout where that is a terminal."""
-    console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else None
 
 
 def _open(settings: Settings, accept: frozenset[str], progress: Progress) -> Pipeline:

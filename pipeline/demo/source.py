@@ -104,12 +104,12 @@ class DemoSource:
         return self._now
 
 
-def save(file: Path, parts: Sequence[Part], *, finished: bool) -> None:
+def remember(file: Path, parts: Sequence[Part], *, finished: bool) -> None:
     """Write down what was sent, for the next demo in this folder."""
     file.write_text(json.dumps({"finished": finished, "parts": [asdict(part) for part in parts]}))
 
 
-def restore(file: Path) -> list[Part]:
+def recall(file: Path) -> list[Part]:
     """Read what the last demo in this folder sent; raises `DEMO_UNFINISHED` where nobody knows."""
     try:
         state = json.loads(file.read_text())

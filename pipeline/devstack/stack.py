@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _STATE = "devstack.json"
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,17 @@ class Devstack:
         """
         find_java()
         fetch()
+        chosen = (kafka_port, registry_port)
+        for _ in range(_TRIES - 1 if None in chosen else 0):
+            try:
+                return cls._start(folder, *chosen, detached=detached)
+            except EnvironmentFault as fault:  # another process took the free port in the meantime
+                if fault.code not in {"BROKER_FAILED", "REGISTRY_FAILED"}:
+                    raise
+        return cls._start(folder, *chosen, detached=detached)
+
+    @classmethod
+    def _start(cls, folder: Path, kafka_port: int | None, registry_port: int | None, *, detached: bool) -> Self:
         stack = cls._of(folder, kafka_port or ports.free_port(), registry_port or ports.free_port(), detached=detached)
         if stack.keeps_running():
             raise EnvironmentFault(

@@ -52,6 +52,8 @@ class TableLanding:
     reason: str = ""
     created_at: int = 0
     """Commit ts of the CREATE TABLE that the pair will come from, where there was one."""
+    unclear: str = ""
+    """A statement that is not understood and came before the table's first row."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
 
@@ -90,8 +92,8 @@ class TableLanding:
             self.table = self.bench.tables.create(self.messages.table, layout, self.created_at)
         else:
             self.bench.tables.evolve(self.table, layout)
-        if not layout.handle:
-            why = f"{NO_KEY}: no handle columns are known, rows cannot be told apart"
+        why = self.unclear or ("" if layout.handle else f"{NO_KEY}: no handle columns are known")
+        if why and self.table.state == State.LIVE:
             self.bench.tables.set_state(self.table, State.HELD, why)
 
     def _met(self, layout: Layout, seen: SeenVersion) -> Layout:

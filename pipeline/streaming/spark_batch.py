@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BINDINGS = "ticdc.bindings-before"
+NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 _FEW_TABLES = 2
 """Up to so many tables Kafka is read once per use; for more the raw frame is worth keeping."""
 
@@ -55,6 +56,8 @@ class SparkBatch:
     bindings: Bindings = field(default_factory=dict)
     landings: list[TableLanding] = field(default_factory=list)
     history: list[dict[str, object]] = field(default_factory=list)
+    unclear: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Why tables that do not exist yet are to be held."""
     _persisted: bool = False
 
     @property
@@ -151,7 +154,9 @@ class SparkBatch:
                 self.bench.tables.truncate(table, at)
                 done = "rows up to this commit ts leave the current table"
             case text.NotUnderstood(reason):
-                done = self._hold(table, f"DDL_NOT_UNDERSTOOD: {reason}: {statement.ddl.sql}", at)
+                why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
+                concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
+                done = "; ".join(self._hold(name, why, at) for name in concerned)
         self._remember(statement, type(action).__name__, done)
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
@@ -176,11 +181,16 @@ class SparkBatch:
         self.bench.tables.set_state(table, State.DROPPED, at=at)
         return "kept, marked dropped"
 
-    def _hold(self, table: WarehouseTable | None, reason: str, at: int) -> str:
-        if table is None or table.state == State.HELD or table.layout.ddl_at >= at:
-            return "nothing to hold"
-        self.bench.tables.set_state(table, State.HELD, reason)
-        return f"held; to go on: ticdc-warehouse tables release {table.source}"
+    def _hold(self, name: TableName, reason: str, at: int) -> str:
+        """Hold a table from here on; one that its first rows are yet to make, as soon as it is made."""
+        table = self._bound(name)
+        if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= at):
+            return f"{name}: {table.state}"
+        if table is None:
+            self.unclear[name.key] = reason
+        else:
+            self.bench.tables.set_state(table, State.HELD, reason)
+        return f"held; to go on: ticdc-warehouse tables release {name}"
 
     def _remember(self, statement: Statement, kind: str, action: str) -> None:
         ddl = statement.ddl
@@ -197,6 +207,7 @@ class SparkBatch:
         about = [s for s in self.statements if s.ddl.table.key == messages.table.key and not s.naming]
         landing = TableLanding(self.bench, self.raw, self.batch_id, messages, self.topic_ids, about, known)
         landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
+        landing.unclear = self.unclear.get(messages.table.key, "")
         self.landings.append(landing)
         return landing
 

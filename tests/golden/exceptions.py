@@ -36,7 +36,17 @@ RAW = (
 )
 NO_KEY = "TiCDC's Avro leaves out tables without a primary key or a unique key that is NOT NULL"
 
+PARTITIONS = (
+    "partition DDL that rewrites rows (TRUNCATE, DROP, EXCHANGE PARTITION) is not obeyed yet: it holds its tables, "
+    "visibly, until they are released"
+)
+
 TABLES = (
+    *(
+        Excepted("ddl", config, table, PARTITIONS)
+        for config in ("avro_watermark", "avro_checksum_watermark")
+        for table in ("d.part", "d.part_x", "d.hash_part")
+    ),
     Excepted("*", "avro_*_raw", "*", RAW),
     Excepted("lifecycle", "avro_*", "life.t_nokey", NO_KEY),
     Excepted("lifecycle", "avro_*", "life.t_uk_null", NO_KEY),

@@ -95,7 +95,7 @@ def loaded_case(scenario, config):
 def told(loaded, warehouse):
     case = loaded.case
     found = [
-        *checking.set_aside(warehouse),
+        *checking.set_aside(case, warehouse),
         *checking.tables_are_those_of_tidb(case, warehouse),
         *checking.changes_differ(loaded, warehouse),
     ]

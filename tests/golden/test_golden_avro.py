@@ -33,7 +33,7 @@ def tables_read(case):
 def assert_the_end_is_tidbs(run, compared):
     """Everything that can be said of the end of a case; then, and only then, the case counts as compared."""
     case, warehouse = run.loaded.case, run.warehouse
-    assert_none([*set_aside(warehouse), *changes_differ(run.loaded, warehouse)])
+    assert_none([*set_aside(case, warehouse), *changes_differ(run.loaded, warehouse)])
     assert_none(list(tables_are_those_of_tidb(case, warehouse)))
     if case in WITHOUT_DDL_SENT:
         assert_none(list(newest_rows_differ(run.loaded, warehouse)))

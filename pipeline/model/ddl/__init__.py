@@ -50,6 +50,7 @@ __all__ = [
     "RenameTable",
     "SetDefault",
     "TruncateTable",
+    "named_tables",
     "parse",
 ]
 
@@ -125,3 +126,19 @@ def _creates(cursor: Cursor, table: TableName) -> tuple[Action, ...]:
         while not (cursor.at_end() or cursor.at_symbol(";")):
             cursor.take()
     return tuple(created)
+
+
+def named_tables(sql: str, table: TableName) -> tuple[TableName, ...]:
+    """Every table that the text names behind the word TABLE, and `table`: an unclear statement may concern each."""
+    found = {table.key: table}
+    try:
+        cursor = Cursor(lexemes(sql))
+        while not cursor.at_end():
+            if cursor.accept("TABLE"):
+                name = cursor.table_name(table.schema)
+                found.setdefault(name.key, name)
+            else:
+                cursor.take()
+    except NotParsedError:
+        pass
+    return tuple(found.values())
