@@ -102,9 +102,7 @@ class RegistryClient:
 
     def versions(self, subject: str) -> list[int]:
         """List the versions of a subject, ascending. Raises SubjectNotFound."""
-        return self._transport.ask(
-            f"subject {subject}", lambda client: sorted(map(int, client.get_versions(subject)))
-        )
+        return self._transport.ask(f"subject {subject}", lambda client: sorted(map(int, client.get_versions(subject))))
 
     def subjects(self) -> list[str]:
         """List the subjects, sorted.

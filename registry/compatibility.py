@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from registry.columns import AvroColumn, TicdcSchema
 
-Kind = Literal[
-    "table", "key", "added", "dropped", "type", "nullability", "default", "members", "order", "extension"
-]
+Kind = Literal["table", "key", "added", "dropped", "type", "nullability", "default", "members", "order", "extension"]
 
 _PROMOTIONS: Final = {
     "int": {"long", "float", "double"},
@@ -124,9 +122,7 @@ _RENAME: Final = "Avro does not tell a renamed column from a dropped and an adde
 
 def _table(old: TicdcSchema, new: TicdcSchema) -> Iterator[Change]:
     if old.table_name != new.table_name:
-        said = (
-            f"The record was {old.table_name} and is {new.table_name}: another table under the same subject."
-        )
+        said = f"The record was {old.table_name} and is {new.table_name}: another table under the same subject."
         yield Change("table", "", said, backward=False, forward=False)
     if (old.namespace, old.schema_name) != (new.namespace, new.schema_name):
         was, now = f"{old.namespace}.{old.schema_name}", f"{new.namespace}.{new.schema_name}"
@@ -134,9 +130,7 @@ def _table(old: TicdcSchema, new: TicdcSchema) -> Iterator[Change]:
 
 
 def _dropped(column: AvroColumn) -> Change:
-    needed = (
-        "" if column.has_default else " A reader of the old schema cannot do without it: it has no default."
-    )
+    needed = "" if column.has_default else " A reader of the old schema cannot do without it: it has no default."
     return Change("dropped", column.name, f"{column.name} dropped.{needed}", forward=column.has_default)
 
 

@@ -2,7 +2,6 @@
 
 A code is stable: a metric label, a column of dead letters, an anchor in docs/registry.md.
 """
-# ruff: noqa: N818 - the names say what happened, and are part of the interface
 
 from __future__ import annotations
 

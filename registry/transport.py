@@ -82,9 +82,7 @@ class Transport:
         self._resources = ExitStack()
         self._client = self._resources.enter_context(_connect(config))
 
-    def ask(
-        self, what: str, question: Callable[[SchemaRegistryClient], T], absent: Absent = SubjectNotFound
-    ) -> T:
+    def ask(self, what: str, question: Callable[[SchemaRegistryClient], T], absent: Absent = SubjectNotFound) -> T:
         """Ask until there is an answer. `what` names the thing asked for, to stand in sentences.
 
         Raises RegistryUnreachable after the last attempt, any other RegistryError at once, `absent` where the
@@ -170,9 +168,7 @@ class Transport:
         error = state.outcome.exception() if state.outcome else None
         said = error.message if isinstance(error, RegistryError) else error
         wait = state.next_action.sleep if state.next_action else 0.0
-        _log.warning(
-            "attempt %d of %d: %s; again in %.1f s", state.attempt_number, self._attempts, said, wait
-        )
+        _log.warning("attempt %d of %d: %s; again in %.1f s", state.attempt_number, self._attempts, said, wait)
 
 
 def _connect(config: RegistryConfig) -> SchemaRegistryClient:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pipeline.model.names import RESERVED_COLUMNS
-
 
 class Op(StrEnum):
     """What a change does; `upsert` where the protocol does not tell insert from update."""
@@ -56,5 +54,3 @@ ENVELOPE = {
 
 POSITION = (TOPIC, PARTITION, OFFSET, INDEX)
 """What identifies a change for ever: where it stands in the stream."""
-
-assert set(ENVELOPE) <= RESERVED_COLUMNS

@@ -82,7 +82,7 @@ def casted(value: Column, kind: WarehouseType) -> Value:
     return Value(parsed, F.when(parsed.isNull(), value.cast("string")))
 
 
-def parsed(text: Column, kind: WarehouseType, timezone: str) -> Value:
+def parsed(text: Column, kind: WarehouseType, timezone: str) -> Value:  # noqa: PLR0911 - a table of types
     """Text in TiDB's form as a value of `kind`; binary text is hexadecimal."""
     match kind:
         case t.STRING:

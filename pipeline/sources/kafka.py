@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 from py4j.protocol import Py4JJavaError
 
 from pipeline.errors import EnvironmentFault
-from pipeline.model.messages import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
+    from pipeline.model.messages import TopicPartition
     from pipeline.settings import Settings
 
 _PREFIX = "kafka."

@@ -23,6 +23,7 @@ class FailPoints:
         self._lock = Lock()
 
     def __call__(self, step: str) -> None:
+        """End this process if the test asked for that behind this step."""
         if step != self._name:
             return
         with self._lock:

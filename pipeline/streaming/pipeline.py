@@ -7,7 +7,6 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from pipeline.errors import Refused
@@ -31,6 +30,7 @@ from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.batch import Outcome
 
 CATALOG_LOST = "CATALOG_LOST"
+_LISTED = 5
 
 
 class Pipeline:
@@ -177,7 +178,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     catalog = Catalog(spark)
     lost = lost_tables(catalog, settings.warehouse.path)
     if lost and CATALOG_LOST not in accept:
-        names = ", ".join(sorted(lost)[:5]) + (" …" if len(lost) > 5 else "")
+        names = ", ".join(sorted(lost)[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
         raise Refused(
             CATALOG_LOST,
             f"{len(lost)} tables lie in {settings.warehouse.path} that the catalog does not know: {names}",

@@ -104,7 +104,7 @@ class _Publisher:
         return list(missing.values())
 
 
-def publish(
+def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     spark: SparkSession,
     table: WarehouseTable,
     timezone: str,
@@ -165,7 +165,7 @@ def _fill(publisher: _Publisher, pending: list[Pending]) -> None:
 def _empty(publisher: _Publisher, *, afresh: bool) -> None:
     """Let rows go that a TRUNCATE has ended, or all."""
     gone = "true" if afresh else f"{change.COMMIT_TS} <= {publisher.table.truncated_at:d}"
-    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {gone}")
+    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {gone}")  # noqa: S608 - names of ours, values as parameters
     publisher.step("truncated")
 
 
@@ -187,7 +187,7 @@ def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published 
     if any(row.s_low != row.s_high for row in last):
         return None
     predicate, arguments = keys.literals(last)
-    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)
+    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)  # noqa: S608 - names of ours, values as parameters
     publisher.step("keys-deleted")
     places: dict[int, list[str]] = {}
     for row in last:
@@ -231,7 +231,7 @@ def _delete(publisher: _Publisher, keys: Keys, last: DataFrame, facts: dict[str,
     matched, arguments = keys.match(facts["low"], facts["high"])
     try:
         publisher.spark.sql(
-            f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "
+            f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608 - names of ours, values as parameters
             "WHEN MATCHED THEN DELETE",
             args=arguments,
         )

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pipeline.model.columns import Default, DefaultKind, SchemaId
+from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
 from pipeline.model.types import WarehouseType
 
 DDL_VERSION = SchemaId(-1)
@@ -47,7 +47,7 @@ class Column:
     type: WarehouseType
     tidb_type: str
     added: int
-    default: Default = Default()
+    default: Default = NULL_DEFAULT
     live: bool = True
     in_current: bool = True
     conversions: tuple[Conversion, ...] = ()

@@ -85,9 +85,7 @@ def _run(servers: str, jobs: list[Job], processes: int) -> list[Truth]:
         told = json.dumps([asdict(job) for job in part])
         path = {"PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))}
         command = [sys.executable, __file__, "--jobs", servers]
-        done = subprocess.run(
-            command, input=told, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | path
-        )
+        done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | path)
         return [Truth(**truth) for truth in json.loads(done.stdout)]
 
     with ThreadPoolExecutor(processes) as threads:
@@ -95,9 +93,7 @@ def _run(servers: str, jobs: list[Job], processes: int) -> list[Truth]:
     return [parts[n % processes][n // processes] for n in range(len(jobs))]
 
 
-def _open(
-    servers: str, registry: RegistryClient, tables: list[Table], prefix: str, partitions: int
-) -> list[Ids]:
+def _open(servers: str, registry: RegistryClient, tables: list[Table], prefix: str, partitions: int) -> list[Ids]:
     """Make the tables' topics and register their schemas."""
     topics = [topic_of(prefix, table.schema, table.name) for table in tables]
     admin = AdminClient({"bootstrap.servers": servers})
@@ -152,8 +148,7 @@ def many_tables(  # noqa: PLR0913 - the knobs of the data
         ids = _open(servers, registry, tables, prefix, 1)
     topics = [topic_of(prefix, table.schema, table.name) for table in tables]
     jobs = [
-        Job(topic, 0, one, f"{seed}/{topic}", 1, 1, key_range, rows)
-        for topic, one in zip(topics, ids, strict=True)
+        Job(topic, 0, one, f"{seed}/{topic}", 1, 1, key_range, rows) for topic, one in zip(topics, ids, strict=True)
     ]
     return dict(zip(topics, _run(servers, jobs, processes), strict=True))
 
@@ -184,9 +179,7 @@ def main() -> None:
     else:
         truths = dict([produce(given.bootstrap, given.registry, given.rows, **common)])
     seconds = round(time.monotonic() - started, 2)
-    print(
-        json.dumps({"seconds": seconds, "truth": {topic: asdict(truth) for topic, truth in truths.items()}})
-    )
+    print(json.dumps({"seconds": seconds, "truth": {topic: asdict(truth) for topic, truth in truths.items()}}))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,7 @@ VALUE = (
     '"connect.parameters":{"tidb_type":"BIGINT"}}},{"default":null,"name":"note","type":["null",{"type":"string",'
     '"connect.parameters":{"tidb_type":"TEXT"}}]}]}'
 )
-BLOB = VALUE.replace('"type":"string"', '"type":"bytes"').replace(
-    "TEXT", "BLOB"
-)  # not compatible in any direction
+BLOB = VALUE.replace('"type":"string"', '"type":"bytes"').replace("TEXT", "BLOB")  # not compatible in any direction
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +90,7 @@ def test_the_broker_keeps_bytes_and_any_timestamp(stack, topic):
     for age in ages:
         produce(stack, topic, b"\x00\xff", key=b"k", timestamp=age)
     records = consume(stack, topic, 3)
-    assert [(r.key(), r.value(), r.timestamp()[1]) for r in records] == [
-        (b"k", b"\x00\xff", age) for age in ages
-    ]
+    assert [(r.key(), r.value(), r.timestamp()[1]) for r in records] == [(b"k", b"\x00\xff", age) for age in ages]
 
 
 def test_the_broker_takes_large_messages(stack, topic):
@@ -201,9 +197,7 @@ with Devstack.start(Path(sys.argv[1])) as stack:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent is gone")
 def test_both_die_with_a_parent_that_is_killed_and_the_folder_can_be_used_again(tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as parent:
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(pids) == 2
         parent.send_signal(signal.SIGKILL)
@@ -222,9 +216,7 @@ def test_up_status_down_and_up_again(tmp_path):
     folder = ("--folder", str(tmp_path / ".devstack"))
     assert run("status", *folder) == {"folder": folder[1], "running": False}
     try:
-        up = run(
-            "up", *folder, "--kafka-port", str(ports.free_port()), "--registry-port", str(ports.free_port())
-        )
+        up = run("up", *folder, "--kafka-port", str(ports.free_port()), "--registry-port", str(ports.free_port()))
         assert up["running"]
         assert run("up", *folder) == up, "a second up changes nothing"
         assert run("status", *folder) == up
@@ -255,7 +247,9 @@ def test_up_status_down_and_up_again(tmp_path):
 
 def test_a_mirror_that_cannot_be_reached_is_told_in_ivys_words(tmp_path, monkeypatch):
     settings = tmp_path / "settings.xml"
-    mirror = f'<ibiblio name="mirror" m2compatible="true" usepoms="false" root="http://127.0.0.1:{ports.free_port()}/"/>'
+    mirror = (
+        f'<ibiblio name="mirror" m2compatible="true" usepoms="false" root="http://127.0.0.1:{ports.free_port()}/"/>'
+    )
     settings.write_text(
         f'<ivysettings><settings defaultResolver="mirror"/><resolvers>{mirror}</resolvers></ivysettings>'
     )

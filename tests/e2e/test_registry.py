@@ -223,9 +223,7 @@ def front(stack):
     def start(context=None, **behaviour):
         server = Front(stack.registry_url, **behaviour)
         if context is not None:
-            server.socket = context.wrap_socket(
-                server.socket, server_side=True, do_handshake_on_connect=False
-            )
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         started.append(server)
         return server

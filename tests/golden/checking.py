@@ -41,18 +41,14 @@ _KEPT_UNDER_ANOTHER_NAME = re.compile(r"__v\d+$")
 _KEPT_AFTER_DROP = re.compile(r"__dropped_\d+$")
 
 
-def currents_differ(
-    case: GoldenCase, warehouse: Warehouse, tables: Iterable[ExpectedTable]
-) -> Iterator[Difference]:
+def currents_differ(case: GoldenCase, warehouse: Warehouse, tables: Iterable[ExpectedTable]) -> Iterator[Difference]:
     """Every current table against TiDB's: types, columns, rows. Tables excepted must differ, or be absent."""
     names = set(warehouse.current_names())
     for table in tables:
         found = list(_current_differs(case, warehouse, table)) if table.name in names else []
         if reason := unread_table(case, table.source):
             if table.name in names and not found:
-                yield Difference(
-                    table.name, "", "", f"a difference, because {reason}", "none: the exception can go"
-                )
+                yield Difference(table.name, "", "", f"a difference, because {reason}", "none: the exception can go")
         elif table.name not in names and table.rows:
             yield Difference(table.name, "", "", f"a table of {len(table.rows)} rows", "no table")
         else:
@@ -71,9 +67,7 @@ def _known_types(case: GoldenCase, table: ExpectedTable, got: CurrentTable) -> d
     """The types to compare: a column that TiDB dropped or converted may stay, by the policy `keep`."""
     former = former_columns(case)
     kept = {
-        name
-        for name in got.types
-        if name not in table.types and (_KEPT_UNDER_ANOTHER_NAME.sub("", name) in former)
+        name for name in got.types if name not in table.types and (_KEPT_UNDER_ANOTHER_NAME.sub("", name) in former)
     }
     return {name: kind for name, kind in got.types.items() if name not in kept} | got.own_types
 
@@ -95,9 +89,7 @@ def _lost_elsewhere(table: ExpectedTable, got: CurrentTable) -> Iterator[Differe
     for row in got.rows:
         for name in row.lost:
             if name not in got.types:
-                yield Difference(
-                    table.name, "_unrepresentable", name, "a column of the table", row.lost[name]
-                )
+                yield Difference(table.name, "_unrepresentable", name, "a column of the table", row.lost[name])
 
 
 def tables_are_those_of_tidb(case: GoldenCase, warehouse: Warehouse) -> Iterator[Difference]:
@@ -144,9 +136,7 @@ def newest_rows_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Dif
         fresh = {key: event.row for key, event in state.items() if event.schema_id == newest[table.name]}
         got = warehouse.current(table.name)
         rows = {_key(row, table.key): row for row in got.rows}
-        yield from mappings_differ(
-            table.name, "type", table.types | _OWN_TYPES, _known_types(case, table, got)
-        )
+        yield from mappings_differ(table.name, "type", table.types | _OWN_TYPES, _known_types(case, table, got))
         wanted = {key: truth.get(key, row) for key, row in fresh.items()}
         found = [row for key, row in rows.items() if key in fresh]
         yield from rows_differ(table.name, names, table.key, wanted.values(), found)
@@ -171,9 +161,7 @@ def changes_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Differe
     for event in loaded.events():
         if held_table(loaded.case, event.table):
             continue  # its records wait in _pipeline.held
-        wanted.setdefault("" if whole else event.table, []).append(
-            _expected_change(loaded, event, values=not whole)
-        )
+        wanted.setdefault("" if whole else event.table, []).append(_expected_change(loaded, event, values=not whole))
     found: dict[str, list[dict[str, Any]]] = {}
     for name, rows in warehouse.changes().items():
         found.setdefault("" if whole else name, []).extend(_change(row, values=not whole) for row in rows)
@@ -184,9 +172,7 @@ def changes_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Differe
         yield from _lists_differ(f"{name}__changes", wanted.get(name, []), found.get(name, []))
 
 
-def _lists_differ(
-    table: str, wanted: list[dict[str, Any]], found: list[dict[str, Any]]
-) -> Iterator[Difference]:
+def _lists_differ(table: str, wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> Iterator[Difference]:
     counts = Counter(change["at"] for change in found)
     by_place = {change["at"]: change for change in found}
     for place, count in counts.items():
@@ -211,11 +197,7 @@ def _expected_change(loaded: LoadedCase, event: Event, *, values: bool) -> dict[
         "_commit_time": None if commit_ts is None else _EPOCH + dt.timedelta(milliseconds=commit_ts >> 18),
         "_schema_id": loaded.schema_id(event),
     }
-    return (
-        {**change, **_source_values(event.row.values), "_unrepresentable": event.row.lost}
-        if values
-        else change
-    )
+    return {**change, **_source_values(event.row.values), "_unrepresentable": event.row.lost} if values else change
 
 
 def _change(row: dict[str, Any], *, values: bool) -> dict[str, Any]:

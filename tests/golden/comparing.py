@@ -58,9 +58,7 @@ def rows_differ(
         else:
             surplus.remove(twin)
             differences += _cells_differ(table, names, at, row, twin)
-    too_many = (
-        Difference(table, _named(names, row, at), "", _NOTHING, _whole(names, row)) for row in surplus
-    )
+    too_many = (Difference(table, _named(names, row, at), "", _NOTHING, _whole(names, row)) for row in surplus)
     return [*differences, *too_many]
 
 

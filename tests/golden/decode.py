@@ -171,11 +171,7 @@ def replayed(found: Iterable[Event]) -> dict[str, dict[tuple[Any, ...], Event]]:
 
 def newest_value_schemas(case: GoldenCase) -> dict[str, int]:
     """Table → id of the value schema that was registered last."""
-    return {
-        writer_schema(entry.schema).table: entry.id
-        for entry in case.schemas
-        if entry.subject.endswith("-value")
-    }
+    return {writer_schema(entry.schema).table: entry.id for entry in case.schemas if entry.subject.endswith("-value")}
 
 
 def columns_of(case: GoldenCase) -> dict[str, tuple[Column, ...]]:

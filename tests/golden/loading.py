@@ -97,8 +97,7 @@ class LoadedCase:
             "spark": {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
         }
         merged = {
-            key: {**tree[key], **changes.get(key, {})} if isinstance(tree[key], dict) else tree[key]
-            for key in tree
+            key: {**tree[key], **changes.get(key, {})} if isinstance(tree[key], dict) else tree[key] for key in tree
         }
         return parse(yaml.safe_dump(merged, allow_unicode=True), folder)
 
@@ -117,9 +116,7 @@ class LoadedCase:
         if not wanted:
             return
         admin = AdminClient({"bootstrap.servers": self.stack.bootstrap_servers})
-        for created in admin.create_topics(
-            [NewTopic(name, self.case.partitions) for name in wanted]
-        ).values():
+        for created in admin.create_topics([NewTopic(name, self.case.partitions) for name in wanted]).values():
             created.result(_PATIENCE)
         self._topics |= names
 
@@ -161,7 +158,5 @@ def _changefeed(case: GoldenCase) -> dict[str, Any]:
     }
 
 
-def _delivered(
-    deliveries: list[tuple[tuple[str, int, int], Any]], place: Any, error: Any, message: Any
-) -> None:
+def _delivered(deliveries: list[tuple[tuple[str, int, int], Any]], place: Any, error: Any, message: Any) -> None:
     deliveries.append((place, error or (message.topic(), message.partition(), message.offset())))

@@ -103,9 +103,7 @@ def test_an_error_as_json_is_one_document_on_stderr(shop, capsys):
     assert error["code"] == "SETTINGS_INVALID"
 
 
-@pytest.mark.parametrize(
-    "words", [["confg"], ["config", "sho"], ["config", "show", "--outpt"], ["--output", "x"]]
-)
+@pytest.mark.parametrize("words", [["confg"], ["config", "sho"], ["config", "show", "--outpt"], ["--output", "x"]])
 def test_wrong_usage_ends_with_two(words, capsys):
     assert cli.main(words) == 2
     assert capsys.readouterr().out == ""
@@ -255,9 +253,7 @@ def test_help_and_config_start_without_spark_and_at_once(shop):
 
 
 def test_python_m_pipeline_is_the_same_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", "--version"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "pipeline", "--version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith("ticdc-warehouse ")
 

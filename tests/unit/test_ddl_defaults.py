@@ -182,9 +182,7 @@ def test_a_default_whose_text_is_not_certain_is_unknown(written):
     assert default(written) == UNKNOWN_DEFAULT
 
 
-@pytest.mark.parametrize(
-    "written", ["INT", "INT NULL", "INT DEFAULT NULL", "JSON", "ENUM('a')", "TEXT DEFAULT (NULL)"]
-)
+@pytest.mark.parametrize("written", ["INT", "INT NULL", "INT DEFAULT NULL", "JSON", "ENUM('a')", "TEXT DEFAULT (NULL)"])
 def test_without_a_default_existing_rows_show_null(written):
     expected = UNKNOWN_DEFAULT if "(NULL)" in written else NULL_DEFAULT
     assert default(written) == expected

@@ -80,9 +80,7 @@ def golden():
 
 
 STATEMENTS = sorted(set(golden()))
-KINDS = st.one_of(
-    st.sampled_from(sorted(COLUMN_KINDS)), st.sampled_from(list(ActionType)), st.integers(-5, 300)
-)
+KINDS = st.one_of(st.sampled_from(sorted(COLUMN_KINDS)), st.sampled_from(list(ActionType)), st.integers(-5, 300))
 NAMES = st.builds(TableName, st.text(max_size=3), st.text(max_size=3))
 PIECES = st.one_of(st.sampled_from(INTERESTING), st.text(max_size=4))
 
@@ -223,11 +221,7 @@ def test_any_name_in_back_quotes_comes_back(name):
     assert ddl.parse(ActionType.DROP_COLUMN, sql, TableName("d", "t")) == (ddl.DropColumn(name),)
 
 
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\"), max_size=5), min_size=1
-    )
-)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\"), max_size=5), min_size=1))
 def test_any_first_member_of_an_enum_comes_back(members):
     listed = ",".join("'" + member.replace("'", "''") + "'" for member in members)
     sql = f"ALTER TABLE `t` ADD COLUMN `c` ENUM({listed}) NOT NULL"

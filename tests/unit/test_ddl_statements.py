@@ -81,9 +81,7 @@ def test_kinds_that_change_rows_or_keys_unseen_are_not_understood(kind):
     assert isinstance(action, ddl.NotUnderstood)
 
 
-@pytest.mark.parametrize(
-    "kind", sorted((COLUMN_KINDS | REST) - {A.CREATE_SCHEMA, A.DROP_SCHEMA, A.CREATE_TABLES})
-)
+@pytest.mark.parametrize("kind", sorted((COLUMN_KINDS | REST) - {A.CREATE_SCHEMA, A.DROP_SCHEMA, A.CREATE_TABLES}))
 def test_a_message_about_a_table_that_names_none_is_not_understood(kind):
     (action,) = parsed("ALTER TABLE `t` ADD COLUMN `a` INT", kind, TableName("d", ""))
     assert action == ddl.NotUnderstood("the message names no table")
@@ -216,17 +214,13 @@ def test_an_added_column_may_be_written_in_many_ways(sql):
     assert parsed(sql)[0].column.default == NULL_DEFAULT
 
 
-@pytest.mark.parametrize(
-    "name", ["select", "a.b", "a`b", "a b", "订单", "ünï", "1st", "_ok$", "unique", "İ", "key"]
-)
+@pytest.mark.parametrize("name", ["select", "a.b", "a`b", "a b", "订单", "ünï", "1st", "_ok$", "unique", "İ", "key"])
 def test_a_column_may_have_any_name_in_back_quotes(name):
     quoted = name.replace("`", "``")
     assert only(f"ALTER TABLE `t` ADD COLUMN `{quoted}` INT").column.name == name
     assert only(f"ALTER TABLE `t` ADD `{quoted}` INT").column.name == name
     assert only(f"ALTER TABLE `t` DROP `{quoted}`") == ddl.DropColumn(name)
-    assert only(f"ALTER TABLE `t` RENAME COLUMN `{quoted}` TO `{quoted}2`") == ddl.RenameColumn(
-        name, name + "2"
-    )
+    assert only(f"ALTER TABLE `t` RENAME COLUMN `{quoted}` TO `{quoted}2`") == ddl.RenameColumn(name, name + "2")
 
 
 def test_dropping_a_column_if_it_exists_drops_it():
@@ -261,9 +255,7 @@ def test_a_change_that_only_alters_case_renames():
     ],
 )
 def test_a_new_default_is_taken_as_written(written, default):
-    assert only(f"ALTER TABLE `t` ALTER COLUMN `a` {written}", A.SET_DEFAULT_VALUE) == ddl.SetDefault(
-        "a", default
-    )
+    assert only(f"ALTER TABLE `t` ALTER COLUMN `a` {written}", A.SET_DEFAULT_VALUE) == ddl.SetDefault("a", default)
 
 
 @pytest.mark.parametrize(
@@ -280,9 +272,7 @@ def test_a_virtual_column_has_no_effect(clause):
 
 
 def test_a_stored_column_has_values_that_only_tidb_knows():
-    action = only(
-        "ALTER TABLE `t` ADD COLUMN `g` INT GENERATED ALWAYS AS(CONCAT(`b`, _UTF8MB4')')) STORED NOT NULL"
-    )
+    action = only("ALTER TABLE `t` ADD COLUMN `g` INT GENERATED ALWAYS AS(CONCAT(`b`, _UTF8MB4')')) STORED NOT NULL")
     assert action.column.default == UNKNOWN_DEFAULT
 
 

@@ -245,9 +245,7 @@ def test_ivy_xml_and_the_committed_pins_name_the_same_artefacts():
 
 
 def test_no_address_stands_in_what_is_shipped():
-    shipped = [
-        path for path in Path(ivy.__file__).parent.iterdir() if path.suffix in {".py", ".xml", ".sha256"}
-    ]
+    shipped = [path for path in Path(ivy.__file__).parent.iterdir() if path.suffix in {".py", ".xml", ".sha256"}]
     assert len(shipped) > 10
     for path in shipped:
         addresses = re.findall(r"https?://[^\s\"]+", path.read_text())

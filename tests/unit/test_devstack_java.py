@@ -40,9 +40,7 @@ def test_path_comes_second(tmp_path, monkeypatch):
 def test_another_version_is_refused_and_named(tmp_path, monkeypatch, says, version):
     fake_java(tmp_path, says)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(
-        EnvironmentFault, match=f"is Java {version}, and Spark 4.0 runs on Java 17 or 21"
-    ) as caught:
+    with pytest.raises(EnvironmentFault, match=f"is Java {version}, and Spark 4.0 runs on Java 17 or 21") as caught:
         find_java()
     assert caught.value.code == "JAVA_VERSION"
     assert "openjdk-17-jre-headless" in caught.value.hint

@@ -74,7 +74,9 @@ class Histories(RuleBasedStateMachine):
     def the_changefeed_restarts(self, back):
         self.source.restart_changefeed(back)
 
-    @rule(name=tables, what=st.sampled_from(["add", "again", "drop", "rename", "widen"]), key=keys, pick=st.integers(0, 3))
+    @rule(
+        name=tables, what=st.sampled_from(["add", "again", "drop", "rename", "widen"]), key=keys, pick=st.integers(0, 3)
+    )
     def a_column_changes(self, name, what, key, pick):
         table = self.table(name)
         if table is None or (self.mode == PLAIN and what in ("rename", "again")):
@@ -235,7 +237,9 @@ class Histories(RuleBasedStateMachine):
             if metadata.properties.get("ticdc.role") == "changes":
                 found.update(row.record.place for row in content)
                 if metadata.properties["ticdc.state"] == State.RELEASING:
-                    releasing.add((metadata.properties["ticdc.source-schema"], metadata.properties["ticdc.source-table"]))
+                    releasing.add(
+                        (metadata.properties["ticdc.source-schema"], metadata.properties["ticdc.source-table"])
+                    )
             elif name.name == "dead_letters":
                 found.update(row.record.place for row in content)
             elif name.name == "held":
@@ -252,9 +256,7 @@ class Histories(RuleBasedStateMachine):
         ends = Process.ledger_of(self.world).ends
         for at, log in self.source.broker.logs.items():
             end = ends.get((self.source.broker.topics[at.topic].id, at.partition), 0)
-            lost = [
-                r for r in log[:end] if r.message.kind not in ("ddl", "watermark") and r.place not in standing
-            ]
+            lost = [r for r in log[:end] if r.message.kind not in ("ddl", "watermark") and r.place not in standing]
             assert not lost, f"the ledger is ahead of the tables: {lost}"
 
     def current_tables_are_their_changes_replayed(self):

@@ -361,9 +361,7 @@ def test_an_answer_of_a_megabyte_makes_no_message_of_a_megabyte(fake):
     assert len(refused.value.message) < 1000
 
 
-@pytest.mark.parametrize(
-    "answer", [(401, b""), (404, b""), (422, b""), (503, b""), (200, b"x"), (None, None)]
-)
+@pytest.mark.parametrize("answer", [(401, b""), (404, b""), (422, b""), (503, b""), (200, b"x"), (None, None)])
 def test_no_error_shows_a_secret(fake, caplog, answer):
     fake.answers += [answer] * 2
     config = RegistryConfig(

@@ -22,9 +22,7 @@ def golden(scenario, config):
 
 
 def newest(scenario, config, subject):
-    return read_schema(
-        next(e["schema"] for e in reversed(golden(scenario, config)) if e["subject"] == subject)
-    )
+    return read_schema(next(e["schema"] for e in reversed(golden(scenario, config)) if e["subject"] == subject))
 
 
 def columns(schema):
@@ -40,9 +38,7 @@ OPERATION = {"name": "_tidb_op", "type": "string", "default": ""}
 
 
 def record(*fields, **changes):
-    return json.dumps(
-        {"type": "record", "name": "t", "namespace": "default.shop", "fields": list(fields)} | changes
-    )
+    return json.dumps({"type": "record", "name": "t", "namespace": "default.shop", "fields": list(fields)} | changes)
 
 
 def before(*fields):
@@ -208,9 +204,7 @@ STRANGERS = {
     "has fields that differ in case only": record(ID, ID | {"name": "ID"}),
     "has a bare type": record({"name": "id", "type": "int"}),
     "has no parameters": record({"name": "id", "type": {"type": "int"}}),
-    "has parameters without tidb_type": record(
-        {"name": "id", "type": {"type": "int", "connect.parameters": {}}}
-    ),
+    "has parameters without tidb_type": record({"name": "id", "type": {"type": "int", "connect.parameters": {}}}),
     "has a tidb_type that is no text": record({"name": "id", "type": typed(tidb=1)}),
     "has an own field of another type": record(ID, OPERATION | {"type": "bytes"}),
     "has one field of the extension": record(ID, {"name": "_tidb_commit_ts", "type": "long"}),
@@ -236,9 +230,7 @@ STRANGERS = {
     "has a default that is a list": record(ID | {"default": [1]}),
     "has a default beyond JSON": record(ID).replace('"name": "id"', '"name": "id", "default": NaN'),
     "has old values of other columns": record(ID, before(ID, ID | {"name": "x"}), OPERATION),
-    "has old values beside three": record(
-        ID, before(ID) | {"type": ["null", "int", before(ID)["type"][1]]}, OPERATION
-    ),
+    "has old values beside three": record(ID, before(ID) | {"type": ["null", "int", before(ID)["type"][1]]}, OPERATION),
     "has half a character": '"\\ud800"',
     "cannot be encoded": record(ID | {"default": "\ud800"}).replace("\\ud800", "\ud800"),
 }
@@ -316,9 +308,7 @@ def replaced(node, path, value):
 
 
 SEED = json.loads(newest("all_types", "avro_checksum_watermark", "tidb_types_t_enum_set-value").text)
-SEED["fields"] += json.loads(newest("all_types", "avro_noext", "tidb_types_t_decimal-value").text)["fields"][
-    1:3
-]
+SEED["fields"] += json.loads(newest("all_types", "avro_noext", "tidb_types_t_decimal-value").text)["fields"][1:3]
 SEED["fields"] += json.loads(newest("all_types", "avro_noext", "tidb_types_t_bit-value").text)["fields"][1:3]
 
 

@@ -30,9 +30,7 @@ OWN = [{"name": "_tidb_op", "type": "string", "default": ""}] + [
 
 
 def schema(*fields, name="t", namespace="default.shop"):
-    return read_schema(
-        json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": list(fields)})
-    )
+    return read_schema(json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": list(fields)}))
 
 
 CASES = {
@@ -235,9 +233,7 @@ def test_a_changefeed_stops_under_backward_only_where_the_new_schema_cannot_read
 
 def test_another_key_is_another_identity():
     verdict = compare(schema(ID), schema(field("name", "TEXT", "string")), key=True)
-    assert verdict.sentences[0] == (
-        "Key columns changed from (id) to (name): rows have another identity from here on."
-    )
+    assert verdict.sentences[0] == ("Key columns changed from (id) to (name): rows have another identity from here on.")
     assert not any("renamed" in sentence for sentence in verdict.sentences)
     assert not any(c.kind == "key" for c in compare(schema(ID), schema(ID), key=True).changes)
 
@@ -282,9 +278,7 @@ def test_every_step_of_every_golden_subject_is_explained():
     for subject, versions in HISTORIES:
         for old, new in itertools.pairwise(versions):
             verdict = compare(old, new, key=subject.endswith("-key"))
-            same = (
-                old.columns == new.columns and old.fields == new.fields and old.table_name == new.table_name
-            )
+            same = old.columns == new.columns and old.fields == new.fields and old.table_name == new.table_name
             assert bool(verdict.changes) == (not same)
 
 

@@ -7,11 +7,7 @@ import pytest
 import registry
 from registry import errors
 
-KINDS = [
-    kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, errors.RegistryError)
-]
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RegistryError)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

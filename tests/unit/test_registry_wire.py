@@ -25,9 +25,7 @@ def test_any_bytes_have_a_header_or_are_refused_and_nothing_else(message):
 
 
 def test_a_value_that_ticdc_wrote_is_taken_apart():
-    message = bytes.fromhex(
-        "0000000002 02 02 066f6e65".replace(" ", "")
-    )  # golden lifecycle: id 1, v 'one', …
+    message = bytes.fromhex("0000000002 02 02 066f6e65".replace(" ", ""))  # golden lifecycle: id 1, v 'one', …
     assert split(message) == wire.Header(wire.SchemaId(2), bytes.fromhex("0202066f6e65"))
 
 

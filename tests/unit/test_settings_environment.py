@@ -29,9 +29,7 @@ PREFIX = "TICDC_WAREHOUSE__"
 
 def settings_with(**variables: str) -> Settings:
     filled = {"SOURCE__OPTIONS__KAFKA_SASL_JAAS_CONFIG": "jaas", "WAREHOUSE__CATALOG__JDBC_PASSWORD": "p"}
-    return parse(
-        FILE, Path("/etc/shop"), {PREFIX + key: value for key, value in (filled | variables).items()}
-    )
+    return parse(FILE, Path("/etc/shop"), {PREFIX + key: value for key, value in (filled | variables).items()})
 
 
 def refusal_with(**variables: str) -> str:
@@ -126,10 +124,7 @@ def test_a_value_that_is_no_yaml_is_named_by_its_variable_and_not_quoted(value):
 
 def test_a_wrong_value_is_placed_at_its_variable():
     message = refusal_with(HOLD__MAX_RECORDS="many")
-    assert (
-        "environment variable TICDC_WAREHOUSE__HOLD__MAX_RECORDS: hold.max_records: expected a whole"
-        in message
-    )
+    assert "environment variable TICDC_WAREHOUSE__HOLD__MAX_RECORDS: hold.max_records: expected a whole" in message
 
 
 @pytest.mark.parametrize("name", ["CACHE", "JARS", "IVY_SETTINGS", "FAILPOINT", "DEBUG", "CONFIG"])
@@ -145,7 +140,5 @@ def test_variables_with_one_underscore_are_for_other_uses(name):
 
 
 def test_a_place_for_a_secret_that_no_variable_fills_is_an_error():
-    with pytest.raises(
-        SettingsError, match=r"source\.options\.kafka\.sasl\.jaas\.config: expected text, not nothing"
-    ):
+    with pytest.raises(SettingsError, match=r"source\.options\.kafka\.sasl\.jaas\.config: expected text, not nothing"):
         parse(FILE, Path("/etc/shop"), {})

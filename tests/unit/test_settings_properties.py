@@ -99,9 +99,7 @@ def test_any_value_at_any_key_is_settings_or_a_settings_error(path, value):
 
 
 @settings(deadline=None)
-@given(
-    st.dictionaries(st.text().map(lambda name: f"TICDC_WAREHOUSE__{name}"), st.text() | YAMLISH, max_size=3)
-)
+@given(st.dictionaries(st.text().map(lambda name: f"TICDC_WAREHOUSE__{name}"), st.text() | YAMLISH, max_size=3))
 def test_any_environment_gives_settings_or_a_settings_error(environ):
     result = outcome(yaml.safe_dump(GOOD), environ)
     assert isinstance(result, Settings if not environ else Settings | SettingsError)
@@ -111,9 +109,7 @@ def test_any_environment_gives_settings_or_a_settings_error(environ):
 @given(PATHS, st.text() | YAMLISH)
 def test_any_value_of_a_known_variable_gives_settings_or_a_settings_error(path, value):
     name = "__".join(path).upper().replace("-", "_")
-    assert isinstance(
-        outcome(yaml.safe_dump(GOOD), {f"TICDC_WAREHOUSE__{name}": value}), Settings | SettingsError
-    )
+    assert isinstance(outcome(yaml.safe_dump(GOOD), {f"TICDC_WAREHOUSE__{name}": value}), Settings | SettingsError)
 
 
 @settings(deadline=None)

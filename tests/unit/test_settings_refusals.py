@@ -240,9 +240,7 @@ def test_a_protocol_of_a_later_version_is_known_and_refused(protocol):
 
 
 def test_storage_is_known_and_refused_without_asking_for_kafka():
-    error = refusal_of(
-        "name: s\nsource: {kind: storage, protocol: csv}\nwarehouse: {path: w}\ncheckpoint: c\n"
-    )
+    error = refusal_of("name: s\nsource: {kind: storage, protocol: csv}\nwarehouse: {path: w}\ncheckpoint: c\n")
     assert error.code == "NOT_YET"
     assert "bootstrap_servers" not in error.message
     assert "topics" not in error.message
@@ -250,10 +248,7 @@ def test_storage_is_known_and_refused_without_asking_for_kafka():
 
 def test_avro_keys_mean_nothing_to_another_protocol():
     text = but("protocol: avro", "protocol: simple") + "changefeed: {avro-decimal-handling-mode: string}\n"
-    assert (
-        "changefeed.avro-decimal-handling-mode: has no meaning with `protocol: simple`"
-        in refusal_of(text).message
-    )
+    assert "changefeed.avro-decimal-handling-mode: has no meaning with `protocol: simple`" in refusal_of(text).message
 
 
 def test_a_key_that_stands_twice_is_said_with_both_places():
@@ -304,9 +299,7 @@ def test_aliases_that_multiply_are_stopped():
         but("http://localhost", "http://user:hunter@local host"),
         but("http://localhost:8081", "http://user:hunter@localhost:port"),
         but("  topics:", "  options: {kafka.sasl.jaas.config: [hunter]}\n  topics:"),
-        but("  path: ./w", "  catalog: {type: hunter2, uri: [hunter]}\n  path: ./w").replace(
-            "hunter2", "nope"
-        ),
+        but("  path: ./w", "  catalog: {type: hunter2, uri: [hunter]}\n  path: ./w").replace("hunter2", "nope"),
     ],
 )
 def test_no_error_quotes_a_secret(text):

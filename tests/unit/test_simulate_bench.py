@@ -92,9 +92,7 @@ def test_seven_in_ten_events_insert_and_one_in_twenty_deletes(stream):
 
 
 def test_updates_go_to_earlier_rows_of_any_age(stream):
-    keys = [
-        read(key, KEY)["ol_id"] for key, value in stream[1] if value and read(value, VALUE)["_tidb_op"] == "u"
-    ]
+    keys = [read(key, KEY)["ol_id"] for key, value in stream[1] if value and read(value, VALUE)["_tidb_op"] == "u"]
     assert min(keys[-500:]) < 0.1 * max(keys)
 
 

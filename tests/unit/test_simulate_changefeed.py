@@ -72,9 +72,7 @@ def sent(**settings):
 
 def decoded(message):
     texts = {number: text for text, number in Registry.texts.items()}
-    return fastavro.schemaless_reader(
-        io.BytesIO(message[5:]), parsed(texts[int.from_bytes(message[1:5], "big")])
-    )
+    return fastavro.schemaless_reader(io.BytesIO(message[5:]), parsed(texts[int.from_bytes(message[1:5], "big")]))
 
 
 @cache
@@ -107,8 +105,7 @@ def consumed(log, tables, zone=UTC):
             else:
                 row = {"channel": "web"} | decoded(value)
                 current[table.name][identity] = {
-                    c.name: None if row[c.name] is None else as_value(c, row[c.name], zone)
-                    for c in table.columns
+                    c.name: None if row[c.name] is None else as_value(c, row[c.name], zone) for c in table.columns
                 }
     return current
 

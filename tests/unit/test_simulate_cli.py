@@ -85,9 +85,7 @@ def test_the_file_in_the_current_folder_is_found_without_being_named(run, tmp_pa
 def test_an_option_wins_over_the_file(run, tmp_path):
     file = tmp_path / "shop.yaml"
     file.write_text(FILE)
-    run(
-        "--config", str(file), "--transactions", "5", "--decimal", "precise", "--bootstrap-servers", "other:1"
-    )
+    run("--config", str(file), "--transactions", "5", "--decimal", "precise", "--bootstrap-servers", "other:1")
     assert (Feed.last.settings["decimal"], Feed.last.settings["bootstrap_servers"]) == ("precise", "other:1")
 
 

@@ -55,9 +55,7 @@ def test_a_row_inserted_and_deleted_in_one_transaction_is_never_seen():
 
 
 def test_a_row_deleted_and_inserted_in_one_transaction_is_an_update():
-    _, (_, transaction) = replayed(
-        TABLE, lambda t: t.insert((1, "a")), lambda t: (t.delete(1), t.insert((1, "b")))
-    )
+    _, (_, transaction) = replayed(TABLE, lambda t: t.insert((1, "a")), lambda t: (t.delete(1), t.insert((1, "b"))))
     assert ops(transaction) == ["update"]
     assert transaction.events[0].before["v"] == "a"
 

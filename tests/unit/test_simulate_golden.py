@@ -130,9 +130,7 @@ def test_the_schemas_formed_are_the_texts_that_ticdc_registered_and_no_others(sc
         formed[subject_of(topic, "key")].add(codec.key_schema)
         formed[subject_of(topic, "value")].add(codec.value_schema)
     assert {subject: formed[subject] & texts for subject, texts in registered.items()} == registered
-    never_sent = {
-        subject: texts - registered[subject] for subject, texts in formed.items() if subject in registered
-    }
+    never_sent = {subject: texts - registered[subject] for subject, texts in formed.items() if subject in registered}
     assert not any(never_sent.values())
 
 
@@ -226,9 +224,7 @@ def encoded(codec, row, message, op):
 def decoded(schemas, message, table):
     """A message's row by the registered schema, with each column as TiDB's text (or bytes) read back."""
     body = io.BytesIO(message[5:])
-    fields = fastavro.schemaless_reader(
-        body, fastavro.parse_schema(schemas[int.from_bytes(message[1:5], "big")])
-    )
+    fields = fastavro.schemaless_reader(body, fastavro.parse_schema(schemas[int.from_bytes(message[1:5], "big")]))
     assert not body.read()
     columns = {sanitised(column.name): column for column in table.columns}
     return {columns[n].name: from_avro(columns[n], v) for n, v in fields.items() if n in columns}

@@ -98,8 +98,6 @@ def test_a_dirty_shop_has_faults_for_checks_to_find_and_a_clean_one_has_none(run
         return sum(r["total"] < 0 or r["currency"] == "???" or r["placed_at"] > now for r in rows)
 
     dirty = Shop(seed=7, dirty=0.2)
-    orders = sum(
-        e.table.name == "orders" and e.op == "insert" for e in events(dirty.transactions(TRANSACTIONS))
-    )
+    orders = sum(e.table.name == "orders" and e.op == "insert" for e in events(dirty.transactions(TRANSACTIONS)))
     assert 0.1 * orders < faults(dirty) < 0.3 * orders
     assert faults(run[0]) == 0

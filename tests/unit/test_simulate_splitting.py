@@ -217,9 +217,7 @@ def test_parts_of_composite_keys_and_keys_of_other_types_are_sent_as_ticdc_does(
         lambda t: [t.update(a, b, a=a + 10, v=v + 1) for a, b, v in ((1, "y", 2), (1, "z", 1), (2, "x", 3))],
     )
     assert_sent_as_ticdc_did(composite, transactions)
-    decimals = Table(
-        "ku", "t_dec", (Column("k", "decimal(10,2)", nullable=False), N), ("k",), clustered=False
-    )
+    decimals = Table("ku", "t_dec", (Column("k", "decimal(10,2)", nullable=False), N), ("k",), clustered=False)
     _, transactions = replayed(
         decimals,
         lambda t: t.insert((Decimal("1.50"), 1), (Decimal("2.00"), 2)),

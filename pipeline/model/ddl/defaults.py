@@ -77,9 +77,12 @@ def _zero(kind: SqlType) -> str | None:
     return zeros.get(kind.family, "0")
 
 
+_LONG_BYTES = 8
+
+
 def _exact(value: Literal) -> Decimal | None:
     if value.kind is LiteralKind.BYTES:
-        return Decimal(value.number) if len(value.raw) <= 8 else None
+        return Decimal(value.number) if len(value.raw) <= _LONG_BYTES else None
     return Decimal(value.text) if _NUMBER.fullmatch(value.text) else None
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from registry import TicdcSchema
 
 SENTINEL_FIELD = "_end"
+_CONTINUED = 0x80
 _SENTINEL = secrets.randbits(61) | 1 << 61
 CORRUPT_VALUE = "AVRO_VALUE_UNREADABLE"
 CORRUPT_KEY = "AVRO_KEY_UNREADABLE"
@@ -138,7 +139,7 @@ def _decoded(writer: Writer) -> Column:
 def _zigzag(number: int) -> bytes:
     """A non-negative long as Avro writes it."""
     rest, out = number << 1, bytearray()
-    while rest > 0x7F:
+    while rest >= _CONTINUED:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
     out.append(rest)

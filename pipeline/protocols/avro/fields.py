@@ -36,7 +36,7 @@ _ZERO_TEXT = {
 
 
 def family(column: AvroColumn) -> str:
-    """The type family that decides the warehouse type: `INT`, `BIGINT UNSIGNED`, `VECTOR` …"""
+    """The type family that decides the warehouse type, such as `INT` or `BIGINT UNSIGNED`."""
     sent = column.tidb_type.upper()
     if "VECTOR" in sent:
         return "VECTOR"
@@ -132,7 +132,7 @@ def read_value(sent: Column, column: AvroColumn, kind: WarehouseType, timezone: 
     return text.casted(natural.column, kind)
 
 
-def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:
+def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa: PLR0911 - a table of types
     match family(column):
         case "DATE":
             return text.date(sent)

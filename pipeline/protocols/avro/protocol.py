@@ -40,8 +40,8 @@ _MAX_DDL_PER_BATCH = 100_000
 """A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
 
 SENTENCES = {
-    decode.CORRUPT_VALUE: "the value does not match the Avro schema of its id: truncated, followed by other bytes, or damaged",
-    decode.CORRUPT_KEY: "the key does not match the Avro schema of its id: truncated, followed by other bytes, or damaged",
+    decode.CORRUPT_VALUE: "the value does not match its schema: truncated, followed by other bytes, or damaged",
+    decode.CORRUPT_KEY: "the key does not match its schema: truncated, followed by other bytes, or damaged",
     "EMPTY_MESSAGE": "the message has neither key nor value",
     "NOT_CONFLUENT": "the message does not begin with the registry's magic byte 00, nor is it a watermark-mode message",
     "SCHEMA_NOT_FOUND": "the registry does not know this schema id",

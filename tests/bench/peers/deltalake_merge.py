@@ -43,9 +43,7 @@ def last_changes(consumer: Any, count: int, decoder: Decoder) -> pa.Table:
         for message in messages:
             last[message.key()] = message
     kept = list(last.values())
-    tables = [
-        table_of(kept[at : at + DECODED_AT_ONCE], decoder) for at in range(0, len(kept), DECODED_AT_ONCE)
-    ]
+    tables = [table_of(kept[at : at + DECODED_AT_ONCE], decoder) for at in range(0, len(kept), DECODED_AT_ONCE)]
     table = pa.concat_tables(tables)
     return table.set_column(table.schema.get_field_index("ol_id"), "ol_id", table["ol_id"].cast(KEY.type))
 
@@ -129,8 +127,7 @@ def main() -> None:
     ready = context.Barrier(given.processes + 1)
     queues = [context.Queue(1) for _ in range(given.processes)]
     workers = [
-        context.Process(target=decode, args=(given, number, ready, queue))
-        for number, queue in enumerate(queues)
+        context.Process(target=decode, args=(given, number, ready, queue)) for number, queue in enumerate(queues)
     ]
     for worker in workers:
         worker.start()

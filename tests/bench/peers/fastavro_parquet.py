@@ -187,9 +187,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
     ready, result = context.Barrier(given.processes), context.Queue()
-    workers = [
-        context.Process(target=work, args=(given, number, ready, result)) for number in range(given.processes)
-    ]
+    workers = [context.Process(target=work, args=(given, number, ready, result)) for number in range(given.processes)]
     for worker in workers:
         worker.start()
     found = [result.get() for _ in workers]

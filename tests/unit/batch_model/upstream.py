@@ -235,9 +235,7 @@ class Source:
         name = f"c{table.next_column}"
         table.next_column += 1
         table.columns = tuple(replace(c, name=name) if c is column else c for c in table.columns)
-        table.rows = {
-            k: {name if n == column.name else n: v for n, v in row.items()} for k, row in table.rows.items()
-        }
+        table.rows = {k: {name if n == column.name else n: v for n, v in row.items()} for k, row in table.rows.items()}
         self._alter(table, ActionType.MODIFY_COLUMN, f"RENAME COLUMN `{column.name}` TO `{name}`")
 
     def change_type(self, table: SourceTable, column: SourceColumn) -> None:
