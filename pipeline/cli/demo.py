@@ -85,7 +85,7 @@ class Demo:
 
     def play(self, *, keep: bool) -> None:
         """Play it; raises `DEMO_DIFFERS` where the warehouse does not equal the source."""
-        before = self._prepare(keep=keep)
+        before = self.prepare(keep=keep)
         fetch()  # before there is a spinner: it has a bar of its own
         with ExitStack() as resources:
             settings, source = self._open(resources, before)
@@ -101,7 +101,7 @@ class Demo:
     def _state(self) -> Path:
         return self._folder / _STATE
 
-    def _prepare(self, *, keep: bool) -> list[Part]:
+    def prepare(self, *, keep: bool) -> list[Part]:
         """Make room, or recall what the last demo did."""
         stack = Devstack.at(self._folder / "devstack")
         if stack is not None and stack.is_running:
@@ -175,10 +175,8 @@ class Demo:
         self._out.table("\ntables", ("table", "rows", "changes", "against the source"), shown)
         self._records(settings, "batches", "batch_id", _BATCHES)
         self._records(settings, "dead_letters", "offset", _LETTERS)
-        differences = [f"{v.table}: {sentence}" for v in verdicts for sentence in v.differences]
+        judge(verdicts)
         rows = sum(v.rows for v in verdicts)
-        if differences:
-            raise PipelineError("DEMO_DIFFERS", "\n  ".join(["the warehouse does not equal the source", *differences]))
         seconds = time.monotonic() - self._started
         facts = {"folder": str(self._folder), "equal": True, "rows": rows, "changes": done.changes}
         proof = f"every row of every table equals the source: {rows:,} rows of {len(verdicts)} tables"
@@ -197,6 +195,14 @@ class Demo:
         config, warehouse = self._folder / _CONFIG, self._folder / "warehouse"
         asks = "\n".join(snippets.tables(config))
         return f"\nlook around:\n\n{asks}\n\n{snippets.pyiceberg(warehouse)}\n\n{snippets.spark(config)}"
+
+
+def judge(verdicts: Sequence[TableVerdict]) -> None:
+    """Raise `DEMO_DIFFERS` with what is different, if anything is."""
+    differences = [f"{v.table}: {sentence}" for v in verdicts for sentence in v.differences]
+    if differences:
+        sentences = "\n  ".join(["the warehouse does not equal the source", *differences])
+        raise PipelineError("DEMO_DIFFERS", sentences, "this should not be: please report it, with .demo")
 
 
 def _changes(table: str) -> WarehouseName:

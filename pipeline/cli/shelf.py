@@ -290,12 +290,10 @@ def moment(milliseconds: int) -> datetime:
 
 def human(size: int) -> str:
     """Write a size in bytes for people: `1.2 MB`."""
-    value, unit = float(size), _UNITS[0]
-    for unit in _UNITS:  # noqa: B007 - the unit that fits is used below
-        if value < 1000:  # noqa: PLR2004 - decimal units
-            break
-        value /= 1000
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+    power = 0
+    while size >= 1000 ** (power + 1) and power < len(_UNITS) - 1:
+        power += 1
+    return f"{size / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
 
 
 def sentences(found: Iterable[Pair]) -> list[str]:

@@ -82,7 +82,7 @@ def session(settings: Settings) -> SparkSession:
     if active is not None:
         fresh = active.newSession()
         for key, value in (DEFAULTS | catalog_properties(settings) | dict(settings.spark.conf)).items():
-            if key.startswith("spark.sql.") and key != "spark.sql.extensions":
+            if key.startswith("spark.sql.catalog.") or fresh.conf.isModifiable(key):
                 fresh.conf.set(key, value)
         # A catalog is loaded with the settings of the thread's active session, whose warehouse may be another.
         cast("Any", fresh)._jvm.org.apache.spark.sql.SparkSession.setActiveSession(fresh._jsparkSession)

@@ -1,0 +1,87 @@
+"""What every case stands on: broker, registry, a folder, sizes; and configurations of the product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from machine import cores
+from remote import Remote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pipeline.devstack import Devstack
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything; the defaults are what the targets mean."""
+
+    rows: int = MILLION
+    """Records of the topic, and rows of every large table."""
+    runs: int = 3
+    tables: int = 100
+    many: int = 200
+    steady: int = 1_000
+    full: bool = True
+    """With the cases that take long: ten times the rows for `evolution`, and `backlog`."""
+
+    @property
+    def batch(self) -> int:
+        """`max_offsets_per_trigger`: the product's default at full size, half the topic otherwise."""
+        return max(self.rows // 2, 1)
+
+    def reduced(self, *names: str) -> str:
+        """Where these sizes are below what the targets mean: `rows 50000 of 1000000`; empty at full size."""
+        full = Sizes()
+        below = [name for name in names if getattr(self, name) < getattr(full, name)]
+        return ", ".join(f"{name} {getattr(self, name)} of {getattr(full, name)}" for name in below)
+
+
+SHORT = replace(Sizes(), steady=200, full=False)
+"""What `make bench` does: everything but what takes long, and 200 small batches instead of 1,000."""
+
+QUICK = Sizes(rows=100_000, runs=1, tables=10, many=20, steady=40, full=False)
+"""Whether the bench itself works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A running stack and an empty folder."""
+
+    stack: Devstack
+    folder: Path
+
+    def config(self, name: str, topics: dict[str, Any], *, batch: int, current: bool = True) -> str:
+        """Write a configuration for a warehouse of its own. `topics`: `topics` or `topic_pattern` of the source."""
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        settings = {
+            "name": "bench",
+            "source": {
+                "kind": "kafka",
+                "protocol": "avro",
+                "bootstrap_servers": self.stack.bootstrap_servers,
+                "max_offsets_per_trigger": batch,
+                **topics,
+            },
+            "registry": {"url": self.stack.registry_url},
+            "warehouse": {"path": str(folder / "warehouse"), "current": current},
+            "checkpoint": str(folder / "checkpoint"),
+            "spark": {"master": f"local[{cores()}]"},
+        }
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump(settings, sort_keys=False))
+        return str(path)
+
+    def warehouse(self, name: str) -> Path:
+        """Where the warehouse of a configuration lies."""
+        return self.folder / name / "warehouse"
+
+    def worker(self, kind: str, name: str) -> Remote:
+        """A process for Spark; its log lies in the folder."""
+        return Remote(kind, self.folder / "logs" / f"{name}.log")

@@ -1,0 +1,84 @@
+"""What the figures must reach, and whether they do. Pure: tests/unit/test_bench_figures.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure and its limit; `least` says whether the figure must reach the limit or stay within it."""
+
+    figure: str
+    what: str
+    limit: float
+    aim: float
+    least: bool
+
+    def met(self, value: float, limit: float) -> bool:
+        """Whether a value is on the right side of a limit; the limit itself is."""
+        return value >= limit if self.least else value <= limit
+
+    def judge(self, value: float, reduced: str = "") -> dict[str, Any]:
+        """The target, the figure and the verdict, as they stand in the JSON.
+
+        `reduced` says in which way the case was smaller than the target means it.
+        """
+        sign = ">=" if self.least else "<="
+        return {
+            "figure": self.figure,
+            "what": self.what,
+            "value": value,
+            "target": f"{sign} {self.limit:g}",
+            "aim": f"{sign} {self.aim:g}",
+            "met": self.met(value, self.limit),
+            "aim_met": self.met(value, self.aim),
+            "reduced": reduced,
+        }
+
+
+def _at_least(figure: str, what: str, limit: float, aim: float | None = None) -> Target:
+    return Target(figure, what, limit, limit if aim is None else aim, least=True)
+
+
+def _at_most(figure: str, what: str, limit: float, aim: float | None = None) -> Target:
+    return Target(figure, what, limit, limit if aim is None else aim, least=False)
+
+
+TARGETS = (
+    _at_least("throughput.c/a", "changes only, against plain Spark to Parquet", 0.7),
+    _at_least("throughput.c/b", "changes only, against fastavro + pyarrow", 1.2),
+    _at_least("throughput.d/a", "changes and current, against plain Spark to Parquet", 0.4, 0.45),
+    _at_least("throughput.d/b2", "changes and current, against fastavro + deltalake merges", 1.2, 1.5),
+    _at_most("small.one_seconds", "10 rows in one table of 1,000,000 rows", 2),
+    _at_most("small.all_seconds", "10 rows in each of 100 tables of 1,000,000 rows", 45, 30),
+    _at_most("many.seconds_per_table", "200 small tables in one batch, seconds per table", 0.4),
+    _at_most("steady.late/early", "a batch of 10 rows after 1,000 batches, against batch 10", 1.5),
+    _at_most("backlog.peak_gib", "10,000,000 records, 500,000 a batch: peak memory of driver and workers", 4),
+)
+
+
+def judged(figures: Mapping[str, float], reduced: str = "") -> list[dict[str, Any]]:
+    """Every target whose figure is among those of a case."""
+    return [target.judge(figures[target.figure], reduced) for target in TARGETS if target.figure in figures]
+
+
+def verdict(judged_targets: Sequence[Mapping[str, Any]], mistakes: Sequence[str]) -> str:
+    """`wrong` (results differ), `met` or `missed` (targets at full size), `indicative` (there are none)."""
+    if mistakes:
+        return "wrong"
+    full = [target for target in judged_targets if not target["reduced"]]
+    if not full:
+        return "indicative"
+    return "met" if all(target["met"] for target in full) else "missed"
+
+
+def line(target: Mapping[str, Any]) -> str:
+    """One judged target for people."""
+    mark = "met   " if target["met"] else "MISSED"
+    text = f"{mark} {target['what']}: {target['value']:g} (target {target['target']}, aim {target['aim']})"
+    return f"{text}; reduced: {target['reduced']}" if target["reduced"] else text
