@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
@@ -19,10 +20,11 @@ from pipeline.streaming import cuts
 from pipeline.streaming.epochs import NEW, Statement, cut, rebound
 from pipeline.streaming.landing import TableLanding, set_aside
 from pipeline.streaming.position import as_json
+from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -32,13 +34,13 @@ if TYPE_CHECKING:
     from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.epochs import Bindings
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.evolution import Note
     from pipeline.warehouse.tables import WarehouseTable
 
 T = TypeVar("T")
 
 BINDINGS = "ticdc.bindings-before"
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
+ORDER_UNKNOWN = "ORDER_UNKNOWN"
 _FEW_TABLES = 2
 """Up to so many tables Kafka is read once per use; for more the raw frame is worth keeping."""
 
@@ -254,7 +256,7 @@ class SparkBatch:
         number = self.batch_id
         held = sum(landed.held for landed in outcome.landed)
         self._check_held(held)
-        self._write_history(number)
+        self._write_history(number, outcome)
         watermarks = {**ledger.watermarks, **messages.watermarks}
         level = cuts.record(self.bench, number, outcome, watermarks, self.topic_ids)
         self.bench.step("cuts-appended")
@@ -270,24 +272,40 @@ class SparkBatch:
         self.bench.recovering = False
 
     def _row(self, outcome: Outcome, level: str) -> dict[str, object]:
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for landed in outcome.landed:
-            for op, count in landed.counts.items():
-                counts[op] = counts.get(op, 0) + count
+            counts.update(landed.counts)
+        dead_letters, rows = outcome.dead_letters, outcome.messages.rows
+        if self.bench.recovering:
+            counts, dead_letters, held = self._recounted()
+            rows = sum(counts.values()) + dead_letters + held + outcome.messages.control
         return {
             "query_id": self.query_id,
             "start_offsets": as_json(outcome.messages.starts),
             "end_offsets": as_json(outcome.messages.ends),
-            "rows_in": outcome.messages.rows,
-            "inserts": counts.get("insert", 0),
-            "updates": counts.get("update", 0) + counts.get("upsert", 0),
-            "deletes": counts.get("delete", 0),
+            "rows_in": rows,
+            "inserts": counts["insert"],
+            "updates": counts["update"] + counts["upsert"],
+            "deletes": counts["delete"],
             "quarantined": 0,
-            "dead_letters": outcome.dead_letters,
+            "dead_letters": dead_letters,
             "seconds": time.monotonic() - self.started,
             "level": level,
             "committed": True,
         }
+
+    def _recounted(self) -> tuple[Counter[str], int, int]:
+        """Changes by op, dead letters and held records of this batch, whichever try of it has written them."""
+        counts: Counter[str] = Counter()
+        for table in self.bench.tables:
+            if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
+                rows = self.bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
+                for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
+                    counts[row[change.OP]] += row["rows"]
+        aside = [
+            self.bench.records.read(name).where(F.col("batch_id") == self.batch_id) for name in ("dead_letters", "held")
+        ]
+        return counts, aside[0].count(), aside[1].count()
 
     def _check_held(self, held: int) -> None:
         if not held:
@@ -302,13 +320,23 @@ class SparkBatch:
                 "release a table (ticdc-warehouse tables release NAME) or raise hold.max_records",
             )
 
-    def _write_history(self, number: int) -> None:
-        rows = list(self.history)
+    def _write_history(self, number: int, outcome: Outcome) -> None:
+        rows = [*self.history, *self._unordered(outcome)]
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
         self.bench.records.write("ddl_history", number, rows)
         if rows or any(landing.met for landing in self.landings):
             self._mirror(number)
+
+    def _unordered(self, outcome: Outcome) -> Iterator[dict[str, object]]:
+        """Tables with keys in two partitions, the first time that each is seen."""
+        landings = {str(landing.messages.table): landing for landing in self.landings}
+        for landed in outcome.landed:
+            landing = landings.get(landed.table)
+            if landing and landed.order_unknown and landed.table not in self.bench.order_unknown:
+                self.bench.order_unknown.add(landed.table)
+                detail = f"{landed.order_unknown} keys have changes in several partitions: ordered by Kafka's timestamp"
+                yield _note(landing, Note(ORDER_UNKNOWN, "key", detail))
 
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""

@@ -89,6 +89,8 @@ class Workbench:
     records: Records
     ledger: Ledger
     step: Callable[[str], None]
+    order_unknown: set[str] = field(default_factory=set)
+    """Tables of which it was said that keys stand in several partitions."""
     recovering: bool = True
     """Until the first batch of this process is committed: an unfinished batch of another may lie in the tables."""
 

@@ -34,9 +34,8 @@ class Played:
 
     def call(self, line):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(
-            line, shell=True, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
-        )
+        words = ["bash", "-c", line]
+        return subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
 
     def pasted(self, word):
         """The command of the invitation that has this word in it, heredoc and all."""
