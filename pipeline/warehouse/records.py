@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -88,9 +90,13 @@ class Records:
         """Append a few rows that the driver knows, in one commit with these summary entries."""
         if not rows and summary is None:
             return
-        own = schema(name, shared=False)
-        values = [tuple(row.get(field) for field in own.names) for row in rows]
-        self.append(name, batch_id, self.spark.createDataFrame(values, own), summary or {})
+        self.append(name, batch_id, self._frame(name, rows), summary or {})
+
+    def _frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+        """A few rows as one JSON literal: `createDataFrame` would start a Python worker for them."""
+        text = json.dumps(rows, default=dt.datetime.isoformat)
+        kind = f"array<{schema(name, shared=False).simpleString()}>"
+        return self.spark.range(1).select(F.inline(F.from_json(F.lit(text), kind, {"mode": "FAILFAST"})))
 
     def append(self, name: str, batch_id: int, frame: DataFrame, summary: Mapping[str, str]) -> None:
         """Append a frame that has the table's own columns."""
@@ -109,8 +115,7 @@ class Records:
     def replace(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Let the table have these rows of this pipeline and no others."""
         own = schema(name, shared=False)
-        values = [tuple(row.get(field) for field in own.names) for row in rows]
-        frame = self.spark.createDataFrame(values, own).select(
+        frame = self._frame(name, rows).select(
             F.lit(self.pipeline).alias("pipeline"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("recorded_at"),

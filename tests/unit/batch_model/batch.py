@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -288,6 +289,9 @@ class ModelBatch(SparkBatch):
         if errors:
             raise errors[0]
         return results
+
+    def _recounted(self):
+        return Counter(), 0, 0
 
     def set_aside_refused(self, messages: Messages) -> int:
         if not messages.refused:
