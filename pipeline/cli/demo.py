@@ -20,7 +20,7 @@ from pipeline.demo import DemoSource, Part, compare, recall, remember, snippets
 from pipeline.devstack import Broker, Devstack, Registry, fetch, ports
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import WarehouseName
-from pipeline.settings import load
+from pipeline.settings import parse
 from pipeline.streaming import Pipeline
 from pipeline.streaming.session import session
 
@@ -135,11 +135,12 @@ class Demo:
         return settings, source
 
     def _configure(self, kafka_port: int, registry_port: int) -> Settings:
+        """Write the demo's own file. The environment does not count: it is about another pipeline."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        file = self._folder / _CONFIG
         broker, registry = Broker(self._folder, kafka_port), Registry(self._folder, registry_port)
-        file.write_text(_FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url))
-        return load(file)
+        text = _FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url)
+        (self._folder / _CONFIG).write_text(text)
+        return parse(text, self._folder)
 
     def _begin(self, resources: ExitStack, servers: tuple[int, int], before: Sequence[Part]) -> DemoSource:
         kafka_port, registry_port = servers
@@ -181,7 +182,7 @@ class Demo:
         facts = {"folder": str(self._folder), "equal": True, "rows": rows, "changes": done.changes}
         proof = f"every row of every table equals the source: {rows:,} rows of {len(verdicts)} tables"
         self._out.result(
-            facts | {"seconds": round(seconds, 1)}, f"\n{proof}, after {done.changes:,} changes\n{seconds:.0f} s"
+            facts | {"seconds": round(seconds, 1)}, f"\n{proof}, after {done.changes:,} changes; {seconds:.0f} s"
         )
         self._out.line(self._invitation())
 
@@ -211,4 +212,6 @@ def _changes(table: str) -> WarehouseName:
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.partition("\n")[0]
     return round(value, 1) if isinstance(value, float) else value

@@ -19,12 +19,12 @@ from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import TableMessages
+    from pipeline.model.messages import Refused, TableMessages
     from pipeline.streaming.batch import Range
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.workbench import Workbench
@@ -231,6 +231,25 @@ def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Colu
         inside = inside | (here & (F.col("offset") >= low) & (F.col("offset") < high))
         listed = listed | here
     return inside if exhaustive else inside | ~listed
+
+
+def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:
+    """Make dead letters of messages that belong to no table; how many there were."""
+    code, message = F.lit(None).cast("string"), F.lit(None).cast("string")
+    for refusal in refused:
+        code = F.when(refusal.where, F.lit(refusal.code)).otherwise(code)
+        message = F.when(refusal.where, F.lit(refusal.message)).otherwise(message)
+    letters = raw.select(
+        "topic",
+        F.col("partition").alias("kafka_partition"),
+        "offset",
+        F.lit(0).alias("index"),
+        "key",
+        "value",
+        code.alias("code"),
+        message.alias("message"),
+    )
+    return set_aside(bench, letters.where(F.col("code").isNotNull()), batch_id, None, None)
 
 
 def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, schema: str | None, table: str | None) -> int:

@@ -10,7 +10,7 @@ from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import TableMessages
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.landing import TableLanding, set_aside_refused
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import OPERATION, State
 
@@ -41,6 +41,7 @@ def release(bench: Workbench, source: TableName) -> int:
         raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
     operation = _begun(bench, table)
     messages = bench.protocol.read(waiting)
+    _set_aside_refused(bench, waiting, messages)
     for part in messages.tables:
         if part.table.key == source.key:
             table = _replay(bench, waiting, part, _statements(messages), table, operation)
@@ -65,8 +66,16 @@ def _waiting(bench: Workbench, source: TableName) -> DataFrame:
         & (F.lower("table_name") == source.table.lower())
         & (F.col("status") == "open")
     )
+    place = ["topic", "kafka_partition", "offset"]
+    dead = bench.records.read("dead_letters").select(*place)  # what a first try has set aside
     partition = F.col("kafka_partition").alias("partition")
-    return held.select("topic", partition, "offset", "timestamp", "key", "value")
+    return held.join(dead, place, "left_anti").select("topic", partition, "offset", "timestamp", "key", "value")
+
+
+def _set_aside_refused(bench: Workbench, waiting: DataFrame, messages: Messages) -> None:
+    """What has become undecodable while it waited goes to the dead letters."""
+    if messages.refused:
+        set_aside_refused(bench, waiting, messages.refused, bench.ledger.batch_id)
 
 
 def _begun(bench: Workbench, table: WarehouseTable | None) -> str:
@@ -98,9 +107,11 @@ def _replay(
     landing.evolve()
     if landing.table is None:
         raise AssertionError(f"{messages.table} has records but was not made")
-    if landing.table.changes.inherited(OPERATION) != operation:
-        landing.append({})
-        bench.step("release-appended")
+    appended = landing.table.changes.inherited(OPERATION) == operation
+    unreadable = 1 if appended else landing.append({}).get("errors", 0)
+    bench.step("release-appended")
+    if unreadable:
+        landing.set_aside_unreadable()
     return landing.table
 
 

@@ -18,7 +18,7 @@ from pipeline.model import change
 from pipeline.model import ddl as text
 from pipeline.streaming import cuts
 from pipeline.streaming.epochs import NEW, Statement, cut, rebound
-from pipeline.streaming.landing import TableLanding, set_aside
+from pipeline.streaming.landing import TableLanding, set_aside_refused
 from pipeline.streaming.position import as_json
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.tables import State
@@ -226,15 +226,7 @@ class SparkBatch:
         """See `Port.set_aside_refused`."""
         if not messages.refused:
             return 0
-        code, message = F.lit(None).cast("string"), F.lit(None).cast("string")
-        for refused in messages.refused:
-            code = F.when(refused.where, F.lit(refused.code)).otherwise(code)
-            message = F.when(refused.where, F.lit(refused.message)).otherwise(message)
-        letters = self._not_landed(self.raw).select(
-            "topic", F.col("partition").alias("kafka_partition"), "offset", F.lit(0).alias("index"),
-            "key", "value", code.alias("code"), message.alias("message"),
-        )  # fmt: skip
-        return set_aside(self.bench, letters.where(F.col("code").isNotNull()), self.batch_id, None, None)
+        return set_aside_refused(self.bench, self._not_landed(self.raw), messages.refused, self.batch_id)
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished try of this batch has put into a changes table."""

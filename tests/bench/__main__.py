@@ -81,9 +81,9 @@ def measure(name: str, ground: Ground, sizes: Sizes) -> tuple[dict[str, Any], li
     started = time.monotonic()
     try:
         measured = CASES[name](ground, sizes)
-    except Exception:  # noqa: BLE001 - at the top, once
+    except Exception as error:  # noqa: BLE001 - at the top, once
         say(f"{name}: FAILED\n{traceback.format_exc()}")
-        measured = Measured({}, {}, [f"the case failed: {traceback.format_exc(limit=-1)}"])
+        measured = Measured({}, {}, [f"the case failed: {type(error).__name__}: {error}"])
     judged = targets.judged(measured.figures, measured.reduced)
     details = {
         **measured.details,

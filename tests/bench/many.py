@@ -54,7 +54,7 @@ def _more(ground: Ground, tables: list[str], sent: dict[str, Truth], number: int
 
 def _warm_up(ground: Ground, worker: Remote) -> None:
     """Some batches of some tables in a warehouse that does not count."""
-    stack, name = ground.stack, "warm-many"
+    stack, name = ground.stack, "warmup"
     workload.many_tables(stack.bootstrap_servers, stack.registry_url, WARM_UP_TABLES, 5 * ROWS, prefix=name)
     worker.ask("open", config=ground.config(name, {"topic_pattern": f"{name}_.*"}, batch=WARM_UP_TABLES * ROWS))
     worker.ask("run")

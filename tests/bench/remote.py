@@ -14,7 +14,7 @@ ROOT = HERE.parents[1]
 
 
 class WorkerFailed(Exception):
-    """A worker could not do what it was told; its traceback or the end of its log is the message."""
+    """A worker could not do what it was told. Its log has the traceback."""
 
 
 def environment() -> dict[str, str]:
@@ -53,7 +53,7 @@ class Remote:
             raise WorkerFailed(f"{do}: the worker has ended\n{self._log.read_text()[-3000:]}")
         reply = json.loads(line)
         if "error" in reply:
-            raise WorkerFailed(f"{do}: {reply['error']}\nlog: {self._log}")
+            raise WorkerFailed(f"{do}: {reply['error'].strip()} (log: {self._log})")
         return reply["result"]
 
     def close(self) -> None:

@@ -26,8 +26,9 @@ def main() -> None:
         told = json.loads(line)
         try:
             reply = {"result": getattr(side, told.pop("do"))(**told)}
-        except Exception:  # noqa: BLE001 - the one place: it ends the case, in the process that asked
-            reply = {"error": traceback.format_exc()}
+        except Exception as error:  # noqa: BLE001 - the one place: it ends the case, in the process that asked
+            traceback.print_exc()
+            reply = {"error": "".join(traceback.format_exception_only(error))[:2000]}
         print(json.dumps(reply), file=replies, flush=True)
 
 

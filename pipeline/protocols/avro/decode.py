@@ -177,7 +177,7 @@ def _op(writers: Sequence[Writer]) -> Column:
 
 
 def _op_of(writer: Writer) -> Column:
-    if not writer.schema.extension:
+    if not (writer.schema.extension or writer.schema.operation):
         return F.lit(Op.UPSERT.value)
     sent, op = writer.field("_tidb_op"), F.lit(Op.UPSERT.value)
     for letter, meaning in _OPS.items():

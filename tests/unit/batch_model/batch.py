@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,11 +18,12 @@ from pipeline.model.messages import Ddl, Messages, Refused, SeenVersion, TableMe
 from pipeline.streaming import landing, release, spark_batch
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.position import from_json
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, tables
 from pipeline.warehouse.changes import Appended
 from pipeline.warehouse.records import DEFINITIONS, Records, where
-from pipeline.warehouse.tables import ENDS, OPERATION, State, obligations, write_ends
+from pipeline.warehouse.tables import ENDS, OPERATION, State, write_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -232,6 +233,15 @@ class ModelRecords(Records):
         """The rows of `held` or `dead_letters`."""
         return self.tables[name].content()
 
+    def committed(self) -> dict[tuple[int, TopicPartition], list[Range]]:
+        """The offset ranges of every committed batch."""
+        found: dict[tuple[int, TopicPartition], list[Range]] = defaultdict(list)
+        for row in self.tables["batches"].content():
+            low, high = from_json(row["start_offsets"]), from_json(row["end_offsets"])
+            for at in low:
+                found[row["batch_id"], at].append((low[at], high[at]))
+        return found
+
     def read(self, name):
         """As much of a frame as `_check_held` asks for: the open rows."""
         return Frame(row for row in self.aside(name) if row.status == "open")
@@ -248,18 +258,18 @@ class ModelBatch(SparkBatch):
         ends = bench.ledger.ends
         self.raw = self.raw.where(lambda r: r.offset >= ends.get((r.topic_id, r.at.partition), 0))
         everything = bench.protocol.read(self.raw)
-        if bench.recovering:
-            self.raw = self.without_settled(self.raw)
+        self.raw = self.without_settled(self.raw)
         messages = bench.protocol.read(self.raw)
         return self.spanning(messages, everything)
 
     def without_settled(self, raw: Frame) -> Frame:
-        """Without records that an unfinished try of this batch has set aside already."""
+        """Without records that a try which was never committed has set aside already."""
+        ranges = self.bench.records.committed()
         settled = {
             row.record.place
             for name in ("dead_letters", "held")
             for row in self.bench.records.aside(name)
-            if row.batch_id >= self.batch_id
+            if not any(low <= row.record.offset < high for low, high in ranges[row.batch_id, row.record.at])
         }
         return raw.where(lambda record: record.place not in settled)
 
@@ -296,13 +306,8 @@ class ModelBatch(SparkBatch):
     def set_aside_refused(self, messages: Messages) -> int:
         if not messages.refused:
             return 0
-        landed = {
-            row.record.place
-            for table in self.bench.tables
-            for row in table.changes.content()
-            if row.batch_id == self.batch_id
-        }
-        left = self.raw.where(lambda record: record.place not in landed if self.bench.recovering else True)
+        landed = {row.record.place for table in self.bench.tables for row in table.changes.content()}
+        left = self.raw.where(lambda record: record.place not in landed)
         refused = [r for r in left if any(refusal.where(r) for refusal in messages.refused)]
         return _put_aside(self, "dead_letters", refused)
 
