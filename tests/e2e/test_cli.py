@@ -3,9 +3,11 @@
 # ruff: noqa: RUF001 - the minus sign of the batch lines is one on purpose
 
 import contextlib
+import importlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,7 +36,7 @@ from pipeline.simulate.avro import ddl_message
 from pipeline.streaming.batch import Landed, Outcome
 from pipeline.streaming.lock import WriterLock
 
-pytestmark = pytest.mark.skipif(
+long = pytest.mark.skipif(
     "TICDC_WAREHOUSE_E2E" not in os.environ,
     reason="starts Spark many times; TICDC_WAREHOUSE_E2E=1 runs it (its time is not yet within the suite's)",
 )
@@ -132,6 +134,7 @@ def warehouse(stack, tmp_path_factory):
     made.feed.close()
 
 
+@long
 @pytest.mark.e2e
 @pytest.mark.spark
 class TestRun:
@@ -225,6 +228,7 @@ def until_line(process, wanted, seconds=180):
         watchdog.cancel()
 
 
+@long
 @pytest.mark.e2e
 @pytest.mark.spark
 class TestLooking:
@@ -318,6 +322,7 @@ def test_without_a_warehouse_the_list_says_how_to_get_one(tmp_path):
     assert "NO_WAREHOUSE" in said.err
 
 
+@long
 @pytest.mark.e2e
 @pytest.mark.spark
 class TestWriting:
@@ -485,6 +490,37 @@ class TestWords:
     @pytest.mark.parametrize(("size", "shown"), [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2e15, "2000.0 TB")])
     def test_sizes_are_written_for_people(self, size, shown):
         assert shelf.human(size) == shown
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class TestDocuments:
+    """What the documents show can be typed."""
+
+    @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+    def test_every_command_that_a_document_names_is_there(self, document):
+        text = document.read_text()
+        for name, rest in re.findall(r"ticdc-warehouse ([a-z]+)((?: [a-z-]+)*)", text):
+            group = importlib.import_module(f"pipeline.cli.{name}").app
+            known = [command.name or command.callback.__name__ for command in group.registered_commands]
+            asked = rest.split()[:1]
+            assert not asked or known == [name] or asked[0] in known, f"ticdc-warehouse {name}{rest}"
+
+    def test_the_configuration_of_the_readme_is_one_that_loads(self, tmp_path):
+        blocks = re.findall(r"```yaml\n(name:.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+        assert blocks
+        for block in blocks:
+            assert parse(block, tmp_path).source.topic_pattern == "tidb_.*"
+
+    def test_every_refusal_that_can_be_accepted_is_explained(self):
+        explained = (ROOT / "docs" / "operations.md").read_text()
+        assert [code for code in command.ACCEPTABLE if f"`{code}`" not in explained] == []
+
+    @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+    def test_every_link_leads_somewhere(self, document):
+        for target in re.findall(r"\]\((?!http)([^)#]*)(?:#[^)]*)?\)", document.read_text()):
+            assert not target or (document.parent / target).exists(), target
 
 
 class TestSignals:

@@ -19,7 +19,7 @@ from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.simulate import Column, Table
 
-pytestmark = pytest.mark.skipif(
+long = pytest.mark.skipif(
     "TICDC_WAREHOUSE_E2E" not in os.environ,
     reason="starts Spark many times; TICDC_WAREHOUSE_E2E=1 runs it (its time is not yet within the suite's)",
 )
@@ -54,6 +54,7 @@ def played(tmp_path_factory):
     return Played(tmp_path_factory.mktemp("demo"))
 
 
+@long
 @pytest.mark.e2e
 @pytest.mark.spark
 class TestDemo:

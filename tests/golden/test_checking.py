@@ -232,7 +232,16 @@ def wrong_schema_id(warehouse):
 
 
 def record_held(warehouse):
-    warehouse.aside.append({"topic": "t", "kafka_partition": 0, "offset": 0, "reason": "NO_HANDLE_KEY"})
+    warehouse.aside.append(
+        {
+            "topic": "t",
+            "kafka_partition": 0,
+            "offset": 0,
+            "reason": "NO_HANDLE_KEY",
+            "schema_name": "types",
+            "table_name": "t_int",
+        }
+    )
 
 
 @pytest.mark.parametrize(
