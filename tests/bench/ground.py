@@ -24,6 +24,9 @@ class Sizes:
     rows: int = MILLION
     """Records of the topic, and rows of every large table."""
     runs: int = 3
+    """Timed runs of each side of `throughput`."""
+    repeats: int = 3
+    """Timed batches that carry many tables: each is dear, and an average over its tables already."""
     tables: int = 100
     many: int = 200
     steady: int = 1_000
@@ -42,10 +45,10 @@ class Sizes:
         return ", ".join(f"{name} {getattr(self, name)} of {getattr(full, name)}" for name in below)
 
 
-SHORT = replace(Sizes(), steady=200, full=False)
-"""What `make bench` does: everything but what takes long, and 200 small batches instead of 1,000."""
+SHORT = replace(Sizes(), repeats=1, steady=200, full=False)
+"""What `make bench` does: nothing that takes long, and 200 small batches instead of 1,000."""
 
-QUICK = Sizes(rows=100_000, runs=1, tables=10, many=20, steady=40, full=False)
+QUICK = Sizes(rows=100_000, runs=1, repeats=1, tables=10, many=20, steady=40, full=False)
 """Whether the bench itself works."""
 
 

@@ -24,7 +24,7 @@ WARM_UP_TABLES = 10
 
 
 def run(ground: Ground, sizes: Sizes) -> Measured:
-    """One batch that makes the tables, then `runs` batches into tables that are there, which are judged."""
+    """One batch that makes the tables, then `repeats` batches into tables that are there, which are judged."""
     stack, tables = ground.stack, feed.names(sizes.many)
     with ground.worker("ours", PREFIX) as worker:
         _warm_up(ground, worker)
@@ -33,7 +33,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
         worker.ask("open", config=ground.config(PREFIX, {"topic_pattern": f"{PREFIX}_.*"}, batch=500_000))
         new = _batch(worker, sizes.many)
         known = []
-        for number in range(sizes.runs):
+        for number in range(sizes.repeats):
             _more(ground, tables, sent, number)
             known.append(_batch(worker, sizes.many))
         worker.ask("close")

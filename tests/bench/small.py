@@ -37,7 +37,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     with ground.worker("ours", PREFIX) as worker:
         prepare(ground, worker, PREFIX, tables, sizes.rows)
         one = [_round(ground, worker, tables[:1], sizes, sent, seed) for seed in range(WARM_UPS + ONE_RUNS)]
-        each = [_round(ground, worker, tables, sizes, sent, 100 + seed) for seed in range(1 + sizes.runs)]
+        each = [_round(ground, worker, tables, sizes, sent, 100 + seed) for seed in range(1 + sizes.repeats)]
         worker.ask("close")
     mistakes = _mistakes(ground.warehouse(PREFIX), sent, sizes.rows)
     one, each = one[WARM_UPS:], each[1:]
