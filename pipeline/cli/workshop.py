@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
 from pipeline.streaming import Pipeline
-from pipeline.streaming.lock import WriterLock
+from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
 from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog
@@ -73,4 +73,5 @@ def restore(settings: Settings) -> list[tuple[str, str]]:
 def _catalog(settings: Settings, purpose: str) -> Iterator[tuple[SparkSession, Catalog]]:
     with WriterLock(settings.warehouse.path, purpose):
         spark = session(settings)
-        yield spark, Catalog(spark)
+        with JvmLock(spark, settings.warehouse.path):
+            yield spark, Catalog(spark)

@@ -1,6 +1,6 @@
 """What a protocol gives the micro-batch: which tables are in it, how to decode each, and what is no change.
 
-The raw frame has the columns `topic, partition, offset, timestamp, key, value`.
+The raw frame has the columns of `RAW`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs, SchemaId, TableVersion
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
+
+RAW = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""Columns of the raw frame, as Spark's Kafka source names them."""
 
 
 class TopicPartition(NamedTuple):
@@ -109,7 +112,7 @@ class Landing:
     """Where the fields of each version land: version → source field → column of the changes table."""
 
     targets: tuple[Target, ...]
-    fields: Mapping[SchemaId, Mapping[str, str]]
+    fields: Mapping[SchemaId, Mapping[str, str]] = field(hash=False)
 
 
 class SourceProtocol(Protocol):

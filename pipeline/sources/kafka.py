@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _PREFIX = "kafka."
 _REQUEST_TIMEOUT_MS = "15000"
+_LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+),")
+"""How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,19 @@ class Cluster:
     def topics(self) -> dict[str, Topic]:
         """The topics that the settings ask for and that exist."""
         try:
-            present = set(self._admin.listTopics().names().get())
-            wanted = sorted(name for name in present if self._wanted(name))
+            wanted = sorted(self.topic_ids())
             described = self._admin.describeTopics(self._list(wanted)).allTopicNames().get()
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
         return {name: _topic(described.get(name)) for name in wanted}
+
+    def topic_ids(self) -> dict[str, str]:
+        """Name → id of every topic that the settings ask for, brought over as one text."""
+        try:
+            listed = str(self._admin.listTopics().listings().get().toString())
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+        return {name: topic for name, topic in _LISTING.findall(listed) if self._wanted(name)}
 
     def _wanted(self, name: str) -> bool:
         pattern = self._settings.source.topic_pattern

@@ -70,8 +70,8 @@ class TablePort(Protocol):
         """Append the changes in these ranges, in one commit; counts by op, and `errors`."""
         ...
 
-    def set_aside_unreadable(self) -> int:
-        """Make dead letters of the messages that cannot be decoded; how many there were."""
+    def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
+        """Make dead letters of the messages in these ranges (none: in all) that cannot be decoded; how many."""
         ...
 
     def hold(self) -> int:
@@ -132,14 +132,14 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     if not messages.rows:
         return None
     step("read")
+    refused = port.set_aside_refused(messages)  # first: a second try, to which they are readable, leaves them there
+    step("dead-letters-appended")
     landed: list[Landed] = []
     for epoch in port.epochs(messages):
         for statement in epoch.ddl:
             port.apply(statement)
             step("ddl-applied")
         landed += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
-    refused = port.set_aside_refused(messages)
-    step("dead-letters-appended")
     outcome = Outcome(messages, tuple(landed), refused + sum(table.dead_letters for table in landed))
     port.commit(outcome)
     step("ledger-appended")
@@ -148,23 +148,35 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
 
 def land(table: TablePort, messages: TableMessages, batch: Messages, step: Callable[[str], None]) -> Landed:
     """One table's messages: held, or appended to its changes and published in its current table."""
-    if table.held:
+    before = begun(table.ends(), messages, batch)
+    if not table.held:
+        table.evolve()
+        step("evolved")
+    if table.held:  # from here on, where a statement of this batch is not understood
+        unreadable = table.set_aside_unreadable(before) if before else 0
         held = table.hold()
         step("held-appended")
-        return Landed(str(messages.table), held=held)
-    table.evolve()
-    step("evolved")
-    if table.held:  # a statement that is not understood holds the table from here on
-        return Landed(str(messages.table), held=table.hold())
+        return Landed(str(messages.table), dead_letters=unreadable, held=held)
     ranges = beyond(table.ends(), messages, batch)
-    counts = dict(table.append(ranges)) if ranges else {"errors": 1}
+    counts = dict(table.append(ranges)) if ranges else {}
     step("changes-appended")
-    unreadable = table.set_aside_unreadable() if counts.pop("errors", 0) else 0
+    unreadable = table.set_aside_unreadable({}) if counts.pop("errors", 0) or before else 0
     step("unreadable-set-aside")
     published = table.publish()
     return Landed(
         published.table, counts, unreadable, 0, published.order_unknown, published.seconds, published.snapshot
     )
+
+
+def begun(
+    reached: Mapping[TopicPartition, int], messages: TableMessages, batch: Messages
+) -> dict[TopicPartition, Range]:
+    """What an unfinished try of these messages has appended already: it may have gone no further than that."""
+    return {
+        at: (batch.starts[at], min(reached[at], batch.ends[at]))
+        for at in messages.partitions
+        if reached.get(at, 0) > batch.starts[at]
+    }
 
 
 def beyond(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import TopicPartition
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.tables import WarehouseTable
 
 BOUNDED, PARTIAL, NONE = "bounded", "partial", "none"
 
@@ -44,6 +45,10 @@ def resolved(
     return min([high, *live]) or None
 
 
+def _head(table: WarehouseTable) -> int | None:
+    return None if table.current is None else table.current.head()
+
+
 def record(
     bench: Workbench,
     batch_id: int,
@@ -64,6 +69,8 @@ def record(
     level, reason = (PARTIAL, f"held: {', '.join(held)}") if held else (BOUNDED, "offset regime")
     cut_time = datetime.fromtimestamp((cut_ts >> LOGICAL_BITS) / 1000, UTC)
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
+    if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
+        snapshots = {str(t.source): head for t in bench.tables if (head := _head(t)) is not None} | snapshots
     rows = [
         {
             "cut_ts": cut_ts, "cut_time": cut_time, "table_uuid": t.uuid, "schema_name": t.source.schema,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.model.ddl import Action
     from pipeline.model.messages import Ddl, TopicPartition
     from pipeline.model.names import TableName
+    from pipeline.warehouse.layout import Layout
 
 Name = tuple[str, str]
 Bindings = dict[Name, str]
@@ -44,13 +45,17 @@ class Statement:
         """Whether it changes which table a name means."""
         return any(isinstance(action, _NAMING) for action in self.actions)
 
+    def repeated(self, names: Bindings) -> bool:
+        """Whether it creates what is there: a copy of another partition that comes late, or a re-send."""
+        return all(isinstance(action, text.CreateTable) and action.table.key in names for action in self.actions)
+
 
 def rebound(bindings: Bindings, statement: Statement) -> Bindings:
     """What names mean after a statement."""
     names = dict(bindings)
     for action in statement.actions:
         match action:
-            case text.CreateTable(table):
+            case text.CreateTable(table) if not statement.repeated(names):
                 names[table.key] = f"{NEW}{statement.ddl.commit_ts}"
             case text.DropTable(table):
                 names.pop(table.key, None)
@@ -64,13 +69,17 @@ def rebound(bindings: Bindings, statement: Statement) -> Bindings:
 
 def cut(statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings) -> tuple[Epoch, ...]:
     """The batch as epochs, in order. Without a naming statement it is one."""
-    cuts = [statement for statement in statements if statement.naming]
-    others = [statement.ddl for statement in statements if not statement.naming]
+    cuts: list[Statement] = []
+    others: list[Ddl] = []
+    meanings = [_with_unmade(statements, bindings)]
+    for statement in statements:
+        if not statement.naming or statement.repeated(meanings[-1]):
+            others.append(statement.ddl)
+        else:
+            cuts.append(statement)
+            meanings.append(rebound(meanings[-1], statement))
     if not cuts:
-        return _with_others([Epoch((), tuple(tables))], (), others)
-    meanings = [bindings]
-    for statement in cuts:
-        meanings.append(rebound(meanings[-1], statement))
+        return _with_others([Epoch((), tuple(tables))], (), meanings, others)
     parts: list[list[TableMessages]] = [[] for _ in meanings]
     for table in tables:
         for number, part in _placed(table, cuts, meanings):
@@ -78,13 +87,28 @@ def cut(statements: Sequence[Statement], tables: Sequence[TableMessages], bindin
     epochs = [Epoch((), tuple(parts[0]))]
     for number, statement in enumerate(cuts, start=1):
         epochs.append(Epoch((statement.ddl,), tuple(parts[number])))
-    return _with_others(epochs, cuts, others)
+    return _with_others(epochs, cuts, meanings, others)
 
 
-def _with_others(epochs: list[Epoch], cuts: Sequence[Statement], others: Sequence[Ddl]) -> tuple[Epoch, ...]:
-    """Each other statement at the beginning of the epoch that its commit ts falls into."""
+def _with_unmade(statements: Sequence[Statement], bindings: Bindings) -> Bindings:
+    """The names, and those that a statement takes away without our knowing a table: its first rows may be here."""
+    before, names = dict(bindings), dict(bindings)
+    for statement in statements:
+        for action in statement.actions:
+            taken = {text.RenameTable: "old", text.DropTable: "table"}.get(type(action))
+            if taken is not None and (name := getattr(action, taken).key) not in names:
+                before[name] = names[name] = ""
+        names = rebound(names, statement)
+    return before
+
+
+def _with_others(
+    epochs: list[Epoch], cuts: Sequence[Statement], meanings: Sequence[Bindings], others: Sequence[Ddl]
+) -> tuple[Epoch, ...]:
+    """Each other statement at the beginning of the epoch to which the messages around it belong."""
     for ddl in others:
-        number = sum(1 for statement in cuts if statement.ddl.commit_ts < ddl.commit_ts)
+        behind = [n for n, s in enumerate(cuts, 1) if any(s.ddl.at.get(at, end) < end for at, end in ddl.at.items())]
+        number = _meaningful(ddl.table.key, max(behind, default=0), meanings)
         epochs[number] = with_statement(epochs[number], ddl)
     return tuple(epochs)
 
@@ -141,21 +165,36 @@ def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[Seen
     """Versions and statements of one table in the order in which they hold.
 
     A version comes after a statement when it first stands behind it in some partition. Versions of equal standing
-    keep the order of their ids, which a registry gives in the order of registration.
+    keep the order of their ids, which a registry gives in the order of registration; one that stands in partitions
+    without a statement (a renamed table's other topic) goes with the id before it.
     """
     ordered = sorted(statements, key=lambda s: s.ddl.commit_ts)
     slots: list[tuple[int, int, SeenVersion | Statement]] = [
         (number, 1, statement) for number, statement in enumerate(ordered)
     ]
+    slot = 0
     for seen in sorted(table.versions, key=lambda seen: (seen.key_only, seen.version.version)):
         behind = [n for n, s in enumerate(ordered) if _behind(seen, s.ddl)]
-        slots.append((max(behind) + 1 if behind else 0, 0, seen))
+        if behind or any(at in s.ddl.at for s in ordered for at in seen.first):
+            slot = max(behind) + 1 if behind else 0
+        slots.append((slot, 0, seen))
     slots.sort(key=lambda slot: slot[:2])
     return [entry for _, _, entry in slots]
 
 
 def _behind(seen: SeenVersion, ddl: Ddl) -> bool:
     return any(at in ddl.at and first > ddl.at[at] for at, first in seen.first.items())
+
+
+def late(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
+    """Whether all messages of a version stand before the newest statement that has changed the layout.
+
+    Each partition has a copy of it: partitions may be read unevenly, and a batch may be taken a second time.
+    """
+    copies = next((s.ddl.at for s in statements if s.ddl.commit_ts == layout.altered_at), {})
+    return layout.altered_at > 0 and not any(
+        last > copies[at] if at in copies else at in layout.altered_in for at, last in seen.last.items()
+    )
 
 
 def statements_of(

@@ -10,7 +10,33 @@ import signal
 from collections import Counter
 from threading import Lock
 
+from pipeline.errors import SettingsError
+
 VARIABLE = "TICDC_WAREHOUSE_FAILPOINT"
+STEPS = (
+    "read",
+    "ddl-applied",
+    "held-appended",
+    "evolved",
+    "changes-appended",
+    "unreadable-set-aside",
+    "branch-made",
+    "backfilled",
+    "truncated",
+    "keys-deleted",
+    "staged",
+    "published",
+    "dead-letters-appended",
+    "cuts-appended",
+    "ledger-appended",
+    "compacted",
+    "expired",
+    "before-spark-commit",
+    "release-begun",
+    "release-appended",
+    "released",
+)
+"""Every durable step, roughly in the order of a batch; tests end the process behind each of them."""
 
 
 class FailPoints:
@@ -18,12 +44,16 @@ class FailPoints:
 
     def __init__(self, wanted: str = "") -> None:
         name, _, times = wanted.partition("@")
+        if name and name not in STEPS:
+            raise SettingsError("FAILPOINT_UNKNOWN", f"{VARIABLE} names no step: {name}", f"steps: {', '.join(STEPS)}")
         self._name, self._times = name, int(times or "1")
         self._passed: Counter[str] = Counter()
         self._lock = Lock()
 
     def __call__(self, step: str) -> None:
         """End this process if the test asked for that behind this step."""
+        if step not in STEPS:
+            raise AssertionError(f"{step} is not listed among the steps")
         if step != self._name:
             return
         with self._lock:

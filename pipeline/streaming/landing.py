@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
@@ -12,7 +13,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import Landing, SeenVersion, Target, TopicPartition
 from pipeline.streaming.batch import Landed
-from pipeline.streaming.epochs import timeline
+from pipeline.streaming.epochs import late, timeline
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
     from pipeline.warehouse.tables import WarehouseTable
 
 NO_KEY = "NO_HANDLE_KEY"
+NOTES = "ticdc.notes"
+BORN = "ticdc.born"
 NAME_TAKEN = "TABLE_NAME_TAKEN"
+NOTHING = (2**62, 2**62)
+"""The range of a partition of which a table has everything."""
 
 
 @dataclass(slots=True)
@@ -52,8 +57,12 @@ class TableLanding:
     reason: str = ""
     created_at: int = 0
     """Commit ts of the CREATE TABLE that the pair will come from, where there was one."""
+    entered: int = 0
+    """Commit ts of the statement with which the messages' epoch begins."""
     unclear: str = ""
     """A statement that is not understood and came before the table's first row."""
+    truncated_at: int = 0
+    """Commit ts of a TRUNCATE that came before the pair was made."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
 
@@ -84,17 +93,36 @@ class TableLanding:
     def evolve(self) -> None:
         """See `TablePort.evolve`."""
         layout = self.table.layout if self.table else Layout()
+        if self.table is not None and self.bench.recovering:
+            self._recall(self.table)
         for entry in timeline(self.messages, self.statements):
             layout = self._met(layout, entry) if isinstance(entry, SeenVersion) else self._obeyed(layout, entry)
         if self.table is None:
             if not self.messages.versions:
                 return  # a statement about a table of which no row has come
-            self.table = self.bench.tables.create(self.messages.table, layout, self.created_at)
+            self.table = self.bench.tables.create(self.messages.table, layout, self.created_at, self._born())
+            if self.truncated_at:
+                self.bench.tables.truncate(self.table, self.truncated_at)
         else:
-            self.bench.tables.evolve(self.table, layout)
+            self.bench.tables.evolve(self.table, layout, self._noted())
         why = self.unclear or ("" if layout.handle else f"{NO_KEY}: no handle columns are known")
         if why and self.table.state == State.LIVE:
             self.bench.tables.set_state(self.table, State.HELD, why)
+
+    def _noted(self) -> dict[str, str]:
+        """What this batch has to say of the layout, for the commit that changes it: a second try finds it changed."""
+        notes = [[note.action, note.column, note.detail] for note in self.notes]
+        return {NOTES: json.dumps({"batch": self.batch_id, "notes": notes, "met": sorted(self.met)})}
+
+    def _born(self) -> dict[str, str]:
+        """Where in which batch the pair was made: a second try finds it under whatever name it has by then."""
+        return {**self._noted(), BORN: json.dumps([self.batch_id, self.entered, *self.messages.table.key])}
+
+    def _recall(self, table: WarehouseTable) -> None:
+        saved = json.loads(table.changes.properties.get(NOTES, "{}"))
+        if saved.get("batch", -1) >= self.bench.ledger.unfinished:
+            self.notes += [Note(*note) for note in saved["notes"]]
+            self.met |= set(saved["met"])
 
     def _met(self, layout: Layout, seen: SeenVersion) -> Layout:
         if layout.version(seen.version.version) is None:
@@ -103,7 +131,7 @@ class TableLanding:
             return meet_key(layout, seen.version)
         head = newest(layout)
         stale = head is not None and seen.version.version < head and layout.version(seen.version.version) is None
-        stale = stale and not self.bench.protocol.is_newest(seen)
+        stale = (stale and not self.bench.protocol.is_newest(seen)) or late(layout, seen, self.statements)
         layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
         self.notes.extend(notes)
         return layout
@@ -111,22 +139,26 @@ class TableLanding:
     def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
         layout, notes = obey(layout, statement.actions, statement.ddl.commit_ts, self.bench.policy)
         self.notes.extend(notes)
+        if layout.altered_at == statement.ddl.commit_ts:
+            at = {(topic, partition) for topic, partition in statement.ddl.at}
+            layout = replace(layout, altered_in=tuple(sorted(at.union(layout.altered_in))))
         return layout
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         """See `TablePort.append`."""
         table = self._made()
         ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
-        frame = self.bench.protocol.changes(self._within(ranges), self.messages, self._landing())
+        frame = self.bench.protocol.changes(self._only(ranges), self.messages, self._landing())
         self._named(f"{table.source}: append changes")
         return changes.append(table, frame, self.batch_id, ends, self.operation).counts
 
-    def set_aside_unreadable(self) -> int:
+    def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
         """See `TablePort.set_aside_unreadable`."""
-        if not self.messages.versions:
+        layout = self.table.layout if self.table else Layout()
+        met = tuple(v for v in self.messages.versions if layout.version(v.version.version))
+        if not met:
             return 0
-        raw = self._within({})
-        frame = self.bench.protocol.changes(raw, self.messages, self._landing())
+        frame = self.bench.protocol.changes(self._only(ranges), replace(self.messages, versions=met), self._landing())
         sentences = self.bench.protocol.sentences()
         text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
         letters = frame.where(F.col(change.ERROR).isNotNull()).select(
@@ -178,7 +210,7 @@ class TableLanding:
     def publish(self) -> Landed:
         """See `TablePort.publish`."""
         table = self.table
-        if table is None or table.state != State.LIVE:
+        if table is None or table.state in (State.HELD, State.DROPPED):
             return Landed(str(self.messages.table), seconds=time.monotonic() - self.started)
         arrivals = self.raw.select(
             F.col("topic").alias(change.TOPIC),
@@ -204,10 +236,17 @@ class TableLanding:
         }
         return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields)
 
+    def _only(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+        """The raw frame within these ranges, without the partitions that they do not name; no ranges: all of it."""
+        others = dict.fromkeys(self.messages.partitions, NOTHING) if ranges else {}
+        return self._within({**others, **ranges})
+
     def _within(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
         """The raw frame within the messages' bounds and these ranges; a whole partition needs no predicate."""
         bounds = dict(self.messages.bounds or {})
         for at, (low, high) in ranges.items():
+            if self.messages.bounds is not None and at not in bounds:
+                continue
             known = bounds.get(at, (0, 2**62))
             bounds[at] = (max(low, known[0]), min(high, known[1]))
         starts: dict[TopicPartition, int] = {}

@@ -1,12 +1,17 @@
-"""One writer per warehouse: an OS lock that dies with its process (DESIGN rule 9)."""
+"""One writer per warehouse: OS locks that die with their processes (DESIGN rule 9).
+
+There are two processes, Python and its JVM, and each holds a lock: where Python was killed, its JVM lives on for a
+second or more and ends the commit that it was in. The next writer waits for that, then looks at the tables.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from filelock import FileLock, Timeout
 
@@ -15,7 +20,10 @@ from pipeline.errors import Refused
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
 LOCKED = "WAREHOUSE_IN_USE"
+_PATIENCE = 60.0
 
 
 class WriterLock:
@@ -50,3 +58,26 @@ class WriterLock:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+
+class JvmLock:
+    """The same for this process's JVM: waits until the JVM of a writer that was killed is gone."""
+
+    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
+        self._file: Any = cast("Any", spark)._jvm.java.io.RandomAccessFile(str(warehouse / ".writer.jvm.lock"), "rw")
+
+    def __enter__(self) -> Self:
+        channel, deadline = self._file.getChannel(), time.monotonic() + _PATIENCE
+        while channel.tryLock() is None:
+            if time.monotonic() > deadline:
+                self._file.close()
+                raise Refused(
+                    LOCKED,
+                    "the JVM of a writer that was killed still works on this warehouse",
+                    "end it: `pgrep -af org.apache.spark` names it",
+                )
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

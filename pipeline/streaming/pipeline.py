@@ -10,22 +10,23 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from pipeline.errors import Refused
+from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.model.types import WarehouseType
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.sources.kafka import Cluster, stream_options
 from pipeline.streaming import failpoints, position
 from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.lock import WriterLock
-from pipeline.streaming.position import KafkaState
+from pipeline.streaming.lock import JvmLock, WriterLock
+from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.release import unfinished
 from pipeline.streaming.session import session
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.workbench import Ledger, Workbench
-from pipeline.warehouse.iceberg import Catalog
+from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.records import Records
-from pipeline.warehouse.tables import Tables
+from pipeline.warehouse.tables import ENDS, Tables, write_ends
 from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ class Pipeline:
         """Spark's folder, emptied where the tables cannot continue with what it has planned."""
         folder = self.bench.settings.checkpoint / "spark"
         planned = planned_batch(folder)
-        ends = self.bench.ledger.committed.of(state)
-        if planned is None or not position.checkpoint_agrees(planned, ends):
+        committed = self.bench.ledger.committed
+        agrees = planned is not None and position.checkpoint_agrees(planned, committed.of(state))
+        if planned is None or not agrees or not position.checkpoint_fits(planned, committed, state):
             shutil.rmtree(folder, ignore_errors=True)
         return folder
 
@@ -143,18 +145,21 @@ class Pipeline:
         try:
             outcome = micro_batch(batch, self.bench.step)
         except BaseException as error:
-            self._error = error
+            self._error, self.bench.recovering = error, True
             raise
         finally:
             batch.close()
         if outcome is not None:
             self._listener(number, outcome, time.monotonic() - started)
-            self._maintain()
+            self._maintain(outcome)
         self.bench.step("before-spark-commit")
 
-    def _maintain(self) -> None:
+    def _maintain(self, outcome: Outcome) -> None:
+        landed = {table.table for table in outcome.landed}
         try:
-            self._maintainer.after_batch(self.bench.tables, self.bench.records)
+            self._maintainer.after_batch(
+                [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
+            )
         except BaseException as error:
             self._error = error
             raise
@@ -175,10 +180,12 @@ class _Stopped(Exception):
 
 def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> Workbench:
     spark = session(settings)
+    resources.enter_context(JvmLock(spark, settings.warehouse.path))
     catalog = Catalog(spark)
     lost = lost_tables(catalog, settings.warehouse.path)
     if lost and CATALOG_LOST not in accept:
-        names = ", ".join(sorted(lost)[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
+        listed = sorted(lost, key=lambda name: (name.startswith(f"{PIPELINE_NAMESPACE}."), name))
+        names = ", ".join(listed[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
         raise Refused(
             CATALOG_LOST,
             f"{len(lost)} tables lie in {settings.warehouse.path} that the catalog does not know: {names}",
@@ -195,13 +202,29 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     cluster = Cluster(spark, settings)
     resources.callback(cluster.close)
     ledger = Ledger.load(records)
-    position.check(ledger.committed, kafka_state(cluster), accept)
+    state = kafka_state(cluster)
+    position.check(ledger.committed, state, accept)
+    _accept(tables, records, ledger, position.accepted(ledger.committed, state))
     registry = resources.enter_context(_registry(settings))
     overrides = {name: WarehouseType(kind) for name, kind in settings.warehouse.columns.items()}
     protocol = AvroProtocol(registry, settings.changefeed.timezone, overrides)
     bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
     unfinished(bench)
     return bench
+
+
+def _accept(tables: Tables, records: Records, ledger: Ledger, accepted: Committed) -> None:
+    """Remember what was passed over: the next run does not ask again. The ledger goes last."""
+    if accepted == ledger.committed:
+        return
+    shrunk = {at: end for at, end in accepted.ends.items() if end < ledger.ends[at]}
+    for table in tables:
+        lower = {at: min(end, shrunk.get(at, end)) for at, end in table.ends.items()}
+        if lower != table.ends:
+            table.ends = lower
+            table.changes.mark({ENDS: write_ends(lower)}, MAIN)
+    ledger.ends, ledger.topics = dict(accepted.ends), dict(accepted.names)
+    records.tables["batches"].mark(ledger.summary(), MAIN)
 
 
 def _registry(settings: Settings) -> RegistryClient:

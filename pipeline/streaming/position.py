@@ -143,3 +143,29 @@ def checkpoint_agrees(
     """
     start, end = planned
     return all(start.get(at, 0) <= reached <= end.get(at, reached) for at, reached in ends.items())
+
+
+def checkpoint_fits(
+    planned: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]], committed: Committed, state: KafkaState
+) -> bool:
+    """Whether Kafka still has, in the same topics, what the checkpoint planned: Spark may read it once more."""
+    start, end = planned
+    known = committed.of(state)
+    return all(
+        at in state.latest
+        and state.earliest[at] <= start.get(at, reached)
+        and reached <= state.latest[at]
+        and (at in known or reached == 0 or not committed.ends)
+        for at, reached in end.items()
+    )
+
+
+def accepted(committed: Committed, state: KafkaState) -> Committed:
+    """What counts as committed once every refusal was passed over: no less and no more than Kafka has."""
+    ids = {topic.name: topic.id for topic in state.topics.values()}
+    within = {
+        (ids[at.topic], at.partition): min(max(end, state.earliest.get(at, 0)), state.latest.get(at, end))
+        for at, end in committed.of(state).items()
+    }
+    again = {ids[name]: name for name in committed.names.values() if name in ids}
+    return Committed({**committed.ends, **within}, {**committed.names, **again})

@@ -11,7 +11,6 @@ from pipeline.model import ddl as text
 from pipeline.model.messages import TableMessages
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.landing import TableLanding, set_aside_refused
-from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
@@ -42,13 +41,15 @@ def release(bench: Workbench, source: TableName) -> int:
     operation = _begun(bench, table)
     messages = bench.protocol.read(waiting)
     _set_aside_refused(bench, waiting, messages)
-    for part in messages.tables:
-        if part.table.key == source.key:
-            table = _replay(bench, waiting, part, _statements(messages), table, operation)
+    part = TableMessages(source, tuple(seen for named in messages.tables for seen in named.versions))
+    statements = _statements(messages)
+    if part.versions or (statements and table is not None):
+        table = _replay(bench, waiting, part, statements, table, operation)
+    if table is not None:
+        _landing(bench, waiting, None, [], table, operation).publish()
+    bench.records.mark_held(source, "released")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
-        _landing(bench, waiting, None, [], table, operation).publish()
-    _mark(bench, source)
     bench.step("released")
     return records
 
@@ -67,7 +68,8 @@ def _waiting(bench: Workbench, source: TableName) -> DataFrame:
         & (F.col("status") == "open")
     )
     place = ["topic", "kafka_partition", "offset"]
-    dead = bench.records.read("dead_letters").select(*place)  # what a first try has set aside
+    dead = bench.records.read("dead_letters").where(F.col("batch_id") >= bench.ledger.batch_id)
+    dead = dead.select(*place)  # what a first try has set aside; older ones may be of a topic that was made again
     partition = F.col("kafka_partition").alias("partition")
     return held.join(dead, place, "left_anti").select("topic", partition, "offset", "timestamp", "key", "value")
 
@@ -111,7 +113,7 @@ def _replay(
     unreadable = 1 if appended else landing.append({}).get("errors", 0)
     bench.step("release-appended")
     if unreadable:
-        landing.set_aside_unreadable()
+        landing.set_aside_unreadable({})
     return landing.table
 
 
@@ -129,12 +131,3 @@ def _landing(
     landing = TableLanding(bench, waiting, bench.ledger.batch_id, own, {}, statements, table)
     landing.operation = operation
     return landing
-
-
-def _mark(bench: Workbench, source: TableName) -> None:
-    bench.spark.sql(  # the only text in it is a name of ours
-        f"UPDATE {where('held').sql} SET status = 'released' WHERE lower(schema_name) = lower(:schema) "  # noqa: S608 - parameters
-        "AND lower(table_name) = lower(:table) AND status = 'open'",
-        args={"schema": source.schema, "table": source.table},
-    )
-    bench.records.tables["held"].refresh()

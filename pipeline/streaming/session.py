@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from py4j.java_gateway import JavaClass, JVMView
 from pyspark.sql import SparkSession
 
 from pipeline.devstack import jars
 from pipeline.model.names import CATALOG
+from pipeline.streaming.jvm import RememberingView
 
 if TYPE_CHECKING:
     from pipeline.settings import Settings
@@ -35,27 +35,19 @@ DEFAULTS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",  # else each `persist` clones the session for good
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
     "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM six things for every `F.col`
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.iceberg.handle-timestamp-without-timezone": "true",
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
 }
-
-
-class _RememberingView(JVMView):  # type: ignore[misc] # py4j is untyped
-    """A view of the JVM that looks each class up once.
-
-    py4j asks the JVM for a class at every call of a `functions.*`, and the JVM opens every jar for each package that
-    does not have it: half a millisecond a call, a tenth of a small batch's time.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaClass):
-            self.__dict__[name] = found
-        return found
 
 
 def catalog_properties(settings: Settings) -> dict[str, str]:
@@ -101,5 +93,5 @@ def session(settings: Settings) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext._jvm.__class__ = _RememberingView
+    spark.sparkContext._jvm.__class__ = RememberingView
     return spark

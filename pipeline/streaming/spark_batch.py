@@ -6,8 +6,7 @@ import json
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark import StorageLevel
@@ -16,24 +15,26 @@ from pyspark.sql import functions as F
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model import ddl as text
+from pipeline.model.messages import RAW, TopicPartition
 from pipeline.streaming import cuts
+from pipeline.streaming.batch import Epoch
 from pipeline.streaming.epochs import NEW, Statement, cut, rebound
-from pipeline.streaming.landing import TableLanding, set_aside_refused
+from pipeline.streaming.landing import BORN, TableLanding, set_aside_refused
 from pipeline.streaming.position import as_json
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from pipeline.model.columns import SourceColumn
     from pipeline.model.messages import Ddl, Messages, TableMessages
     from pipeline.model.names import TableName
-    from pipeline.streaming.batch import Epoch, Outcome
+    from pipeline.streaming.batch import Outcome
     from pipeline.streaming.epochs import Bindings
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.workbench import Ledger, Workbench
     from pipeline.warehouse.tables import WarehouseTable
 
 T = TypeVar("T")
@@ -55,11 +56,19 @@ class SparkBatch:
     started: float = field(default_factory=time.monotonic)
     topic_ids: dict[str, str] = field(default_factory=dict)
     statements: tuple[Statement, ...] = ()
+    cut: Sequence[Epoch] = ()
+    epoch: Epoch = field(default_factory=lambda: Epoch((), ()))
     bindings: Bindings = field(default_factory=dict)
+    entered: int = 0
+    """Commit ts of the newest statement about names that was applied."""
+    before: Bindings = field(default_factory=dict)
+    """What names meant before the first statement of this batch."""
     landings: list[TableLanding] = field(default_factory=list)
     history: list[dict[str, object]] = field(default_factory=list)
     unclear: dict[tuple[str, str], str] = field(default_factory=dict)
     """Why tables that do not exist yet are to be held."""
+    truncated: dict[tuple[str, str], int] = field(default_factory=dict)
+    """When tables were truncated that do not exist yet: the rows before it are in the same batch."""
     _persisted: bool = False
 
     @property
@@ -69,43 +78,51 @@ class SparkBatch:
 
     def read(self) -> Messages:
         """See `Port.read`."""
-        self.raw = self.raw.select("topic", "partition", "offset", "timestamp", "key", "value")
+        self.raw = self.raw.select(*RAW)
         if len(self.bench.ledger.topics) > _FEW_TABLES or not self.bench.ledger.topics:
             self.raw = self.raw.persist(StorageLevel.MEMORY_AND_DISK)
             self._persisted = True
-        if self.bench.recovering:
-            self.raw = self._without_settled(self.raw)
         messages = self._routed(self.raw)
         committed = self.bench.ledger.committed.ends
         known = {at: committed.get((self.topic_ids[at.topic], at.partition), 0) for at in messages.starts}
         if any(start < known[at] for at, start in messages.starts.items()):
-            past = [
-                (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & (F.col("offset") < end)
-                for at, end in known.items()
-            ]
-            self.raw = self.raw.where(~reduce(lambda one, other: one | other, past))
+            self.raw = self.raw.where(_past(known))
             messages = self._routed(self.raw)
-        return messages
+        return self._unsettled(messages) if self.bench.recovering else messages
 
     def _routed(self, raw: DataFrame) -> Messages:
         self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: route")
         messages = self.bench.protocol.read(raw)
         if any(at.topic not in self.topic_ids for at in messages.starts):
-            self.topic_ids = {topic.name: topic.id for topic in self.bench.cluster.topics().values()}
+            self.topic_ids = self.bench.cluster.topic_ids()
         return messages
 
-    def _without_settled(self, raw: DataFrame) -> DataFrame:
-        """Without records that an unfinished try of this batch has set aside already."""
+    def _unsettled(self, messages: Messages) -> Messages:
+        """Without records that an unfinished batch has set aside already: they count as read."""
+        settled = self._settled()
+        if settled.isEmpty():
+            return messages
+        place = ["topic", "partition", "offset"]
+        self.raw = self.raw.join(F.broadcast(settled), place, "left_anti").select(*self.raw.columns)
+        left = self._routed(self.raw)
+        return replace(messages, tables=left.tables, refused=left.refused)
+
+    def _settled(self) -> DataFrame:
+        """Where the records stand that an unfinished batch has set aside."""
         settled = [
             self.bench.records.read(name)
-            .where(F.col("batch_id") >= self.batch_id)
+            .where(F.col("batch_id") >= self.bench.ledger.unfinished)
             .select("topic", F.col("kafka_partition").alias("partition"), "offset")
             for name in ("dead_letters", "held")
         ]
-        both = settled[0].union(settled[1]).distinct()
-        if both.isEmpty():
-            return raw
-        return raw.join(F.broadcast(both), ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+        return settled[0].union(settled[1]).distinct()
+
+    def _unpassed(self, fresh: Ledger) -> bool:
+        """Whether an unfinished batch has left something that lies beyond this ledger: its range was another."""
+        if any(end > fresh.ends.get(at, 0) for table in self.bench.tables for at, end in table.ends.items()):
+            return True
+        ends = {TopicPartition(fresh.topics[topic], partition): end for (topic, partition), end in fresh.ends.items()}
+        return not self._settled().where(_past(ends)).isEmpty()
 
     def epochs(self, messages: Messages) -> Sequence[Epoch]:
         """See `Port.epochs`."""
@@ -115,8 +132,11 @@ class SparkBatch:
             Statement(d, text.parse(d.kind, d.sql, d.table, decimals_as_text=as_text.get(d.table.key, string_mode)))
             for d in messages.ddl
         )
-        self.bindings = self._bindings() if self.statements else {}
-        return cut(self.statements, messages.tables, self.bindings)
+        self.bindings = self.before = self._bindings() if self.statements else {}
+        self.cut = cut(self.statements, messages.tables, self.bindings)
+        self.epoch = self.cut[0]
+        self._bind_made()
+        return self.cut
 
     def _bindings(self) -> Bindings:
         """What names meant before the first statement of this batch, also in a second try of it."""
@@ -133,12 +153,25 @@ class SparkBatch:
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
         statement = next(s for s in self.statements if s.ddl is ddl)
+        self.epoch = next(epoch for epoch in self.cut if ddl in epoch.ddl)
+        self.bindings = dict(self.bindings)
         for landing in self.landings:  # pairs that rows have made since
-            if landing.table is not None and landing.table.source.key == landing.messages.table.key:
-                self.bindings[landing.messages.table.key] = landing.table.uuid
+            table, name = landing.table, landing.messages.table.key
+            if table is not None and table.source.key == name and table.state != State.DROPPED:
+                self.bindings[name] = table.uuid
         for action in statement.actions:
             self._act(action, statement)
         self.bindings = rebound(self.bindings, statement)
+        if statement.naming:
+            self.entered = statement.ddl.commit_ts
+            self._bind_made()
+
+    def _bind_made(self) -> None:
+        """Names of pairs that rows have made here in an unfinished try; they may have other names since."""
+        for table in self.bench.tables if self.statements and self.bench.recovering else ():
+            batch_id, entered, *name = json.loads(table.changes.properties.get(BORN, "[-1, 0]"))
+            if (batch_id, entered) == (self.batch_id, self.entered):
+                self.bindings = {tuple(name): table.uuid, **self.bindings}
 
     def _act(self, action: text.Action, statement: Statement) -> None:
         at, done = statement.ddl.commit_ts, "done"
@@ -152,6 +185,8 @@ class SparkBatch:
                 for dropped in self.bench.tables:
                     if dropped.source.schema.casefold() == name.casefold():
                         self._drop(dropped, at)
+            case text.TruncateTable(name) if table is None:
+                self.truncated[name.key] = at
             case text.TruncateTable() if table is not None and table.truncated_at < at:
                 self.bench.tables.truncate(table, at)
                 done = "rows up to this commit ts leave the current table"
@@ -164,19 +199,28 @@ class SparkBatch:
     def _bound(self, name: TableName) -> WarehouseTable | None:
         meaning = self.bindings.get(name.key, "")
         if meaning.startswith(NEW):
-            return self.bench.tables.born(int(meaning.removeprefix(NEW)))
+            return self.bench.tables.born(int(meaning.removeprefix(NEW))) or self._made_since(name)
         return self.bench.tables.by_uuid(meaning)
+
+    def _made_since(self, name: TableName) -> WarehouseTable | None:
+        """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
+        table = self.bench.tables.find(name)
+        return None if table is None or table.uuid in self.before.values() else table
 
     def _rename(self, table: WarehouseTable | None, new: TableName, at: int) -> str:
         if table is None:
             return "no such table"
         if table.source.key != new.key and table.layout.ddl_at <= at:
+            if table.state != State.LIVE:
+                self.bench.records.rename_held(table.source, new)
             self.bench.tables.rename(table, new)
         return f"renamed to {table.name}"
 
     def _drop(self, table: WarehouseTable | None, at: int) -> str:
         if table is None or table.state == State.DROPPED:
             return "no such table"
+        if table.state != State.LIVE:
+            self.bench.records.mark_held(table.source, "dropped")
         if self.bench.settings.warehouse.drop_table == "drop":
             self.bench.tables.forget(table)
             return "dropped"
@@ -206,10 +250,13 @@ class SparkBatch:
         """See `Port.table`."""
         meaning = self.bindings.get(messages.table.key, "")
         known = self._bound(messages.table) if meaning else self.bench.tables.find(messages.table)
-        about = [s for s in self.statements if s.ddl.table.key == messages.table.key and not s.naming]
+        here = [s for s in self.statements if s.ddl in self.epoch.ddl]
+        about = [s for s in here if s.ddl.table.key == messages.table.key and not s.naming]
         landing = TableLanding(self.bench, self.raw, self.batch_id, messages, self.topic_ids, about, known)
         landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
+        landing.entered = self.entered
         landing.unclear = self.unclear.get(messages.table.key, "")
+        landing.truncated_at = self.truncated.get(messages.table.key, 0)
         self.landings.append(landing)
         return landing
 
@@ -229,12 +276,13 @@ class SparkBatch:
         return set_aside_refused(self.bench, self._not_landed(self.raw), messages.refused, self.batch_id)
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
-        """Without records that an unfinished try of this batch has put into a changes table."""
+        """Without records that an unfinished batch has put into a changes table."""
         if not self.bench.recovering:
             return raw
         for table in self.bench.tables:
             if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
-                rows = self.bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
+                rows = self.bench.spark.table(table.name.changes.sql)
+                rows = rows.where(F.col(change.BATCH_ID) >= self.bench.ledger.unfinished)
                 landed = rows.select(
                     F.col(change.TOPIC).alias("topic"), F.col(change.PARTITION).alias("partition"),
                     F.col(change.OFFSET).alias("offset"),
@@ -259,9 +307,10 @@ class SparkBatch:
             {**ledger.topics, **{self.topic_ids[at.topic]: at.topic for at in messages.ends}},
             watermarks,
         )
+        unpassed = self.bench.recovering and self._unpassed(fresh)
+        fresh.unfinished = ledger.unfinished if unpassed else number + 1
         self.bench.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
-        self.bench.ledger = fresh
-        self.bench.recovering = False
+        self.bench.ledger, self.bench.recovering = fresh, unpassed
 
     def _row(self, outcome: Outcome, level: str) -> dict[str, object]:
         counts: Counter[str] = Counter()
@@ -270,7 +319,7 @@ class SparkBatch:
         dead_letters, rows = outcome.dead_letters, outcome.messages.rows
         if self.bench.recovering:
             counts, dead_letters, held = self._recounted()
-            rows = sum(counts.values()) + dead_letters + held + outcome.messages.control
+            rows = sum(counts.values()) + dead_letters + held + outcome.messages.control - self._held_statements()
         return {
             "query_id": self.query_id,
             "start_offsets": as_json(outcome.messages.starts),
@@ -285,6 +334,11 @@ class SparkBatch:
             "level": level,
             "committed": True,
         }
+
+    def _held_statements(self) -> int:
+        """How many DDL messages wait with the rows of held tables: they are no control messages then."""
+        held = [statement for landing in self.landings if landing.held for statement in landing.statements]
+        return len({(at, offset) for statement in held for at, offset in statement.ddl.at.items()})
 
     def _recounted(self) -> tuple[Counter[str], int, int]:
         """Changes by op, dead letters and held records of this batch, whichever try of it has written them."""
@@ -313,12 +367,20 @@ class SparkBatch:
             )
 
     def _write_history(self, number: int, outcome: Outcome) -> None:
-        rows = [*self.history, *self._unordered(outcome)]
+        rows: list[Mapping[str, object]] = [*self.history, *self._unordered(outcome)]
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
+        if rows and self.bench.recovering:
+            rows = self._unwritten(rows)
         self.bench.records.write("ddl_history", number, rows)
         if rows or any(landing.met for landing in self.landings):
             self._mirror(number)
+
+    def _unwritten(self, rows: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+        """Without what an unfinished try of this batch has written."""
+        history = self.bench.records.read("ddl_history").where(F.col("batch_id") >= self.bench.ledger.unfinished)
+        written = {_said(row) for row in history.collect()}
+        return [row for row in rows if _said(row) not in written]
 
     def _unordered(self, outcome: Outcome) -> Iterator[dict[str, object]]:
         """Tables with keys in two partitions, the first time that each is seen."""
@@ -357,11 +419,26 @@ class SparkBatch:
             self.raw.unpersist()
 
 
+def _past(ends: Mapping[TopicPartition, int]) -> Column:
+    """Whether a record lies past these ends; in a partition without one it does."""
+    before = F.lit(False)
+    for at, end in ends.items():
+        here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
+        before = before | (here & (F.col("offset") < end))
+    return ~before
+
+
 def _columns(columns: Sequence[SourceColumn]) -> str:
     return json.dumps(
         [{"name": c.name, "type": c.type, "tidb_type": c.tidb_type, "nullable": c.nullable} for c in columns],
         ensure_ascii=False,
     )
+
+
+def _said(row: Mapping[str, object] | Row) -> tuple[object, ...]:
+    """What a row of `ddl_history` is about: a second try may word what it did otherwise."""
+    about = row["sql"] or row["action"]
+    return row["commit_ts"], row["schema_name"], row["table_name"], row["ddl_type"], about
 
 
 def _note(landing: TableLanding, note: Note) -> dict[str, object]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TOPIC_NAMES = "ticdc.topic-names"
 WATERMARKS = "ticdc.watermarks"
 BATCH = "ticdc.batch"
+UNFINISHED = "ticdc.unfinished"
 
 
 @dataclass(slots=True)
@@ -37,6 +38,8 @@ class Ledger:
     topics: dict[str, str] = field(default_factory=dict)
     """Topic id → the name that it had."""
     watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    unfinished: int = 0
+    """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
 
     @staticmethod
     def load(records: Records) -> Ledger:
@@ -45,11 +48,13 @@ class Ledger:
         ends = table.inherited(ENDS)
         if ends is None:
             return Ledger()
+        batch_id = int(table.inherited(BATCH) or "-1")
         return Ledger(
-            int(table.inherited(BATCH) or "-1"),
+            batch_id,
             read_ends(ends),
             json.loads(table.inherited(TOPIC_NAMES) or "{}"),
             marks_from_json(table.inherited(WATERMARKS)),
+            int(table.inherited(UNFINISHED) or batch_id + 1),
         )
 
     def summary(self) -> dict[str, str]:
@@ -59,6 +64,7 @@ class Ledger:
             ENDS: write_ends(self.ends),
             TOPIC_NAMES: json.dumps(self.topics),
             WATERMARKS: marks_to_json(self.watermarks),
+            UNFINISHED: str(self.unfinished),
         }
 
     @property
@@ -92,7 +98,7 @@ class Workbench:
     order_unknown: set[str] = field(default_factory=set)
     """Tables of which it was said that keys stand in several partitions."""
     recovering: bool = True
-    """Until the first batch of this process is committed: an unfinished batch of another may lie in the tables."""
+    """Until the ledger has passed what an unfinished batch of another process may have left in the tables."""
 
     @property
     def timezone(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import ERROR, Op
 from pipeline.model.names import quoted
+from pipeline.model.projection import Projection
 from pipeline.warehouse.tables import ENDS, OPERATION, write_ends
 
 if TYPE_CHECKING:
@@ -52,15 +54,12 @@ def append(
     `ends`: end offset (exclusive) per topic id and partition, for the partitions of this append alone.
     """
     observed = Observation()
-    stamped = frame.withColumns(
-        {change.BATCH_ID: F.lit(batch_id).cast("bigint"), change.INGESTED_AT: F.current_timestamp()}
-    )
-    counted = stamped.observe(observed, *_counters())
-    columns = [F.col(quoted(name)) for name in (*change.ENVELOPE, *(c.name for c in table.layout.columns))]
+    made = _recipe(tuple(column.name for column in table.layout.columns))
     reached = {**table.ends, **ends}
+    counted = frame.observe(observed, *made.counters).where(made.readable)
+    stamped = counted.withColumns({change.BATCH_ID: F.lit(batch_id).cast("bigint")})
     (
-        counted.where(F.col(ERROR).isNull())
-        .select(*columns)
+        made.rows.of(stamped)
         .writeTo(table.name.changes.sql)
         .option(f"snapshot-property.{ENDS}", write_ends(reached))
         .option(f"snapshot-property.{OPERATION}", operation)
@@ -69,6 +68,22 @@ def append(
     table.changes.refresh()
     table.ends = reached
     return Appended({name: count for name, count in observed.get.items() if count})
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    counters: tuple[Column, ...]
+    readable: Column
+    rows: Projection
+
+
+@lru_cache(maxsize=1024)
+def _recipe(columns: tuple[str, ...]) -> _Recipe:
+    """What an append takes: it depends on nothing but the table's columns."""
+    stamped = {change.INGESTED_AT: F.current_timestamp().alias(change.INGESTED_AT)}
+    names = (*change.ENVELOPE, *columns)
+    rows = Projection(stamped.get(name, F.col(quoted(name))) for name in names)
+    return _Recipe(tuple(_counters()), F.col(ERROR).isNull(), rows)
 
 
 def _counters() -> Iterator[Column]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
@@ -17,7 +18,7 @@ from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.names import quoted
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Keys, placed
-from pipeline.warehouse.shape import Pending, Shape, backfill, current_shape
+from pipeline.warehouse.shape import Pending, backfill, current_shape
 from pipeline.warehouse.tables import APPLIED, FILLED, OPERATION, TRUNCATED, obligations
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.tables import WarehouseTable
 
 _BROADCAST_KEYS = 2_000_000
@@ -75,16 +77,21 @@ class _Publisher:
         """What the changes table has appended since the current table was built, append by append."""
         if head is None or head == self.table.applied:
             return []
-        return [self._appended(*one) for one in self.table.changes.appends_since(self.table.applied)]
+        return self._appends(self.table.applied)
 
     def everything(self, head: int | None) -> list[Append]:
         """All changes: at once where one topic gave them, whose offsets are an order; else append by append."""
         if head is None:
             return []
-        topics = self.spark.table(self.table.name.changes.sql).select(change.TOPIC).distinct().limit(2).count()
-        if topics <= 1:
+        if len({topic_id for topic_id, _ in self.table.ends}) <= 1:  # one made again counts as another
             return [self._appended(None, head)]
-        return [self._appended(*one) for one in self.table.changes.appends_since(None)]
+        return self._appends(None)
+
+    def _appends(self, since: int | None) -> list[Append]:
+        """The appends that have rows: one whose records are all unreadable has none."""
+        changes = self.table.changes
+        appends = changes.appends_since(since)
+        return [self._appended(parent, one) for parent, one in appends if parent is None or changes.added_rows(one)]
 
     def _appended(self, parent: int | None, snapshot: int) -> Append:
         reader, changes = self.spark.read, self.table.changes
@@ -171,14 +178,19 @@ def _empty(publisher: _Publisher, *, afresh: bool) -> None:
 
 def _apply(publisher: _Publisher, append: Append) -> Published:
     """Delete the keys that changed, append what they are now."""
-    shape = current_shape(publisher.table.layout, publisher.timezone)
-    keys = Keys(publisher.table.layout.key, shape)
+    keys = _keys(publisher.table.layout, publisher.timezone)
     rows = placed(append.frame)
     if append.rows <= _FEW_ROWS and keys.few_are_literals:
         few = _apply_few(publisher, keys, rows)
         if few is not None:
             return few
     return _apply_many(publisher, keys, rows)
+
+
+@lru_cache(maxsize=1024)
+def _keys(layout: Layout, timezone: str) -> Keys:
+    """The expressions that publish a table: they are the same until its columns change."""
+    return Keys(layout.key, current_shape(layout, timezone))
 
 
 def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published | None:
@@ -193,7 +205,7 @@ def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published 
     for row in last:
         places.setdefault(row.s_high, []).append(str(row[LAST]))
     here = " OR ".join(f"({SOURCE} = {s:d} AND {PLACE} IN ({', '.join(p)}))" for s, p in places.items())
-    _write(publisher, rows.where(here), keys.shape)
+    _write(publisher, rows.where(here), keys)
     return Published(len(last))
 
 
@@ -210,7 +222,7 @@ def _apply_many(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published
         if facts["keys"] <= _BROADCAST_KEYS:
             winners = F.broadcast(winners)
         here = (F.col(SOURCE) == F.col("w_source")) & (F.col(PLACE) == F.col("w_place"))
-        _write(publisher, rows.join(winners, here, "left_semi"), keys.shape)
+        _write(publisher, rows.join(winners, here, "left_semi"), keys)
         return Published(facts["keys"], facts["conflicts"])
     finally:
         last.unpersist()
@@ -239,12 +251,10 @@ def _delete(publisher: _Publisher, keys: Keys, last: DataFrame, facts: dict[str,
         publisher.spark.catalog.dropTempView(view)
 
 
-def _write(publisher: _Publisher, last: DataFrame, shape: Shape) -> None:
+def _write(publisher: _Publisher, last: DataFrame, keys: Keys) -> None:
     """Append what the last changes leave: every row but the deleted and the truncated."""
-    kept = last.where(F.col(change.OP) != Op.DELETE.value)
+    kept = last.where(f"{change.OP} <> '{Op.DELETE.value}'")
     if publisher.table.truncated_at:
         newer = F.col(change.COMMIT_TS) > publisher.table.truncated_at
         kept = kept.where(F.coalesce(newer, F.lit(True)))
-    columns = [value.alias(name) for name, value in shape.columns.items()]
-    images = kept.select(*columns, change.COMMIT_TS, shape.unrepresentable.alias(change.UNREPRESENTABLE))
-    publisher.write(images).append()
+    publisher.write(keys.images.of(kept)).append()

@@ -18,6 +18,7 @@ from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, V
 if TYPE_CHECKING:
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
     from pipeline.model.ddl import Action
+    from pipeline.model.types import WarehouseType
 
 _REWRITING = re.compile(r"(DECIMAL|DATETIME|TIMESTAMP|TIME)\(.*\)")
 """Types whose parameters decide how a stored value reads: MODIFY to one may change values, not only the type."""
@@ -49,11 +50,12 @@ def meet(
 
     A version that was seen before, or is `stale` (older than the newest seen), never changes what the table
     shows: its fields are matched to columns that can hold them, and what no column holds gets one that only the
-    changes table shows.
+    changes table has. The column of that name shows it converted: the rows of one partition may come so late.
     """
     known = layout.version(version.version)
-    if known is not None and (layout.settled or known.number == STALE or _fits(layout, version)):
-        return (layout if layout.settled else _settle(layout, version)), ()
+    if known is not None:
+        fits = not (layout.settled or stale) and _fits(layout, version)
+        return (_settle(layout, version) if fits else layout), ()
     if stale:
         return _meet_stale(layout, version)
     return _meet_newest(layout, version, policy)
@@ -68,7 +70,7 @@ def meet_key(layout: Layout, version: TableVersion) -> Layout:
         if layout.live(field.name) is None:
             layout, _ = add_column(layout, field, layout.head)
     fields = tuple((f.name, _live_id(layout, f.name)) for f in version.columns)
-    mapped = Version(version.version, layout.head, fields)
+    mapped = Version(version.version, layout.head, fields, key_only=True)
     layout = replace(layout, versions=(*layout.versions, mapped))
     return _with_handle(layout, version.handle) if first or layout.handle is None else layout
 
@@ -191,6 +193,8 @@ def obey(
     """
     if commit_ts <= layout.ddl_at:
         return layout, ()
+    if newest(layout) is None:  # the first version will carry what the statement did
+        return replace(layout, ddl_at=commit_ts), ()
     number = layout.head + 1
     notes: list[Note] = []
     before = layout
@@ -199,7 +203,8 @@ def obey(
         notes.extend(made)
     if layout == before:
         return replace(layout, ddl_at=commit_ts), ()
-    return replace(layout, head=number, ddl_at=commit_ts, settled=False), tuple(notes)
+    altered = replace(layout, head=number, ddl_at=commit_ts, altered_at=commit_ts, altered_in=(), settled=False)
+    return altered, tuple(notes)
 
 
 def _clause(layout: Layout, action: Action, number: int, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:
@@ -214,7 +219,7 @@ def _clause(layout: Layout, action: Action, number: int, policy: Policy) -> tupl
             return layout, (note,)
         case ddl.RenameColumn(old, new):
             layout, note = rename_column(layout, old, new)
-            return layout, (note,)
+            return replace(layout, renamed=(*layout.renamed, (old, new))), (note,)
         case ddl.ModifyColumn(_, column):
             return _modify(layout, column, number)
     return layout, ()
@@ -242,13 +247,15 @@ def _make_way(layout: Layout, name: str) -> Layout:
 def _meet_stale(layout: Layout, version: TableVersion) -> tuple[Layout, tuple[Note, ...]]:
     fields: list[tuple[str, int]] = []
     for field in version.columns:
-        column = _holder(layout, field)
+        source = _source_today(layout, field.name)
+        column = _holder(layout, source, field.type)
         if column is None:
             name = stored_column(field.name)
             name = layout.free_name(name) if layout.named(name) else name
+            today = layout.live(source)
             column = Column(
                 layout.next_id(), name, field.name, field.type, field.tidb_type,
-                added=STALE, live=False, in_current=False,
+                added=STALE, live=False, in_current=False, shown_in=today.id if today else None,
             )  # fmt: skip
             layout = layout.with_column(column)
         fields.append((field.name, column.id))
@@ -256,12 +263,20 @@ def _meet_stale(layout: Layout, version: TableVersion) -> tuple[Layout, tuple[No
     return replace(layout, versions=(*layout.versions, mapped)), ()
 
 
-def _holder(layout: Layout, field: SourceColumn) -> Column | None:
-    """The column of this source name that can hold the field: the live one, else the newest that is not."""
-    folded = field.name.casefold()
+def _source_today(layout: Layout, name: str) -> str:
+    """What a field of an older version is called today."""
+    if layout.live(name) is None:
+        for old, new in layout.renamed:
+            name = new if old.casefold() == name.casefold() else name
+    return name
+
+
+def _holder(layout: Layout, source: str, kind: WarehouseType) -> Column | None:
+    """The column of this source name that can hold such values: the live one, else the newest that is not."""
+    folded = source.casefold()
     named = [column for column in layout.columns if column.source.casefold() == folded]
     named.sort(key=lambda column: (column.live, column.added), reverse=True)
-    return next((column for column in named if absorbs(column.type, field.type)), None)
+    return next((column for column in named if absorbs(column.type, kind)), None)
 
 
 def _register(layout: Layout, version: TableVersion, number: int) -> Layout:
@@ -285,5 +300,5 @@ def _with_handle(layout: Layout, handle: tuple[str, ...] | None) -> Layout:
 
 def newest(layout: Layout) -> SchemaId | None:
     """The id of the newest version that a message carried."""
-    ordered = sorted(layout.versions, key=lambda version: version.number)
+    ordered = sorted((v for v in layout.versions if not v.key_only), key=lambda version: version.number)
     return ordered[-1].version if ordered else None

@@ -6,7 +6,9 @@ milliseconds and takes any name as it is.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,6 +46,7 @@ class Catalog:
         self._making = Lock()
         self._namespaces = self._jvm.org.apache.iceberg.catalog.Namespace
         self._identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
+        self._snapshots = self._jvm.org.apache.iceberg.SnapshotParser
         self._string = self._jvm.java.lang.String
         self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
 
@@ -96,6 +99,11 @@ class Catalog:
         """Iceberg's maintenance actions on this session."""
         return self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._session)
 
+    def summary(self, snapshot: Any) -> dict[str, str]:
+        """A snapshot's summary, brought over as one text: each entry of a Java map would be a call."""
+        parsed: dict[str, str] = json.loads(self._snapshots.toJson(snapshot))["summary"]
+        return parsed
+
     def iceberg_type(self, spark_type: str) -> Any:
         """Iceberg's type of a Spark SQL type string."""
         return self._schema([("column", spark_type)]).findField("column").type()
@@ -135,7 +143,7 @@ class Table:
         """Where its files lie."""
         return str(self._java.location())
 
-    @property
+    @cached_property
     def uuid(self) -> str:
         """Iceberg's identity of the table, unchanged by renames."""
         return str(self._java.uuid())
@@ -165,7 +173,7 @@ class Table:
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
         """The summary of one snapshot."""
-        return dict(self._java.snapshot(snapshot_id).summary())
+        return self._catalog.summary(self._java.snapshot(snapshot_id))
 
     def inherited(self, key: str, branch: str = MAIN) -> str | None:
         """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
@@ -192,7 +200,7 @@ class Table:
         while snapshot is not None and snapshot.snapshotId() != snapshot_id:
             parent = snapshot.parentId()
             before = None if parent is None else self._java.snapshot(parent)
-            if snapshot.operation() == "append":
+            if snapshot.operation() == "append" or before is None:  # the oldest that is left shows all before it
                 found.append((None if before is None else int(parent), int(snapshot.snapshotId())))
             snapshot = before
         if snapshot is None and snapshot_id is not None:
@@ -205,7 +213,7 @@ class Table:
 
     def snapshot_count(self) -> int:
         """How many snapshots the metadata lists."""
-        return sum(1 for _ in self._java.snapshots())
+        return int(self._java.operations().current().snapshots().size())
 
     def evolve(self, change: SchemaChange, properties: Mapping[str, str]) -> None:
         """Change the schema and set properties, in one commit."""
@@ -291,6 +299,6 @@ class Table:
     def totals(self) -> dict[str, int]:
         """`data-files`, `delete-files`, `records` and `files-size` of main, from the snapshot summary."""
         snapshot = self._java.currentSnapshot()
-        summary = {} if snapshot is None else dict(snapshot.summary())
+        summary = {} if snapshot is None else self._catalog.summary(snapshot)
         names = ("data-files", "delete-files", "records", "files-size")
         return {name: int(summary.get(f"total-{name}", 0)) for name in names}

@@ -7,6 +7,7 @@ dates which no warehouse date can hold are still two keys (rule 7).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change, types
 from pipeline.model.change import ARRIVED_AT
 from pipeline.model.names import quoted
+from pipeline.model.projection import Projection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +33,9 @@ _ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGI
 _LITERAL = _ORDERED | {types.BINARY}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Keys:
-    """The handle columns of one table, and the shape that gives them."""
+    """The handle columns of one table, and the shape that gives them. What is made of them is made once."""
 
     columns: tuple[Column, ...]
     shape: Shape
@@ -48,6 +50,7 @@ class Keys:
         """Whether files can be told apart by the first key column."""
         return self.columns[0].type in _ORDERED
 
+    @cached_property
     def expressions(self) -> dict[str, SparkColumn]:
         """k0, k1 … of a changes row; a calendar column also by the text it could not hold, k0t."""
         key: dict[str, SparkColumn] = {}
@@ -57,21 +60,28 @@ class Keys:
                 key[f"k{number}t"] = self.shape.unrepresentable.getItem(column.name)
         return key
 
-    def narrow(self, rows: DataFrame, *further: str) -> DataFrame:
+    @cached_property
+    def images(self) -> Projection:
+        """The current row of a changes row."""
+        columns = [value.alias(name) for name, value in self.shape.columns.items()]
+        lost = self.shape.unrepresentable.alias(change.UNREPRESENTABLE)
+        return Projection([*columns, F.col(change.COMMIT_TS), lost])
+
+    @cached_property
+    def _narrow(self) -> Projection:
         """The key and the place of each row, and nothing else."""
-        key = (column.alias(name) for name, column in self.expressions().items())
-        return rows.select(*key, SOURCE, PLACE, *further)
+        return self._with_key(SOURCE, PLACE)
+
+    def _with_key(self, *further: str) -> Projection:
+        key = (column.alias(name) for name, column in self.expressions.items())
+        return Projection([*key, *(F.col(name) for name in further)])
 
     def last_places(self, rows: DataFrame) -> DataFrame:
         """Per key: the place of its last change, and in which partitions its changes stand.
 
         Only fixed-width numbers are aggregated, which Spark does in a hash table.
         """
-        return (
-            self.narrow(rows)
-            .groupBy(*self.expressions())
-            .agg(F.max(PLACE).alias(LAST), F.min(SOURCE).alias("s_low"), F.max(SOURCE).alias("s_high"))
-        )
+        return self._narrow.of(rows).groupBy(*self.expressions).agg(*_extremes())
 
     def last_arrivals(self, rows: DataFrame, arrivals: DataFrame | None) -> DataFrame:
         """As `last_places`, where keys stand in several partitions: the last by Kafka's timestamp."""
@@ -80,9 +90,9 @@ class Keys:
         else:
             rows = rows.withColumn(ARRIVED_AT, F.col(change.COMMIT_TIME))
         best = F.max_by(F.struct(PLACE, SOURCE), F.struct(ARRIVED_AT, SOURCE, PLACE)).alias("best")
-        grouped = self.narrow(rows, ARRIVED_AT).groupBy(*self.expressions()).agg(best)
+        grouped = self._with_key(SOURCE, PLACE, ARRIVED_AT).of(rows).groupBy(*self.expressions).agg(best)
         return grouped.select(
-            *self.expressions(), F.col(f"best.{PLACE}").alias(LAST), F.col(f"best.{SOURCE}").alias("s_high")
+            *self.expressions, F.col(f"best.{PLACE}").alias(LAST), F.col(f"best.{SOURCE}").alias("s_high")
         )
 
     def match(self, low: Any, high: Any) -> tuple[str, dict[str, Any]]:
@@ -128,5 +138,16 @@ class Keys:
 
 def placed(news: DataFrame) -> DataFrame:
     """Rows with their place in their partition, and topic and partition as one number."""
+    return _places().of(news)
+
+
+@lru_cache(maxsize=1)
+def _places() -> Projection:
     place = F.shiftleft(F.col(change.OFFSET), _INDEX_BITS) + F.col(change.INDEX)
-    return news.withColumns({PLACE: place, SOURCE: F.xxhash64(change.TOPIC, change.PARTITION)})
+    source = F.xxhash64(change.TOPIC, change.PARTITION)
+    return Projection([F.col("*"), place.alias(PLACE), source.alias(SOURCE)])
+
+
+@lru_cache(maxsize=1)
+def _extremes() -> tuple[SparkColumn, ...]:
+    return F.max(PLACE).alias(LAST), F.min(SOURCE).alias("s_low"), F.max(SOURCE).alias("s_high")

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
 from pipeline.model.types import WarehouseType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DDL_VERSION = SchemaId(-1)
 """The version id of a layout that DDL text described and no message has carried yet."""
@@ -51,6 +54,8 @@ class Column:
     live: bool = True
     in_current: bool = True
     conversions: tuple[Conversion, ...] = ()
+    shown_in: int | None = None
+    """Of a column that only a stale version fills: the column of the current table that shows its values, converted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class Version:
     version: SchemaId
     number: int
     fields: tuple[tuple[str, int], ...]
+    key_only: bool = False
 
     def column_of(self, field: str) -> int | None:
         """The column id where a source field lands."""
@@ -83,6 +89,12 @@ class Layout:
     """Commit ts of the newest DDL statement that this layout has obeyed: an older one is a re-send."""
     settled: bool = True
     """False from a DDL until a message with its schema has come: that message may correct what the text said."""
+    altered_at: int = 0
+    """Commit ts of the newest of them that changed columns."""
+    altered_in: tuple[tuple[str, int], ...] = ()
+    """The partitions (topic, number) in which that one was seen: a row of another one may be older than it."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Source names of columns before and after each RENAME, for versions that come later than it."""
 
     def column(self, column_id: int) -> Column:
         """The column of this id."""
@@ -140,14 +152,21 @@ class Layout:
         return Layout(
             columns=tuple(_column(c) for c in raw["columns"]),
             versions=tuple(
-                Version(SchemaId(v["version"]), v["number"], tuple((f, c) for f, c in v["fields"]))
+                Version(SchemaId(v["version"]), v["number"], _pairs(v["fields"]), v.get("key_only", False))
                 for v in raw["versions"]
             ),
             head=raw["head"],
             handle=None if raw["handle"] is None else tuple(raw["handle"]),
             ddl_at=raw["ddl_at"],
             settled=raw["settled"],
+            altered_at=raw.get("altered_at", 0),
+            altered_in=_pairs(raw.get("altered_in", ())),
+            renamed=_pairs(raw.get("renamed", ())),
         )
+
+
+def _pairs(raw: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
+    return tuple(tuple(pair) for pair in raw)
 
 
 def _column(raw: dict[str, Any]) -> Column:

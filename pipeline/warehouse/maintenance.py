@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import SparkSession
 
     from pipeline.settings.sections import Maintenance
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.records import Records
-    from pipeline.warehouse.tables import Tables
+    from pipeline.warehouse.tables import WarehouseTable
 
 
 @dataclass(slots=True)
@@ -27,17 +27,18 @@ class Maintainer:
     _files_after: dict[str, dict[str, int]] = field(default_factory=dict)
     _commits: dict[str, int] = field(default_factory=dict)
 
-    def after_batch(self, tables: Tables, records: Records) -> None:
-        """Look after every table that this process writes."""
-        for pair in tables:
-            if pair.current is not None:
-                self._compact_if_due(pair.current)
-                self._expire_if_due(pair.current)
-            self._compact_if_due(pair.changes)
-            self._expire_if_due(pair.changes)
+    def after_batch(self, written: Iterable[WarehouseTable], records: Records) -> None:
+        """Look after the tables that a batch has written, and after the pipeline's own."""
+        for pair in written:
+            for table in (pair.current, pair.changes):
+                if table is not None:
+                    self._look_after(table)
         for table in records.tables.values():
-            self._compact_if_due(table)
-            self._expire_if_due(table)
+            self._look_after(table)
+
+    def _look_after(self, table: Table) -> None:
+        self._compact_if_due(table)
+        self._expire_if_due(table)
 
     def _compact_if_due(self, table: Table) -> None:
         now = table.totals()
@@ -56,8 +57,12 @@ class Maintainer:
         self.step("compacted")
 
     def _expire_if_due(self, table: Table) -> None:
+        """By the commits since it was last done; in a new process, which may end after one batch, by the snapshots."""
         head = table.head_sequence()
-        if head - self._commits.setdefault(table.uuid, head) >= self.thresholds.expire_after_commits:
+        if table.uuid not in self._commits:
+            beyond = table.snapshot_count() - self.thresholds.keep_snapshots
+            self._commits[table.uuid] = head - max(0, beyond)
+        if head - self._commits[table.uuid] >= self.thresholds.expire_after_commits:
             self.expire(table)
 
     def expire(self, table: Table) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.model.names import WarehouseName
 from pipeline.warehouse.tables import NAME
@@ -25,10 +25,7 @@ def lost_tables(catalog: Catalog, warehouse: Path) -> dict[str, tuple[WarehouseN
     known = {f"{name.namespace}.{name.name}" for name in catalog.names()}
     found: dict[str, tuple[WarehouseName, Path]] = {}
     for folder in sorted((warehouse / "data").glob("*/metadata")):
-        newest = max(folder.glob("*.metadata.json"), key=_number, default=None)
-        if newest is None:
-            continue
-        metadata = json.loads(newest.read_text())
+        newest, metadata = _newest(folder)
         name = metadata.get("properties", {}).get(NAME)
         if name is None or metadata.get("current-snapshot-id", -1) in (-1, None):
             continue
@@ -38,6 +35,17 @@ def lost_tables(catalog: Catalog, warehouse: Path) -> dict[str, tuple[WarehouseN
     return found
 
 
-def _number(file: Path) -> int:
+def _newest(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The newest metadata that is whole: a writer that was killed leaves a torn file, which was never committed."""
+    for file in sorted(folder.glob("*.metadata.json"), key=_age, reverse=True):
+        try:
+            return file, json.loads(file.read_text())
+        except ValueError:
+            continue
+    return folder, {}
+
+
+def _age(file: Path) -> tuple[int, float]:
+    """The later of two files with one number is the one that was committed: the other's writer died before."""
     match = _VERSION.fullmatch(file.name)
-    return int(match[1]) if match else -1
+    return int(match[1]) if match else -1, file.stat().st_mtime

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
-from pipeline.warehouse.tables import ENDS, OPERATION, PROPERTIES, ROLE, read_ends, write_ends
+from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.warehouse.tables import ENDS, NAME, OPERATION, PROPERTIES, ROLE, read_ends, write_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,8 +74,9 @@ class Records:
 
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
-        location = f"{self.path}/data/{PIPELINE_NAMESPACE}/{name}"
-        return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, ROLE: name})
+        location = f"{self.path}/data/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
+        about = {ROLE: name, NAME: json.dumps([PIPELINE_NAMESPACE, name])}
+        return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
     def read(self, name: str) -> DataFrame:
         """One table as it stands."""
@@ -123,6 +125,23 @@ class Records:
         )
         frame.coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
         self.tables[name].refresh()
+
+    def mark_held(self, source: TableName, status: str) -> None:
+        """Give what waits of a source table another status."""
+        self._update_held(source, "status = :status", {"status": status})
+
+    def rename_held(self, source: TableName, to: TableName) -> None:
+        """What waits of a source table goes with it to its new name."""
+        names = {"to_schema": to.schema, "to_table": to.table}
+        self._update_held(source, "schema_name = :to_schema, table_name = :to_table", names)
+
+    def _update_held(self, source: TableName, change: str, values: Mapping[str, str]) -> None:
+        self.spark.sql(
+            f"UPDATE {where('held').sql} SET {change} WHERE lower(schema_name) = lower(:schema) "  # noqa: S608 - names of ours, values as parameters
+            "AND lower(table_name) = lower(:table) AND status = 'open'",
+            args={"schema": source.schema, "table": source.table, **values},
+        )
+        self.tables["held"].refresh()
 
     def ends(self, name: str) -> dict[TopicIdPartition, int]:
         """How far a table has come, by the newest commit that says so."""

@@ -16,6 +16,7 @@ from pipeline.model.columns import DefaultKind
 from pipeline.model.names import quoted
 from pipeline.model.text import Value, parsed
 from pipeline.warehouse.conversion import converted
+from pipeline.warehouse.layout import Conversion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
     from pipeline.model.columns import SchemaId
-    from pipeline.warehouse.layout import Column, Conversion, Layout, Version
+    from pipeline.warehouse.layout import Column, Layout, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +86,28 @@ def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> 
         return "", own
     if carried:
         return f"rewrite{len(pending)}", _converted(layout, column, pending, own, timezone)
+    stale = next((c for c in layout.columns if c.shown_in == column.id and c.id in version.columns), None)
+    if stale is not None:
+        shown = Conversion(column.added, stale.id, column.tidb_type)
+        return _from_other(layout, column, version, (shown,), timezone)
     if version.number >= column.added:
         return "", own
-    forked = column.conversions and column.conversions[0].source != column.id
-    return _from_fork(layout, column, version, timezone) if forked else _defaulted(layout, column, timezone)
+    if column.conversions and column.conversions[0].source != column.id:
+        return _from_other(layout, column, version, column.conversions, timezone)
+    return _defaulted(layout, column, timezone)
 
 
-def _from_fork(layout: Layout, column: Column, version: Version, timezone: str) -> tuple[str, Value]:
-    """The values of the column that was forked, converted."""
-    source = layout.column(column.conversions[0].source)
+def _from_other(
+    layout: Layout, column: Column, version: Version, conversions: Sequence[Conversion], timezone: str
+) -> tuple[str, Value]:
+    """The values of the column that was forked, or that a stale version has filled, converted."""
+    source = layout.column(conversions[0].source)
     reason, held = _origin(layout, source, version, timezone)
     base = held if reason else Value(F.col(quoted(source.name)))
-    value = _converted(layout, column, column.conversions, base, timezone)
+    value = _converted(layout, column, conversions, base, timezone)
     moved = F.col(change.UNREPRESENTABLE).getItem(source.name)
     texts = [text for text in (moved, base.lost, value.lost) if text is not None]
-    return f"fork of {source.id} {reason}", Value(value.column, F.coalesce(*texts))
+    return f"from {source.id} {reason}", Value(value.column, F.coalesce(*texts))
 
 
 def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], own: Value, timezone: str) -> Value:

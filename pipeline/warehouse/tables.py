@@ -12,6 +12,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pipeline.model import change
@@ -27,7 +28,7 @@ from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pipeline.model.columns import CommitTs
@@ -135,11 +136,7 @@ class Tables:
         table.created_at = int(properties.get(CREATED, "0"))
         table.truncated_at = int(properties.get(TRUNCATED, "0"))
         table.ends = read_ends(changes.inherited(ENDS))
-        if current is not None:
-            applied = current.inherited(APPLIED)
-            table.applied = int(applied) if applied else None
-            table.truncated_done = int(current.inherited(TRUNCATED) or "0")
-            table.filled = frozenset(json.loads(current.inherited(FILLED) or "[]"))
+        _read_published(table)
         return table
 
     def __iter__(self) -> Iterator[WarehouseTable]:
@@ -173,15 +170,20 @@ class Tables:
                 return f"{name} already belongs to the source table {owner.source}"
         return None
 
-    def create(self, source: TableName, layout: Layout, created_at: int = 0) -> WarehouseTable:
-        """A new pair; both tables exist when this returns, or a later call finishes what a crash left."""
+    def create(
+        self, source: TableName, layout: Layout, created_at: int = 0, noted: Mapping[str, str] = MappingProxyType({})
+    ) -> WarehouseTable:
+        """A new pair; both tables exist when this returns, or a later call finishes what a crash left.
+
+        `noted`: further properties of the changes table.
+        """
         name = stored_table(source, self._namespace)
         self._clear_dropped(name)
         about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table, LAYOUT: layout.to_json()}
         about[CREATED] = str(created_at)
         current = self._new_current(name, layout, about) if self._with_current else None
         columns = [*change.ENVELOPE.items(), *((c.name, c.type) for c in layout.columns)]
-        changes = self._made(name.changes, columns, {**about, ROLE: "changes", STATE: State.LIVE})
+        changes = self._made(name.changes, columns, {**about, **noted, ROLE: "changes", STATE: State.LIVE})
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
         table.filled = frozenset(obligations(layout))
@@ -194,13 +196,20 @@ class Tables:
         return self._made(name, [*columns, *envelope], {**about, ROLE: "current"})
 
     def _made(self, name: WarehouseName, columns: list[tuple[str, str]], about: dict[str, str]) -> Table:
-        left_over = self.catalog.table(name)
-        if left_over is not None:  # a crash came between the two tables of a pair: it has no rows yet
-            self.catalog.drop(name)
+        self._clear_left_over(name)
         location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
         return self.catalog.create(
             name, columns, location, {**PROPERTIES, **about, NAME: json.dumps([name.namespace, name.name])}
         )
+
+    def _clear_left_over(self, name: WarehouseName) -> None:
+        """Drop a table that a crash left alone: it came between the two of a pair, before any row."""
+        left_over = self.catalog.table(name)
+        if left_over is None:
+            return
+        if left_over.head() is not None:
+            raise AssertionError(f"{name} has rows and is in the way")
+        self.catalog.drop(name)
 
     def _clear_dropped(self, name: WarehouseName) -> None:
         """A kept pair whose source was dropped makes way under `<name>__dropped_<commitTs>`."""
@@ -210,7 +219,8 @@ class Tables:
 
     def move(self, table: WarehouseTable, to: WarehouseName) -> None:
         """Rename a pair in the warehouse. The changes table goes last: it carries the pair's name."""
-        if table.current is not None and self.catalog.table(to) is None:
+        if self.catalog.table(table.name) is not None:
+            self._clear_left_over(to)
             self.catalog.rename(table.name, to)
         self.catalog.rename(table.name.changes, to.changes)
         table.name = to
@@ -218,7 +228,8 @@ class Tables:
             moved = self.catalog.table(name)
             if moved is not None:
                 moved.set_properties({NAME: json.dumps([name.namespace, name.name])})
-        table.current = self.catalog.table(to) if table.current is not None else None
+        table.current = self.catalog.table(to)
+        _read_published(table)
         moved = self.catalog.table(to.changes)
         if moved is not None:
             table.changes = moved
@@ -256,16 +267,25 @@ class Tables:
         self.catalog.drop(table.name.changes)
         del self._tables[table.uuid]
 
-    def evolve(self, table: WarehouseTable, layout: Layout) -> None:
-        """Bring the schemas of a pair to a new layout; the layout itself goes into the same commit."""
+    def evolve(self, table: WarehouseTable, layout: Layout, noted: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Bring the schemas of a pair to a new layout; the layout itself and `noted` go into the same commit."""
         if layout == table.layout:
             return
         about = {LAYOUT: layout.to_json()}
         if table.current is not None:
             held = Layout.from_json(table.current.properties[LAYOUT])
             table.current.evolve(schema_change(held.current, layout.current, layout), about)
-        table.changes.evolve(schema_change(table.layout.columns, layout.columns, layout), about)
+        table.changes.evolve(schema_change(table.layout.columns, layout.columns, layout), {**about, **noted})
         table.layout = layout
+
+
+def _read_published(table: WarehouseTable) -> None:
+    """What the current table says of itself."""
+    if table.current is not None:
+        applied = table.current.inherited(APPLIED)
+        table.applied = int(applied) if applied else None
+        table.truncated_done = int(table.current.inherited(TRUNCATED) or "0")
+        table.filled = frozenset(json.loads(table.current.inherited(FILLED) or "[]"))
 
 
 def schema_change(old: tuple[Column, ...], new: tuple[Column, ...], layout: Layout) -> SchemaChange:

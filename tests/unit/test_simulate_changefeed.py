@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from datetime import UTC, datetime
 from functools import cache
+from types import SimpleNamespace
 from typing import ClassVar
 
 import fastavro
@@ -206,7 +207,6 @@ def test_a_rate_makes_the_changefeed_wait(monkeypatch):
         waits.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(produce.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(produce.time, "sleep", sleep)
+    monkeypatch.setattr(produce, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     _, changefeed, _ = sent(rate=100)
     assert sum(waits) == pytest.approx(changefeed.total / 100)

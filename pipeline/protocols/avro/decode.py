@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -18,6 +19,8 @@ from pyspark.sql.avro.functions import from_avro
 
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
+from pipeline.model.messages import RAW
+from pipeline.model.projection import Projection
 from pipeline.model.types import MAX_DECIMAL_PRECISION
 from pipeline.protocols.avro.fields import read_value
 from registry import join
@@ -47,7 +50,7 @@ class Writer:
     """A registered schema and the way its messages are recognised: the five header bytes."""
 
     schema_id: SchemaId
-    schema: TicdcSchema
+    schema: TicdcSchema = field(hash=False)
     key_only: bool
 
     @property
@@ -113,9 +116,19 @@ def _plain(kind: Any) -> Any:
     return kind["type"]
 
 
-def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
-    """The change frame of one table (`SourceProtocol.changes`)."""
-    decoded = raw.select(*raw.columns, *(_decoded(writer) for writer in writers))
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """From raw messages to the change frame of one table: which messages, each version decoded, then the frame."""
+
+    mine: Column
+    decoded: Projection
+    frame: Projection
+
+
+@lru_cache(maxsize=2048)
+def recipe(writers: tuple[Writer, ...], landing: Landing, timezone: str) -> Recipe:
+    """The expressions of a change frame. They are the same in every batch that has the same versions."""
+    raw = [F.col(name) for name in RAW]
     values = {writer.schema_id: _values(writer, landing, timezone) for writer in writers}
     columns = [
         F.coalesce(*found).alias(target.name)
@@ -123,7 +136,17 @@ def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, ti
         else F.lit(None).cast(target.type).alias(target.name)
         for target in landing.targets
     ]
-    return decoded.select(*_envelope(writers, values), *columns, *_bytes(writers))
+    return Recipe(
+        belongs(writers),
+        Projection([*raw, *(_decoded(writer) for writer in writers)]),
+        Projection([*_envelope(writers, values), *columns, *_bytes(writers)]),
+    )
+
+
+def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
+    """The change frame of one table (`SourceProtocol.changes`)."""
+    made = recipe(tuple(writers), landing, timezone)
+    return made.frame.of(made.decoded.of(raw.where(made.mine)))
 
 
 def _decoded(writer: Writer) -> Column:

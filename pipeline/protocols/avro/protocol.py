@@ -111,7 +111,8 @@ class AvroProtocol:
 
     def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
         """See `SourceProtocol.changes`."""
-        mine = raw.where(self.where(messages))
+        topics = sorted({at.topic for at in messages.partitions})
+        mine = raw.where(F.col("topic").isin(*topics))
         return decode.change_frame(mine, self._writers(messages), landing, self.timezone)
 
     def where(self, messages: TableMessages) -> Column:

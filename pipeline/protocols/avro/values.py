@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 _TWO_64 = "18446744073709551616"
+_WHOLE = "decimal(38,0)"
 _CHUNK_BYTES = 7
 _CHUNKS = 4
 _LIMB_DIGITS = 20
@@ -40,48 +41,71 @@ def bits(value: Column, kind: WarehouseType) -> Column:
 def big_decimal_text(value: Column, scale: int) -> Column:
     """DECIMAL beyond 38 digits: the two's complement bytes of the unscaled number as decimal text.
 
-    The bytes are cut into four chunks of 56 bits and divided by 10^20 again and again, in DECIMAL(38,0) whose
-    remainder is exact; no intermediate value passes 10^37. Up to 28 bytes, which is 67 digits.
+    The bytes are cut into four chunks of 56 bits, from which four limbs of 20 decimal digits are built by Horner's
+    rule in DECIMAL(38,0), where no intermediate value passes 10^37. Up to 28 bytes, which is 67 digits. Lambdas
+    share what is used twice: without them the expression has tens of thousands of nodes, a minute's planning.
     """
-    negative = F.substring(value, 1, 1) >= F.lit(b"\x80")
-    filler = F.when(negative, F.lit(b"\xff")).otherwise(F.lit(b"\x00"))
+    filler = F.when(_is_negative(value), F.lit(b"\xff")).otherwise(F.lit(b"\x00"))
     padded = F.lpad(value, _CHUNKS * _CHUNK_BYTES, filler)
-    chunks = [_chunk(padded, index) for index in range(_CHUNKS)]
-    top = F.lit(str(2**56 - 1)).cast("decimal(38,0)")
-    flipped = [F.when(negative, top - chunk).otherwise(chunk) for chunk in chunks]
-    flipped[-1] = flipped[-1] + F.when(negative, F.lit(1)).otherwise(F.lit(0))
-    digits = _digits([chunk.cast("decimal(38,0)") for chunk in flipped])
-    return _with_point(digits, scale, negative)
+    return _let(
+        padded, lambda bytes_: _let(_digits(_chunks(bytes_)), lambda digits: _with_point(digits, scale, bytes_))
+    )
 
 
-def _chunk(padded: Column, index: int) -> Column:
-    part = F.substring(padded, 1 + index * _CHUNK_BYTES, _CHUNK_BYTES)
-    return F.conv(F.hex(part), 16, 10).cast("decimal(38,0)")
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """`body` of a value that is computed once, however often the body uses it."""
+    return F.transform(F.array(value), body)[0]
 
 
-def _digits(chunks: list[Column]) -> Column:
-    """Base 2^56 chunks, most significant first, as 80 decimal digits with leading zeros."""
-    limbs: list[Column] = []
-    base = F.lit(str(10**_LIMB_DIGITS)).cast("decimal(38,0)")
-    shift = F.lit(str(2**56)).cast("decimal(38,0)")
-    for _ in range(_CHUNKS):
-        remainder = F.lit("0").cast("decimal(38,0)")
-        quotients: list[Column] = []
-        for chunk in chunks:
-            number = ((remainder * shift).cast("decimal(38,0)") + chunk).cast("decimal(38,0)")
-            remainder = (number % base).cast("decimal(38,0)")
-            quotients.append(((number - remainder).cast("decimal(38,0)") / base).cast("decimal(38,0)"))
-        limbs.append(F.lpad(remainder.cast("string"), _LIMB_DIGITS, "0"))
-        chunks = quotients
-    return F.concat(*reversed(limbs))
+def _is_negative(padded: Column) -> Column:
+    return F.substring(padded, 1, 1) >= F.lit(b"\x80")
 
 
-def _with_point(digits: Column, scale: int, negative: Column) -> Column:
+def _whole(text: str) -> Column:
+    return F.lit(text).cast(_WHOLE)
+
+
+def _chunks(padded: Column) -> Column:
+    """The absolute value in base 2^56, most significant first: an array of DECIMAL(38,0)."""
+    chunks = []
+    for index in range(_CHUNKS):
+        part = F.conv(F.hex(F.substring(padded, 1 + index * _CHUNK_BYTES, _CHUNK_BYTES)), 16, 10).cast(_WHOLE)
+        flipped = F.when(_is_negative(padded), _whole(str(2**56 - 1)) - part).otherwise(part)
+        if index == _CHUNKS - 1:
+            flipped = flipped + F.when(_is_negative(padded), F.lit(1)).otherwise(F.lit(0))
+        chunks.append(flipped.cast(_WHOLE))
+    return F.array(*chunks)
+
+
+def _digits(chunks: Column) -> Column:
+    """Base 2^56 chunks as 80 decimal digits with leading zeros."""
+    zero = F.array(*(_whole("0") for _ in range(_CHUNKS)))
+    limbs = F.aggregate(chunks, zero, _shifted_in)
+    texts = F.transform(F.reverse(limbs), lambda limb: F.lpad(limb.cast("string"), _LIMB_DIGITS, "0"))
+    return F.when(chunks[0].isNotNull(), F.array_join(texts, ""))
+
+
+def _shifted_in(limbs: Column, chunk: Column) -> Column:
+    """Limbs (base 10^20, least first) times 2^56 plus a chunk: one step of Horner's rule."""
+    base = _whole(str(10**_LIMB_DIGITS))
+    start = F.struct(chunk.alias("carry"), F.array().cast(f"array<{_WHOLE}>").alias("limbs"))
+
+    def step(done: Column, limb: Column) -> Column:
+        number = ((limb * _whole(str(2**56))).cast(_WHOLE) + done["carry"]).cast(_WHOLE)
+        remainder = (number % base).cast(_WHOLE)
+        carry = ((number - remainder).cast(_WHOLE) / base).cast(_WHOLE)
+        return F.struct(carry.alias("carry"), F.concat(done["limbs"], F.array(remainder)).alias("limbs"))
+
+    return F.aggregate(limbs, start, step, lambda done: done["limbs"])
+
+
+def _with_point(digits: Column, scale: int, padded: Column) -> Column:
     length = _CHUNKS * _LIMB_DIGITS
-    whole = F.regexp_replace(F.substring(digits, 1, length - scale), "^0+(?=.)", "")
-    text = F.concat(whole, F.lit("."), F.substring(digits, length - scale + 1, scale)) if scale else whole
-    zero = F.regexp_replace(text, "[0.]", "") == ""
-    return F.when(negative & ~zero, F.concat(F.lit("-"), text)).otherwise(text)
+    text = F.regexp_replace(F.substring(digits, 1, length - scale), "^0+(?=.)", "")
+    if scale:
+        text = F.concat(text, F.lit("."), F.substring(digits, length - scale + 1, scale))
+    sign = F.when(_is_negative(padded) & digits.rlike("[1-9]"), F.lit("-")).otherwise(F.lit(""))
+    return F.concat(sign, text)
 
 
 PLAIN: dict[str, Callable[[Column], Column]] = {

@@ -1,39 +1,44 @@
 """The micro-batch's ports on dictionaries: the product's own classes, with Spark's part of them replaced.
 
-`SparkBatch`, `TableLanding`, `current.publish`, `release` and `Tables` run as they are; what they ask Spark for
-(rows of a frame, rows of an append, a staged delete) is given by the few functions in `replacements`.
+`SparkBatch`, `TableLanding`, `release`, `changes.append`, `current.publish` and `Tables` run as they are, on frames of
+dictionaries (`frames`); what stands in a current table is worked out by the few functions in `replacements`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
+from unit.batch_model.frames import Col, F, Frame, Observation, Projection
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
+from pipeline.model import change
 from pipeline.model.messages import Ddl, Messages, Refused, SeenVersion, TableMessages, TopicPartition
 from pipeline.streaming import landing, release, spark_batch
-from pipeline.streaming.batch import Landed
 from pipeline.streaming.landing import TableLanding
-from pipeline.streaming.position import from_json
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, tables
-from pipeline.warehouse.changes import Appended
 from pipeline.warehouse.records import DEFINITIONS, Records, where
-from pipeline.warehouse.tables import ENDS, OPERATION, State, write_ends
+from pipeline.warehouse.tables import OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from unit.batch_model.iceberg import ModelCatalog, ModelTable
+    from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Landing
-    from pipeline.streaming.batch import Range
+    from pipeline.model.names import TableName
+    from pipeline.streaming.batch import Landed, Range
     from pipeline.warehouse.layout import Column, Layout
+
+CORRUPT = "CORRUPT_VALUE"
+_ENVELOPE = (*change.ENVELOPE, change.ERROR, change.KEY_BYTES, change.VALUE_BYTES)
+_NAMES = {name: tuple(c.split()[0] for c in text.split(", ")) for name, text in DEFINITIONS.items()}
 
 
 class Crash(BaseException):
@@ -62,34 +67,6 @@ class Fuse:
         self.left -= 1
 
 
-class Frame(tuple):  # noqa: SLOT001 - a tuple of records with the two methods that the product calls
-    """A raw frame."""
-
-    def where(self, predicate: Callable[[Record], bool] | str) -> Frame:
-        return self if isinstance(predicate, str) else Frame(filter(predicate, self))
-
-    def count(self) -> int:  # type: ignore[override]
-        return len(self)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """A row of a changes table; values by field id."""
-
-    record: Record
-    schema: SchemaId
-    batch_id: int
-    values: Mapping[int, Any]
-
-    @property
-    def key(self) -> int:
-        return self.record.message.key
-
-    @property
-    def deletes(self) -> bool:
-        return self.record.message.values is None
-
-
 @dataclass(frozen=True, slots=True)
 class CurrentRow:
     """A row of a current table; values by field id."""
@@ -99,22 +76,27 @@ class CurrentRow:
     values: Mapping[int, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """A dead letter or a held record."""
-
-    record: Record
-    batch_id: int
-    table: tuple[str, str] | None = None
-    status: str = "open"
-
-
 class ModelSpark:
-    """In place of a session: which faults the tables meet."""
+    """In place of a session: tables by name, and which faults they meet."""
 
-    def __init__(self, fuse: Fuse) -> None:
-        self.fuse = fuse
+    def __init__(self, catalog: ModelCatalog, fuse: Fuse) -> None:
+        self.catalog, self.fuse = catalog, fuse
         self.faults: dict[tuple[str, str], str] = {}
+        self.sparkContext = SimpleNamespace(setJobDescription=lambda _what: None)
+
+    def table(self, name: str) -> Frame:
+        """A changes table."""
+        rows = [
+            {
+                change.TOPIC: row.record.at.topic,
+                change.PARTITION: row.record.at.partition,
+                change.OFFSET: row.record.offset,
+                change.BATCH_ID: row.batch_id,
+                change.OP: row.op,
+            }
+            for row in self.catalog.by_sql(name).content()
+        ]
+        return Frame(rows, (change.TOPIC, change.PARTITION, change.OFFSET, change.BATCH_ID, change.OP), self.catalog)
 
 
 class ModelProtocol:
@@ -126,30 +108,33 @@ class ModelProtocol:
     def read(self, raw: Frame) -> Messages:
         """Route as the Avro protocol does: tables by schema id, refusals, statements, watermarks."""
         seen: dict[tuple[SchemaId, bool], list[Record]] = {}
-        ddl: dict[tuple[int, str], list[Record]] = {}
-        refused: list[Record] = []
+        ddl: dict[tuple[int, str, TableName], list[Record]] = {}
+        refused: set[tuple[str, int, int]] = set()
         marks: dict[TopicPartition, Any] = {}
-        for record in raw:
+        records = [row["value"] for row in raw.rows]
+        control = 0
+        for record in records:
             message = record.message
             if message.kind == "ddl":
-                ddl.setdefault((message.commit_ts, message.sql), []).append(record)
+                control += 1
+                ddl.setdefault((message.commit_ts, message.sql, message.table), []).append(record)
             elif message.kind == "watermark":
+                control += 1
                 marks[record.at] = max(message.commit_ts, marks.get(record.at, 0))
             elif message.kind == "garbage" or self.registry.find(message.schema) is None:
-                refused.append(record)
+                refused.add(record.place)
             else:
-                key_only = message.kind == "row" and message.values is None
-                seen.setdefault((message.schema, key_only), []).append(record)
-        places = {record.place for record in refused}
+                seen.setdefault((message.schema, message.deletes), []).append(record)
+        here = Col(lambda row: row["value"].place in refused)
         return Messages(
             tables=self._tables(seen),
-            refused=(Refused("REFUSED", "no table", lambda r: r.place in places, len(places)),) if places else (),
+            refused=(Refused("REFUSED", "no table", here, len(refused)),) if refused else (),
             ddl=tuple(sorted(map(_statement, ddl.values()), key=lambda statement: statement.commit_ts)),
             watermarks=marks,
-            starts=_extreme(raw, min),
-            ends={at: last + 1 for at, last in _extreme(raw, max).items()},
-            rows=len(raw),
-            control=sum(len(copies) for copies in ddl.values()) + sum(r.message.kind == "watermark" for r in raw),
+            starts=_extreme(records, min),
+            ends={at: last + 1 for at, last in _extreme(records, max).items()},
+            rows=len(records),
+            control=control,
         )
 
     def _tables(self, seen: Mapping[tuple[SchemaId, bool], list[Record]]) -> tuple[TableMessages, ...]:
@@ -160,41 +145,50 @@ class ModelProtocol:
             tables.setdefault(version.table.key, []).append(entry)
         return tuple(TableMessages(versions[0].version.table, tuple(versions)) for versions in tables.values())
 
-    def where(self, messages: TableMessages) -> Callable[[Record], bool]:
+    def where(self, messages: TableMessages) -> Col:
         """See `SourceProtocol.where`."""
         schemas = {seen.version.version for seen in messages.versions}
         topics = {at.topic for at in messages.partitions}
-        return lambda record: record.message.schema in schemas and record.at.topic in topics
+        return Col(lambda row: row["topic"] in topics and row["value"].message.schema in schemas)
 
-    def changes(self, raw: Frame, messages: TableMessages, landing: Landing) -> list[tuple[Record, dict[str, Any]]]:
-        """See `SourceProtocol.changes`: records with the values of their columns; none where it is damaged."""
-        return [(record, _values(record, landing)) for record in raw.where(self.where(messages))]
+    def changes(self, raw: Frame, messages: TableMessages, landing: Landing) -> Frame:
+        """See `SourceProtocol.changes`."""
+        mine = raw.where(self.where(messages))
+        columns = (*_ENVELOPE, *(target.name for target in landing.targets))
+        return Frame(lambda: [_changed(row, landing) for row in mine.rows], columns, raw.catalog)
+
+    def sentences(self) -> Mapping[str, str]:
+        """See `SourceProtocol.sentences`."""
+        return {CORRUPT: "the body ends too early"}
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """See `SourceProtocol.is_newest`."""
         return self.registry.is_newest(seen.version)
 
 
-def _values(record: Record, landing: Landing) -> dict[str, Any]:
+def _changed(row: Mapping[str, Any], landing: Landing) -> dict[str, Any]:
+    """A row of the change frame."""
+    record: Record = row["value"]
     message = record.message
-    sent = message.values if message.values is not None else (("id", message.key),)
-    columns = landing.fields[message.schema]
-    return {} if message.kind == "damaged" else {columns[name]: value for name, value in sent}
-
-
-def _append(table: Any, frame: list, batch_id: int, ends: Mapping, operation: str) -> Appended:
-    """For `changes.append`: rows, end offsets and the operation in one commit."""
-    fields, reached = table.changes.fields(), {**table.ends, **ends}
-    rows = [
-        ChangeRow(record, record.message.schema, batch_id, {fields[name]: value for name, value in values.items()})
-        for record, values in frame
-        if values
-    ]
-    table.changes.append(rows, {ENDS: write_ends(reached), OPERATION: operation})
-    table.ends = reached
-    deletes = sum(row.deletes for row in rows)
-    counts = {"errors": len(frame) - len(rows), "delete": deletes, "upsert": len(rows) - deletes}
-    return Appended({name: count for name, count in counts.items() if count})
+    found = dict.fromkeys(target.name for target in landing.targets)
+    if message.kind != "damaged":
+        columns = landing.fields[message.schema]
+        sent = message.values if message.values is not None else (("id", message.key),)
+        found.update((columns[name], value) for name, value in sent)
+    return {
+        **dict.fromkeys(change.ENVELOPE),
+        **found,
+        change.OP: "delete" if message.deletes else "upsert",
+        change.TOPIC: record.at.topic,
+        change.PARTITION: record.at.partition,
+        change.OFFSET: record.offset,
+        change.INDEX: 0,
+        change.SCHEMA_ID: message.schema,
+        change.COMMIT_TIME: record,
+        change.ERROR: CORRUPT if message.kind == "damaged" else None,
+        change.KEY_BYTES: None,
+        change.VALUE_BYTES: record,
+    }
 
 
 def _extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[TopicPartition, int]:
@@ -222,6 +216,9 @@ class ModelRecords(Records):
         made = {n: t or catalog.create(where(n), [("row", "string")], f"data/{n}", {}) for n, t in found.items()}
         return ModelRecords(None, catalog, Path(), "model", made)
 
+    def append(self, name, batch_id, frame, summary):
+        self.write(name, batch_id, frame.rows, summary)
+
     def write(self, name, batch_id, rows, summary=None):
         if rows or summary is not None:
             self.tables[name].append([{**row, "batch_id": batch_id} for row in rows], summary or {})
@@ -229,53 +226,28 @@ class ModelRecords(Records):
     def replace(self, name, batch_id, rows):
         self.tables[name].write("overwrite", (), tuple({**row, "batch_id": batch_id} for row in rows), {})
 
-    def aside(self, name: str) -> tuple[Aside, ...]:
-        """The rows of `held` or `dead_letters`."""
-        return self.tables[name].content()
+    def mark_held(self, source, status):
+        self._change_held(source, {"status": status})
 
-    def committed(self) -> dict[tuple[int, TopicPartition], list[Range]]:
-        """The offset ranges of every committed batch."""
-        found: dict[tuple[int, TopicPartition], list[Range]] = defaultdict(list)
-        for row in self.tables["batches"].content():
-            low, high = from_json(row["start_offsets"]), from_json(row["end_offsets"])
-            for at in low:
-                found[row["batch_id"], at].append((low[at], high[at]))
-        return found
+    def rename_held(self, source, to):
+        self._change_held(source, {"schema_name": to.schema, "table_name": to.table})
+
+    def _change_held(self, source, change):
+        def theirs(row):
+            return (row["schema_name"], row["table_name"], row["status"]) == (source.schema, source.table, "open")
+
+        held = self.tables["held"]
+        held.write("overwrite", (), tuple({**row, **change} if theirs(row) else row for row in held.content()), {})
 
     def read(self, name):
-        """As much of a frame as `_check_held` asks for: the open rows."""
-        return Frame(row for row in self.aside(name) if row.status == "open")
+        columns = ("batch_id", *_NAMES[name])
+        return Frame(self.tables[name].content(), columns, self.catalog)
 
 
 class ModelBatch(SparkBatch):
     """One micro-batch over a list of records."""
 
     __slots__ = ()
-
-    def read(self) -> Messages:
-        bench = self.bench
-        self.topic_ids = {topic.name: topic.id for topic in bench.cluster.topics().values()}
-        ends = bench.ledger.ends
-        self.raw = self.raw.where(lambda r: r.offset >= ends.get((r.topic_id, r.at.partition), 0))
-        everything = bench.protocol.read(self.raw)
-        self.raw = self.without_settled(self.raw)
-        messages = bench.protocol.read(self.raw)
-        return self.spanning(messages, everything)
-
-    def without_settled(self, raw: Frame) -> Frame:
-        """Without records that a try which was never committed has set aside already."""
-        ranges = self.bench.records.committed()
-        settled = {
-            row.record.place
-            for name in ("dead_letters", "held")
-            for row in self.bench.records.aside(name)
-            if not any(low <= row.record.offset < high for low, high in ranges[row.batch_id, row.record.at])
-        }
-        return raw.where(lambda record: record.place not in settled)
-
-    def spanning(self, messages: Messages, everything: Messages) -> Messages:
-        """The messages that are left, with the range of all that were there."""
-        return replace(messages, starts=everything.starts, ends=everything.ends, rows=everything.rows)
 
     def side_by_side(self, work, tables):
         """In one thread: an error waits for the others; a crash finds each other table somewhere else."""
@@ -300,17 +272,6 @@ class ModelBatch(SparkBatch):
             raise errors[0]
         return results
 
-    def _recounted(self):
-        return Counter(), 0, 0
-
-    def set_aside_refused(self, messages: Messages) -> int:
-        if not messages.refused:
-            return 0
-        landed = {row.record.place for table in self.bench.tables for row in table.changes.content()}
-        left = self.raw.where(lambda record: record.place not in landed)
-        refused = [r for r in left if any(refusal.where(r) for refusal in messages.refused)]
-        return _put_aside(self, "dead_letters", refused)
-
 
 class ModelLanding(TableLanding):
     """One table's part."""
@@ -325,49 +286,13 @@ class ModelLanding(TableLanding):
         self._may_fail("append")
         return super().append(ranges)
 
-    def _named(self, what: str) -> None:
-        pass
-
-    def set_aside_unreadable(self) -> int:
-        if not self.messages.versions:
-            return 0
-        mine = self._within({}).where(self.bench.protocol.where(self.messages))
-        return _put_aside(self, "dead_letters", [r for r in mine if r.message.kind == "damaged"])
-
-    def hold(self) -> int:
-        beyond = {at: (end, 2**62) for at, end in self.ends().items()}
-        own = {(at, offset) for statement in self.statements for at, offset in statement.ddl.at.items()}
-        rows = self.bench.protocol.where(self.messages) if self.messages.versions else lambda _record: False
-        found = self._within(beyond).where(lambda r: (r.at, r.offset) in own or rows(r))
-        return _put_aside(self, "held", found, self.messages.table.key)
-
     def publish(self) -> Landed:
         self._may_fail("publish")
-        table = self.table
-        if table is None or table.state in (State.HELD, State.DROPPED):
-            return Landed(str(self.messages.table))
-        done = current.publish(self.bench.spark, table, "UTC", self.operation, self.bench.step)
-        return Landed(str(table.source), order_unknown=done.order_unknown, snapshot=done.snapshot)
+        return super().publish()
 
     def _may_fail(self, stage: str) -> None:
         if self.bench.spark.faults.get(self.messages.table.key) == stage:
             raise BatchFailed("INJECTED", f"{self.messages.table}: {stage}")
-
-
-def _put_aside(batch: Any, name: str, records: Iterable[Record], table: tuple[str, str] | None = None) -> int:
-    rows = [Aside(record, batch.batch_id, table) for record in records]
-    batch.bench.records.tables[name].append(rows, {})
-    return len(rows)
-
-
-def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Callable[[Record], bool]:
-    def inside(record: Record) -> bool:
-        if record.at not in bounds:
-            return not exhaustive
-        low, high = bounds[record.at]
-        return low <= record.offset < high
-
-    return inside
 
 
 def shown(layout: Layout, row: ChangeRow, column: Column, fields: Mapping[str, int]) -> object:
@@ -375,7 +300,12 @@ def shown(layout: Layout, row: ChangeRow, column: Column, fields: Mapping[str, i
     version = layout.version(row.schema)
     assert version is not None, f"a row of an unknown version: {row}"
     own = row.values.get(fields[column.name])
-    if column.id in version.columns or version.number >= column.added:
+    if column.id in version.columns:
+        return own
+    stale = next((c for c in layout.columns if c.shown_in == column.id and c.id in version.columns), None)
+    if stale is not None:
+        return converted(shown(layout, row, stale, fields), stale.type, column.type)
+    if version.number >= column.added:
         return own
     if column.conversions:
         source = layout.column(column.conversions[0].source)
@@ -458,31 +388,6 @@ def _filled(layout: Layout, column: Column, waiting: Mapping, row: CurrentRow, f
     return converted(_filled(layout, source, waiting, row, fields), source.type, column.type)
 
 
-def _waiting(bench: Any, source: Any) -> Frame:
-    """For `release._waiting`: what a table waits with, in order; without what a first try has set aside."""
-    dead = {row.record.place for row in bench.records.aside("dead_letters")}
-    rows = [
-        row
-        for row in bench.records.aside("held")
-        if row.table == source.key and row.status == "open" and row.record.place not in dead
-    ]
-    return Frame(sorted((row.record for row in rows), key=lambda record: record.sequence))
-
-
-def _set_aside_refused(bench: Any, waiting: Frame, messages: Messages) -> None:
-    """For `release._set_aside_refused`."""
-    for refused in messages.refused:
-        rows = [Aside(record, bench.ledger.batch_id) for record in waiting.where(refused.where)]
-        bench.records.tables["dead_letters"].append(rows, {})
-
-
-def _mark(bench: Any, source: Any) -> None:
-    """For `release._mark`."""
-    held = bench.records.tables["held"]
-    rows = tuple(replace(row, status="released") if row.table == source.key else row for row in held.content())
-    held.write("overwrite", (), rows, {})
-
-
 class _OneThread:
     """In place of a thread pool: loading tables side by side costs a history more than the rest of it."""
 
@@ -499,16 +404,15 @@ class _OneThread:
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     return [
-        (landing, "_inside", _inside),
+        *((module, "F", F) for module in (spark_batch, landing, release, changes)),
+        (changes, "Projection", Projection),
+        (changes, "_recipe", functools.cache(changes._recipe.__wrapped__)),
+        *((module, "Observation", Observation) for module in (landing, changes)),
         (spark_batch, "TableLanding", ModelLanding),
         (release, "TableLanding", ModelLanding),
-        (release, "_waiting", _waiting),
-        (release, "_mark", _mark),
-        (release, "_set_aside_refused", _set_aside_refused),
-        (changes, "append", _append),
         (current._Publisher, "_appended", _appended),
         (current, "_apply", _apply),
         (current, "_fill", _fill),
-        (tables, "ThreadPoolExecutor", _OneThread),
         (current, "_empty", _empty),
+        (tables, "ThreadPoolExecutor", _OneThread),
     ]

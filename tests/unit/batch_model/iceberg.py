@@ -10,11 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import BatchFailed
+from pipeline.model import change
+from pipeline.model.names import WarehouseName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pipeline.model.names import WarehouseName
+    from unit.batch_model.upstream import Record
+
+    from pipeline.model.columns import SchemaId
     from pipeline.warehouse.iceberg import SchemaChange
 
 MAIN = "main"
@@ -45,6 +49,35 @@ class Metadata:
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
     last_field: int = 0
 
+    def content(self, branch: str = MAIN) -> tuple[Any, ...]:
+        """All rows of a branch."""
+        number = self.refs.get(branch)
+        return () if number is None else self.snapshots[number].content
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """A row of a changes table; values by field id."""
+
+    record: Record
+    schema: SchemaId
+    batch_id: int
+    op: str
+    values: Mapping[int, Any]
+
+    @property
+    def key(self) -> int:
+        return self.record.message.key
+
+    @property
+    def deletes(self) -> bool:
+        return self.record.message.deletes
+
+    @staticmethod
+    def of(row: Mapping[str, Any], values: Mapping[int, Any]) -> ChangeRow:
+        """A row of the change frame; the model's records know their commit time, so the column carries the record."""
+        return ChangeRow(row[change.COMMIT_TIME], row[change.SCHEMA_ID], row[change.BATCH_ID], row[change.OP], values)
+
 
 class Refusal(Exception):
     """What Iceberg throws where a commit makes no sense."""
@@ -66,6 +99,13 @@ class ModelCatalog:
     def table(self, name: WarehouseName) -> ModelTable | None:
         """See `Catalog.table`."""
         return ModelTable(name, self.pointers[name], self) if name in self.pointers else None
+
+    def by_sql(self, text: str) -> ModelTable:
+        """The table of a quoted name."""
+        _, namespace, name = text.strip("`").split("`.`")
+        table = self.table(WarehouseName(namespace, name))
+        assert table is not None, f"there is no table {text}"
+        return table
 
     def names(self) -> Iterator[WarehouseName]:
         """See `Catalog.names`."""
@@ -221,12 +261,25 @@ class ModelTable:
 
     def content(self, branch: str = MAIN) -> tuple[Any, ...]:
         """All rows of a branch."""
-        snapshot = self._snapshot(branch)
-        return snapshot.content if snapshot else ()
+        return self._meta.content(branch)
+
+    def content_at(self, snapshot_id: int) -> tuple[Any, ...]:
+        """All rows as of a snapshot."""
+        return self._meta.snapshots[snapshot_id].content
+
+    def added_rows(self, snapshot_id: int) -> int:
+        return len(self.added(snapshot_id))
 
     def added(self, snapshot_id: int) -> tuple[Any, ...]:
         """The rows of one append."""
         return self._meta.snapshots[snapshot_id].added
+
+    def stored(self, rows: Sequence[dict[str, Any]]) -> Sequence[Any]:
+        """Rows of a frame as this table keeps them."""
+        if self._meta.properties.get("ticdc.role") != "changes":
+            return rows
+        fields = [(name, number) for name, number in self._meta.schema.items() if name not in change.ENVELOPE]
+        return [ChangeRow.of(row, {number: row[name] for name, number in fields}) for row in rows]
 
     def fields(self) -> Mapping[str, int]:
         """Column name → field id."""

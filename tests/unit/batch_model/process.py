@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
-from unit.batch_model.batch import Crash, Frame, Fuse, ModelBatch, ModelProtocol, ModelRecords, ModelSpark
+from unit.batch_model.batch import Crash, Fuse, ModelBatch, ModelProtocol, ModelRecords, ModelSpark
+from unit.batch_model.frames import raw_frame
 from unit.batch_model.iceberg import ModelCatalog
 from unit.batch_model.upstream import Source
 
@@ -74,6 +75,10 @@ class World:
         """As `Cluster.topics`."""
         return self.source.broker.topics
 
+    def topic_ids(self):
+        """As `Cluster.topic_ids`."""
+        return {topic.name: topic.id for topic in self.source.broker.topics.values()}
+
     def latest(self, partitions):
         """As `Cluster.latest`."""
         return {at: self.source.broker.latest[at] for at in partitions}
@@ -90,7 +95,7 @@ class Process:
         tables.load()
         ledger = Ledger.load(records)
         position.check(ledger.committed, world.kafka(), frozenset())
-        spark = ModelSpark(fuse)
+        spark = ModelSpark(world.catalog, fuse)
         protocol = ModelProtocol(world.source.registry)
         self.bench = Workbench(spark, SETTINGS, world, protocol, tables, records, ledger, fuse.burn)
         unfinished(self.bench)
@@ -117,11 +122,9 @@ class Process:
             checkpoint.offsets[last] = ends
         begins = checkpoint.offsets.get(last - 1, checkpoint.initial)
         ends = checkpoint.offsets[last]
-        raw = Frame(
-            record
-            for at, log in self.world.source.broker.logs.items()
-            for record in log[begins.get(at, 0) : ends.get(at, 0)]
-        )
+        logs = self.world.source.broker.logs
+        rows = (r.raw() for at, log in logs.items() for r in log[begins.get(at, 0) : ends.get(at, 0)])
+        raw = raw_frame(rows, self.world.catalog)
         batch = ModelBatch(self.bench, raw, query_id=f"model/{last}")
         micro_batch(batch, self.fuse.burn)
         self.fuse.burn("before-spark-commit")

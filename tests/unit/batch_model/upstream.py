@@ -39,6 +39,11 @@ class Message:
     sql: str = ""
     action: int = 0
 
+    @property
+    def deletes(self) -> bool:
+        """Whether a row goes."""
+        return self.kind == "row" and self.values is None
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -53,7 +58,14 @@ class Record:
     @property
     def place(self) -> tuple[str, int, int]:
         """What identifies it for ever."""
-        return self.topic_id, self.at.partition, self.offset
+        return self.at.topic, self.at.partition, self.offset
+
+    def raw(self) -> dict[str, object]:
+        """As a row of a raw frame; the record stands for its bytes."""
+        return {
+            "topic": self.at.topic, "partition": self.at.partition, "offset": self.offset,
+            "timestamp": self.sequence, "key": None, "value": self,
+        }  # fmt: skip
 
 
 def converted(value: object, old: str, new: str) -> object:

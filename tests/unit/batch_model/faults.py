@@ -1,0 +1,280 @@
+"""Faults to plant: each takes a monkeypatch, breaks the product in one way, and says where that can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from unit.batch_model.batch import ModelBatch, ModelRecords
+from unit.batch_model.history import COLUMNS, NAMES, PLAIN
+from unit.batch_model.iceberg import ModelTable
+
+from pipeline.streaming import batch, epochs, landing, release
+from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.workbench import Ledger
+from pipeline.warehouse import current, evolution, tables
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    import pytest
+
+    Plant = pytest.MonkeyPatch
+
+ROWS, COLUMN, BATCH = "a_row_changes", "a_column_changes", "a_batch_is_taken"
+DAMAGE, CHECKPOINT = "a_message_is_damaged", "something_befalls_the_checkpoint"
+HOLD = "a_table_is_held_or_released"
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """Which histories show a fault soon: of this mode and, where it takes more than a few, of these rules."""
+
+    mode: str
+    rules: tuple[str, ...] = ()
+
+
+def deduped_by_batch_id(plant: Plant) -> Hunt:
+    """A batch whose id the table has already had is not appended again, whatever its range."""
+
+    def append(self: TableLanding, ranges: Any) -> Any:
+        done = [row.batch_id for row in self.table.changes.content()]
+        return {} if self.batch_id in done else original(self, ranges)
+
+    original = TableLanding.append
+    plant.setattr(TableLanding, "append", append)
+    return Hunt(PLAIN)
+
+
+def ledger_before_the_tables(plant: Plant) -> Hunt:
+    """The ledger says that a batch is done when its tables have only begun."""
+
+    def read(self: SparkBatch) -> Any:
+        messages = original(self)
+        self.topic_ids = {topic.name: topic.id for topic in self.bench.cluster.topics().values()}
+        if messages.rows:
+            ledger = self.bench.ledger
+            ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
+            fresh = Ledger(ledger.batch_id, ledger.ends | ends, ledger.topics, ledger.watermarks, ledger.unfinished)
+            self.bench.records.write("batches", ledger.batch_id, [{}], fresh.summary())
+        return messages
+
+    original = SparkBatch.read
+    plant.setattr(SparkBatch, "read", read)
+    return Hunt(PLAIN)
+
+
+def a_tables_own_end_ignored(plant: Plant) -> Hunt:
+    """Each try appends its whole range."""
+    original = batch.beyond
+    plant.setattr(batch, "beyond", lambda _reached, messages, whole: original({}, messages, whole))
+    return Hunt(PLAIN)
+
+
+def partitions_without_a_range_appended(plant: Plant) -> Hunt:
+    """A partition of which the table has everything is not kept out."""
+    plant.setattr(TableLanding, "_only", lambda self, ranges: self._within(ranges))
+    return Hunt(PLAIN, (ROWS, BATCH, CHECKPOINT))
+
+
+def ends_shared_between_tables(plant: Plant) -> Hunt:
+    """What one table has of a topic counts for every table in it."""
+
+    def ends(self: TableLanding) -> Any:
+        shared: dict[Any, int] = {}
+        for table in self.bench.tables:
+            for at, end in table.ends.items():
+                shared[at] = max(end, shared.get(at, 0))
+        own, self.table.ends = self.table.ends, shared
+        try:
+            return original(self)
+        finally:
+            self.table.ends = own
+
+    original = TableLanding.ends
+    plant.setattr(TableLanding, "ends", lambda self: ends(self) if self.table else {})
+    return Hunt(PLAIN)
+
+
+def applied_snapshot_not_recorded(plant: Plant) -> Hunt:
+    """A publish does not say from which changes it was built."""
+    original = current._marks
+    plant.setattr(current, "_marks", lambda *given: {k: v for k, v in original(*given).items() if k != tables.APPLIED})
+    return Hunt(PLAIN)
+
+
+def applied_snapshot_said_too_early(plant: Plant) -> Hunt:
+    """The table is said to be applied although the publish is yet to come."""
+
+    def stage(self: Any, branch: str) -> None:
+        mark = {tables.APPLIED: str(head)} if (head := heads.get(self.name)) else {}
+        self.mark(mark)
+        original(self, branch)
+
+    def news(self: Any, head: int | None) -> Any:
+        heads[self.current.name] = head
+        return wanted(self, head)
+
+    heads: dict[Any, int | None] = {}
+    original, wanted = ModelTable.stage, current._Publisher.news
+    plant.setattr(ModelTable, "stage", stage)
+    plant.setattr(current._Publisher, "news", news)
+    return Hunt(PLAIN)
+
+
+def release_without_its_mark(plant: Plant) -> Hunt:
+    """A release does not know, after a crash, that it has appended."""
+    plant.setattr(release, "OPERATION", "ticdc.nothing")
+    return Hunt(PLAIN, (ROWS, BATCH, HOLD))
+
+
+def released_before_it_is_published(plant: Plant) -> Hunt:
+    """The table lives as soon as its records are replayed: a crash leaves them open."""
+
+    def replay(bench: Any, *given: Any) -> Any:
+        table = original(bench, *given)
+        bench.tables.set_state(table, State.LIVE)
+        return table
+
+    original = release._replay
+    plant.setattr(release, "_replay", replay)
+    return Hunt(PLAIN, (ROWS, BATCH, HOLD))
+
+
+def released_records_stay_open(plant: Plant) -> Hunt:
+    """What was released is not marked."""
+    plant.setattr(ModelRecords, "mark_held", lambda *_: None)
+    return Hunt(PLAIN)
+
+
+def stale_versions_change_the_table(plant: Plant) -> Hunt:
+    """A version that is older than the newest is taken for the newest."""
+    original = landing.meet
+    plant.setattr(landing, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
+    return Hunt(PLAIN, (COLUMN, BATCH))
+
+
+def stale_values_hidden(plant: Plant) -> Hunt:
+    """A value that a late version brings and no column holds is not shown."""
+    original = evolution._meet_stale
+
+    def hidden(*given: Any) -> Any:
+        layout, notes = original(*given)
+        return replace(layout, columns=tuple(replace(column, shown_in=None) for column in layout.columns)), notes
+
+    plant.setattr(evolution, "_meet_stale", hidden)
+    return Hunt(PLAIN, (COLUMN, BATCH))
+
+
+def key_versions_counted_as_newest(plant: Plant) -> Hunt:
+    """A key-only version passes for the newest layout."""
+
+    def newest(layout: Any) -> Any:
+        ordered = sorted(layout.versions, key=lambda version: version.number)
+        return ordered[-1].version if ordered else None
+
+    plant.setattr(landing, "newest", newest)
+    return Hunt(PLAIN, (ROWS, COLUMN, BATCH))
+
+
+def statements_in_the_order_of_arrival_only(plant: Plant) -> Hunt:
+    """A version that stands before an obeyed statement is not known to be older."""
+    plant.setattr(landing, "late", lambda *_: False)
+    return Hunt(COLUMNS, (COLUMN, BATCH))
+
+
+def refused_after_the_tables(plant: Plant) -> Hunt:
+    """Dead letters of no table are written when the tables have gone on already."""
+
+    def side_by_side(self: SparkBatch, work: Any, wanted: Any) -> Any:
+        landed = original(self, work, wanted)
+        if wanted and self.epoch is self.cut[-1]:
+            put(self, self.pending)
+        return landed
+
+    put, original = SparkBatch.set_aside_refused, ModelBatch.side_by_side
+
+    def later(self: Any, messages: Any) -> int:
+        pending[id(self)] = messages
+        return 0
+
+    pending: dict[int, Any] = {}
+    plant.setattr(ModelBatch, "pending", property(lambda self: pending[id(self)]), raising=False)
+    plant.setattr(SparkBatch, "set_aside_refused", later)
+    plant.setattr(ModelBatch, "side_by_side", side_by_side)
+    return Hunt(PLAIN)
+
+
+def settled_records_forgotten(plant: Plant) -> Hunt:
+    """A second try sets aside again what the first has set aside."""
+    plant.setattr(SparkBatch, "_unsettled", lambda _self, messages: messages)
+    return Hunt(PLAIN)
+
+
+def recovery_ends_with_the_first_batch(plant: Plant) -> Hunt:
+    """After one committed batch, nothing of an unfinished one is looked for, though its range was longer."""
+    plant.setattr(SparkBatch, "_unpassed", lambda *_: False)
+    return Hunt(PLAIN, (DAMAGE, BATCH, CHECKPOINT))
+
+
+def filled_columns_not_filled(plant: Plant) -> Hunt:
+    """Rows that are there never show the default of a new column."""
+    plant.setattr(current._Publisher, "pending", lambda _self: [])
+    return Hunt(PLAIN)
+
+
+def a_truncate_forgotten_before_the_first_row(plant: Plant) -> Hunt:
+    """TRUNCATE of a table whose first rows are in the same batch does nothing."""
+    plant.setattr(TableLanding, "_born", lambda self: setattr(self, "truncated_at", 0) or born(self))
+    return Hunt(COLUMNS)
+
+
+def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
+    """A copy of CREATE TABLE that comes late means another table."""
+    plant.setattr(epochs.Statement, "repeated", lambda *_: False)
+    plant.setattr(SparkBatch, "_made_since", lambda *_: None)
+    return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
+
+
+def names_bound_as_they_are_today(plant: Plant) -> Hunt:
+    """A second try binds names to what the first has renamed already."""
+
+    def bindings(self: SparkBatch) -> Any:
+        return {t.source.key: t.uuid for t in self.bench.tables if t.state != State.DROPPED}
+
+    plant.setattr(SparkBatch, "_bindings", bindings)
+    plant.setattr(SparkBatch, "_bind_made", lambda _self: None)
+    return Hunt(NAMES)
+
+
+def held_records_left_under_the_old_name(plant: Plant) -> Hunt:
+    """A held table that is renamed leaves what waits behind."""
+    plant.setattr(ModelRecords, "rename_held", lambda *_: None)
+    return Hunt(NAMES)
+
+
+born = TableLanding._born
+FAULTS = (
+    deduped_by_batch_id,
+    ledger_before_the_tables,
+    a_tables_own_end_ignored,
+    partitions_without_a_range_appended,
+    ends_shared_between_tables,
+    applied_snapshot_not_recorded,
+    applied_snapshot_said_too_early,
+    release_without_its_mark,
+    released_before_it_is_published,
+    released_records_stay_open,
+    stale_versions_change_the_table,
+    stale_values_hidden,
+    key_versions_counted_as_newest,
+    statements_in_the_order_of_arrival_only,
+    refused_after_the_tables,
+    settled_records_forgotten,
+    recovery_ends_with_the_first_batch,
+    filled_columns_not_filled,
+    a_truncate_forgotten_before_the_first_row,
+    names_bound_anew_by_each_copy,
+    names_bound_as_they_are_today,
+    held_records_left_under_the_old_name,
+)

@@ -1,0 +1,408 @@
+"""Everything that may happen to one source and one warehouse, and what must hold whatever happens.
+
+A history is a list of steps, and a step is a rule's name with plain arguments: it can be drawn from a seed, played
+again, cut down and pasted into a test. A step that makes no sense where it stands does nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unit.batch_model import batch as model
+from unit.batch_model.process import Crash, Process, World
+from unit.batch_model.upstream import KEYS, PARTITIONS
+
+from pipeline.errors import BatchFailed
+from pipeline.model import types
+from pipeline.model.names import PIPELINE_NAMESPACE
+from pipeline.warehouse.tables import State, obligations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+PLAIN, COLUMNS, NAMES = "rows only", "columns change", "names change"
+MODES = (PLAIN, COLUMNS, NAMES)
+TABLES = ("a", "b")
+LIMITS = (
+    (9,), (1,), (2,), (5,), *itertools.product((0, 1, 4), repeat=2), *itertools.product((0, 3), repeat=4),
+)  # fmt: skip
+CRASHES = (*[None] * 25, *range(25))
+OTHERS = ((), (0,), (2,), (5,), (9,), (0, 4), (6, 1))
+FAULTS = (*[None] * 12, *itertools.product(TABLES, ("evolve", "append", "publish")))
+
+Step = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of step: how often it is drawn in which mode, and from what its arguments are."""
+
+    name: str
+    weight: int
+    modes: tuple[str, ...]
+    arguments: dict[str, Sequence[Any]]
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(weight: int, modes: tuple[str, ...] = MODES, /, **arguments: Sequence[Any]) -> Callable[..., Any]:
+    """Register a method of `History` as a rule."""
+
+    def register(method: Callable[..., None]) -> Callable[..., None]:
+        RULES[method.__name__] = Rule(method.__name__, weight, modes, arguments)
+        return method
+
+    return register
+
+
+def drawn(seed: int, mode: str, wanted: Collection[str] = ()) -> list[Step]:
+    """The history of a seed; `wanted`: of these rules alone."""
+    chance = random.Random(f"{mode} {seed}")  # noqa: S311 - a reproducible history
+    rules = [r for r in RULES.values() if mode in r.modes and (not wanted or r.name in wanted)]
+    count = chance.randint(3, 24)
+    first = [("the_tables_share_a_topic", {})] if mode == PLAIN and seed % 4 == 0 else []
+    kinds = chance.choices(rules, [r.weight for r in rules], k=count)
+    return [*first, *((r.name, {name: chance.choice(values) for name, values in r.arguments.items()}) for r in kinds)]
+
+
+def play(mode: str, steps: Sequence[Step]) -> History:
+    """Run a history to its end. Raises `AssertionError` where something does not hold."""
+    history = History(mode)
+    for name, arguments in steps:
+        getattr(history, name)(**arguments)
+        history.everything_holds()
+    history.end()
+    return history
+
+
+def shrunk(mode: str, steps: Sequence[Step], fails: Callable[[str, Sequence[Step]], object]) -> list[Step]:
+    """A history that still fails and from which no step can be left out, with the simplest arguments that do."""
+    shortest = list(steps)
+    while True:
+        for candidate in _simpler(shortest):
+            if fails(mode, candidate):
+                shortest = candidate
+                break
+        else:
+            return shortest
+
+
+def _simpler(steps: list[Step]) -> Iterator[list[Step]]:
+    for size in (8, 4, 2, 1):
+        for start in range(0, len(steps), size):
+            yield [*steps[:start], *steps[start + size :]]
+    for number, (name, arguments) in enumerate(steps):
+        for argument, value in arguments.items():
+            values = RULES[name].arguments[argument]
+            for other in dict.fromkeys(values[: values.index(value)]):
+                yield [*steps[:number], (name, {**arguments, argument: other}), *steps[number + 1 :]]
+
+
+class History:
+    """One warehouse, one source, and everything that may happen to them."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.fuse = model.Fuse()
+        self.process: Process | None = None
+        self.world = World(ddl_sent=mode != PLAIN)
+        self.source = self.world.source
+        self.replayed: dict[str, tuple[Any, ...]] = {}
+        self.dirty = True
+        self.swapped = False
+        self.source.create("a")
+        self.source.create("b")
+        for table in self.source.tables.values() if mode == NAMES else ():
+            self.source.put(table, 0)  # a pair, before names change
+
+    # what happens upstream
+
+    def table(self, name):
+        return self.source.tables.get(name)
+
+    @rule(0, (PLAIN,))
+    def the_tables_share_a_topic(self):
+        if not self.source.broker.sent:
+            self.source.topic_of = lambda _name: "t_both"
+
+    @rule(30, name=TABLES, key=KEYS, what=("put", "put", "delete", "replace"), times=(1, 2, 3))
+    def a_row_changes(self, name, key, what, times):
+        table = self.table(name)
+        for _ in range(times if table else 0):
+            getattr(self.source, what)(table, key)
+
+    @rule(8, back=range(1, 13))
+    def the_changefeed_restarts(self, back):
+        self.source.restart_changefeed(back)
+
+    @rule(18, name=TABLES, what=("add", "widen", "drop", "again", "rename", "widen"), key=KEYS, pick=range(4))
+    def a_column_changes(self, name, what, key, pick):
+        table = self.table(name)
+        if table is None or not self.followed(table, what):
+            return
+        column = table.others[pick % len(table.others)] if table.others else None
+        if what == "add":
+            self.source.add_column(table)
+        elif what == "again":
+            names = {c.name for c in table.others}
+            gone = [f"c{n}" for n in range(table.next_column) if f"c{n}" not in names]
+            if gone:
+                self.source.add_column(table, again=gone[pick % len(gone)])
+        elif column is not None and what == "drop":
+            self.source.drop_column(table, column)
+        elif column is not None and what == "rename":
+            self.source.rename_column(table, column)
+        elif column is not None and column.type != types.STRING:
+            self.source.change_type(table, column)
+        self.source.put(table, key)  # a version that no message carries is never registered
+
+    def followed(self, table, what):
+        """Whether a reader can know what has happened.
+
+        Limits of what a reader can know (docs/avro.md): without statements a rename is a drop and an add, and a name
+        that is used again is the same column; a statement that one partition has brought before any row of the table
+        has come is forgotten, and a version that another partition brings later is not known to be older.
+        """
+        if self.mode == PLAIN:
+            return what not in ("rename", "again")
+        return what in ("add", "widen") or Process.tables_of(self.world).find(table.name) is not None
+
+    @rule(6, (COLUMNS,), name=TABLES, what=("truncate", "strange_statement"))
+    def a_statement_of_another_kind(self, name, what):
+        getattr(self.source, what)(self.table(name))
+
+    @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back"))
+    def names_change(self, name, what):
+        source, other = self.source, "b" if name == "a" else "a"
+        if what == "swap" and not self.swapped:
+            self.swapped = True
+            for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
+                source.rename_table(old, new)
+        elif what == "recreate":
+            source.drop_table(name)
+            source.create(name)
+            source.put(self.table(name), 2)
+        elif what == "away and back":
+            source.rename_table(name, "y")
+            source.put(source.tables["y"], 0)
+            source.rename_table("y", name)
+        source.put(self.table(other), 1)
+
+    @rule(4, (COLUMNS, NAMES))
+    def a_watermark_is_sent(self):
+        self.source.watermark()
+
+    @rule(5, name=TABLES, partition=range(PARTITIONS), header=(False, True))
+    def a_message_is_damaged(self, name, partition, header):
+        if self.table(name):
+            self.source.damage(self.table(name), partition, header=header)
+
+    @rule(6, pick=range(4), forget=(False, True))
+    def the_registry_forgets_or_remembers(self, pick, forget):
+        registry = self.source.registry
+        ids = registry.value_ids()
+        if forget and ids:
+            registry.forgotten.add(ids[pick % len(ids)])
+        else:
+            registry.forgotten.clear()
+
+    # what happens to the process
+
+    @rule(40, limit=LIMITS, crash=CRASHES, others=OTHERS, fault=FAULTS)
+    def a_batch_is_taken(self, limit, crash, others, fault):
+        def work(process):
+            process.bench.spark.faults = {("s", fault[0]): fault[1]} if fault else {}
+            process.batch(lambda starts: self.plan(starts, limit))
+            process.bench.spark.faults = {}
+
+        self.mortally(work, crash, others)
+
+    def mortally(self, work, crash=None, others=()):
+        """Work of a process that may end on the way."""
+        self.fuse.arm(crash, others)
+        self.dirty = True
+        try:
+            if self.process is None:
+                self.process = Process(self.world, self.fuse)
+            return work(self.process)
+        except (Crash, BatchFailed):
+            self.process = None
+        finally:
+            self.fuse.arm(None)
+
+    def plan(self, starts, limit):
+        """The ends of the next batch: partitions are read unevenly, or in the order of sending."""
+        latest = self.source.broker.latest
+        if self.mode == NAMES:
+            return self.in_order(starts, sum(limit) * 2)
+        ends = {
+            at: min(end, starts.get(at, 0) + limit[number % len(limit)])
+            for number, (at, end) in enumerate(sorted(latest.items()))
+        }
+        return ends if any(end > starts.get(at, 0) for at, end in ends.items()) else None
+
+    def in_order(self, starts, count):
+        """Everything up to a record; all copies of a statement are in one batch."""
+        logs = self.source.broker.logs
+        unread = sorted((r for at, log in logs.items() for r in log[starts.get(at, 0) :]), key=lambda r: r.sequence)
+        if not unread or not count:
+            return None
+        last = unread[min(count, len(unread)) - 1]
+        copies = [r.sequence for r in unread if r.message.kind == "ddl" and r.message == last.message]
+        self.world.least = max(self.world.least, last.sequence, *copies)
+        return {at: sum(r.sequence <= self.world.least for r in log) for at, log in logs.items()}
+
+    @rule(14, what=("stop", "lose", "back up", "restore", "lose"))
+    def something_befalls_the_checkpoint(self, what):
+        world = self.world
+        if what == "back up":
+            world.backup = world.checkpoint.copy() if world.checkpoint else None
+            return
+        self.process = None
+        if what == "lose":
+            world.checkpoint = None
+        elif what == "restore" and world.backup is not None:
+            world.checkpoint = world.backup.copy()
+
+    @rule(14, name=TABLES, crash=(None, None, *range(12)), hold=(True, False))
+    def a_table_is_held_or_released(self, name, crash, hold):
+        def work(process):
+            for table in process.bench.tables:
+                if table.source.table == name and table.state in (State.LIVE, State.HELD):
+                    if hold and table.state == State.LIVE:
+                        process.bench.tables.set_state(table, State.HELD, "by a person")
+                    elif not hold:
+                        self.release(process, table)
+
+        self.mortally(work, crash)
+
+    # what must hold
+
+    def everything_holds(self):
+        if self.dirty:
+            self.no_record_stands_twice_and_none_is_lost()
+            self.current_tables_are_their_changes_replayed()
+            self.dirty = False
+
+    def standing(self):
+        """Where every record stands: in a changes table, a dead letter, or held and open.
+
+        While a release is under way, what it has appended is still marked as held.
+        """
+        catalog, found, held, releasing = self.world.catalog, Counter(), [], set()
+        for name, metadata in catalog.pointers.items():
+            if name.namespace != PIPELINE_NAMESPACE:
+                properties = metadata.properties
+                if properties["ticdc.role"] == "changes":
+                    found.update(row.record.place for row in metadata.content())
+                    if properties["ticdc.state"] == State.RELEASING:
+                        releasing.add((properties["ticdc.source-schema"], properties["ticdc.source-table"]))
+            elif name.name == "dead_letters":
+                found.update(row["value"].place for row in metadata.content())
+            elif name.name == "held":
+                rows = [row for row in metadata.content() if row["value"].message.kind != "ddl"]
+                found.update(row["value"].place for row in rows if row["status"] == "dropped")
+                held = [row for row in rows if row["status"] == "open"]
+        for row in held:
+            if (row["schema_name"], row["table_name"]) not in releasing or row["value"].place not in found:
+                found[row["value"].place] += 1
+        return found
+
+    def no_record_stands_twice_and_none_is_lost(self):
+        standing = self.standing()
+        twice = [place for place, count in standing.items() if count > 1]
+        assert not twice, f"these records stand twice: {twice}"
+        ends = Process.ledger_of(self.world).ends
+        for at, log in self.source.broker.logs.items():
+            end = ends.get((self.source.broker.topics[at.topic].id, at.partition), 0)
+            lost = [r for r in log[:end] if r.place not in standing and r.message.kind not in ("ddl", "watermark")]
+            assert not lost, f"the ledger is ahead of the tables: {lost}"
+
+    def current_tables_are_their_changes_replayed(self):
+        for table in Process.tables_of(self.world):
+            if table.current is None or table.applied is None:
+                rows = table.current.content() if table.current else ()
+                assert not rows, f"{table.source} does not say from which changes it was built: {rows}"
+                continue
+            state = (table.applied, table.current.head(), len(table.layout.versions))
+            if self.replayed.get(table.uuid) != state:
+                self.replayed[table.uuid] = state
+                self.assert_replayed(table)
+
+    def assert_replayed(self, table):
+        fields, expected = table.changes.fields(), {}
+        for row in table.changes.content_at(table.applied):
+            expected.pop(row.key, None)
+            if not row.deletes and row.record.message.commit_ts > table.truncated_done:
+                expected[row.key] = row
+        if table.filled != frozenset(obligations(table.layout)):
+            return  # the schema has gone on since; the next publish fills
+        shown = table.current.fields()
+        live = [column for column in table.layout.current if column.live]
+        for row in table.current.content():
+            assert row.key in expected, f"{table.source} shows a key that its changes do not: {row}"
+            want = model.image(table.layout, expected.pop(row.key), fields)
+            for column in live:
+                got = row.values.get(shown[column.name])
+                assert got == want[column.name], f"{table.source}.{column.name} of key {row.key}: {got}, not {want}"
+        assert not expected, f"{table.source} lacks rows of its changes: {expected}"
+
+    def end(self):
+        """Let everything arrive, then compare with the source."""
+        self.source.registry.forgotten.clear()
+        for table in self.source.tables.values():
+            self.source.put(table, 0)  # the newest version is in the stream
+        self.drain()
+        self.everything_holds()
+        self.everything_is_accounted_for()
+        self.current_tables_are_the_truth()
+
+    def drain(self):
+        for _ in range(300):
+            if self.mortally(self.release_and_go_on) is False:
+                return
+        raise AssertionError("the stream never ends")
+
+    def release_and_go_on(self, process):
+        more = process.batch(lambda starts: self.plan(starts, (10**6,)))
+        released = [self.release(process, table) for table in process.bench.tables]
+        return any(released) or more
+
+    def release(self, process, table):
+        """Release a held table; not while a batch is begun that may have renamed it (a limit: docs/operations.md)."""
+        if table.state != State.HELD or (self.mode == NAMES and process.bench.recovering):
+            return False
+        process.release(table.source)
+        return True
+
+    def everything_is_accounted_for(self):
+        standing = self.standing()
+        for log in self.source.broker.logs.values():
+            for record in log:
+                if record.message.kind not in ("ddl", "watermark"):
+                    assert standing[record.place] == 1, f"{record} stands {standing[record.place]} times"
+
+    def current_tables_are_the_truth(self):
+        bench = self.process.bench
+        dead = {row["value"].place for row in bench.records.read("dead_letters").rows}
+        logs = self.source.broker.logs.values()
+        tainted = {r.message.key for log in logs for r in log if r.place in dead and r.message.kind == "row"}
+        for name, source in self.source.tables.items():
+            table = bench.tables.find(source.name)
+            assert table is not None, f"{name} is not in the warehouse"
+            assert table.state == State.LIVE, f"{name} is {table.state}: {table.held_reason}"
+            fields = table.current.fields()
+            rows = {row.key: row.values for row in table.current.content()}
+            for key in set(KEYS) - tainted:
+                want = source.rows.get(key)
+                assert (key in rows) == (want is not None), f"{name} {key}: {rows.get(key)}, but TiDB has {want}"
+                for column in source.columns if want else ():
+                    live = table.layout.live(column.name)
+                    assert live is not None, f"{name} has no column {column.name}"
+                    got = rows[key].get(fields[live.name])
+                    assert got == want[column.name], f"{name}.{column.name} {key}: {got}, TiDB has {want}"

@@ -1,0 +1,56 @@
+"""A layout as data: it survives its JSON, also that of a warehouse written by an older release."""
+
+import json
+
+import pytest
+
+from pipeline.model import types
+from pipeline.model.columns import SchemaId, literal
+from pipeline.warehouse.layout import Column, Conversion, Layout, Version
+
+FULL = Layout(
+    columns=(
+        Column(1, "id", "id", types.INT, "INT", added=1),
+        Column(2, "c__v1", "c", types.INT, "INT", added=1, default=literal("7"), live=False),
+        Column(3, "c", "C", types.STRING, "TEXT", added=2, conversions=(Conversion(2, 2, "TEXT"),)),
+        Column(4, "c__v2", "c", types.BIGINT, "BIGINT", added=-1, live=False, in_current=False, shown_in=3),
+    ),
+    versions=(
+        Version(SchemaId(1), 1, (("id", 1), ("c", 2))),
+        Version(SchemaId(7), 1, (("id", 1),), key_only=True),
+    ),
+    head=2,
+    handle=(1,),
+    ddl_at=9,
+    settled=False,
+    altered_at=9,
+    altered_in=(("t", 0), ("t", 1)),
+    renamed=(("b", "c"),),
+)
+_LATER = {"altered_at", "altered_in", "renamed"}
+
+
+@pytest.mark.parametrize("layout", [Layout(), FULL])
+def test_a_layout_survives_its_json(layout):
+    assert Layout.from_json(layout.to_json()) == layout
+
+
+def test_a_layout_of_an_older_release_is_read():
+    raw = {key: value for key, value in json.loads(FULL.to_json()).items() if key not in _LATER}
+    raw["columns"] = [{k: v for k, v in c.items() if k != "shown_in"} for c in raw["columns"]]
+    raw["versions"] = [{k: v for k, v in c.items() if k != "key_only"} for c in raw["versions"]]
+    assert [c.name for c in Layout.from_json(json.dumps(raw)).columns] == ["id", "c__v1", "c", "c__v2"]
+
+
+@pytest.mark.parametrize(("name", "found"), [("C", 3), ("c", 3), ("ID", 1), ("c__v1", None)])
+def test_a_source_name_means_the_live_column_whatever_its_case(name, found):
+    column = FULL.live(name)
+    assert (column and column.id) == found
+
+
+def test_names_and_ids_are_never_used_twice():
+    assert (FULL.free_name("c"), FULL.free_name("d"), FULL.next_id()) == ("c__v3", "d__v1", 5)
+
+
+def test_the_current_table_has_no_column_that_only_stale_versions_fill():
+    assert [c.name for c in FULL.current] == ["id", "c__v1", "c"]
