@@ -41,6 +41,9 @@ DEFAULTS = {
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Values of an IN list are handed to the generated code, not written into it: else each batch compiles it anew.
+    "spark.sql.optimizer.inSetConversionThreshold": "0",
+    "spark.sql.optimizer.inSetSwitchThreshold": "0",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM six things for every `F.col`
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.artifact.isolation.enabled": "false",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
@@ -25,9 +26,9 @@ from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SourceColumn
     from pipeline.model.messages import Ddl, Messages, TableMessages
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.tables import WarehouseTable
 
 T = TypeVar("T")
+Row = Mapping[str, object]
 
 BINDINGS = "ticdc.bindings-before"
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
@@ -367,20 +369,20 @@ class SparkBatch:
             )
 
     def _write_history(self, number: int, outcome: Outcome) -> None:
-        rows: list[Mapping[str, object]] = [*self.history, *self._unordered(outcome)]
+        rows: list[Row] = [*self.history, *self._unordered(outcome)]
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
-        if rows and self.bench.recovering:
-            rows = self._unwritten(rows)
-        self.bench.records.write("ddl_history", number, rows)
+        self.bench.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
         if rows or any(landing.met for landing in self.landings):
             self._mirror(number)
 
-    def _unwritten(self, rows: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    def _unwritten(self, name: str, rows: list[Row], identity: Callable[[Row], object]) -> list[Row]:
         """Without what an unfinished try of this batch has written."""
-        history = self.bench.records.read("ddl_history").where(F.col("batch_id") >= self.bench.ledger.unfinished)
-        written = {_said(row) for row in history.collect()}
-        return [row for row in rows if _said(row) not in written]
+        if not rows or not self.bench.recovering:
+            return rows
+        found = self.bench.records.read(name).where(F.col("batch_id") >= self.bench.ledger.unfinished)
+        written = {identity(cast("Row", row)) for row in found.collect()}
+        return [row for row in rows if identity(row) not in written]
 
     def _unordered(self, outcome: Outcome) -> Iterator[dict[str, object]]:
         """Tables with keys in two partitions, the first time that each is seen."""
@@ -403,7 +405,7 @@ class SparkBatch:
             for t in self.bench.tables
         ]  # fmt: skip
         self.bench.records.replace("tables", number, rows)
-        versions = [
+        versions: list[Row] = [
             {
                 "schema_name": landing.table.source.schema, "table_name": landing.table.source.table,
                 "version": seen.version.version, "columns": _columns(seen.version.columns),
@@ -411,7 +413,7 @@ class SparkBatch:
             for landing in self.landings if landing.table is not None
             for seen in landing.messages.versions if seen.version.version in landing.met
         ]  # fmt: skip
-        self.bench.records.write("schemas", number, versions)
+        self.bench.records.write("schemas", number, self._unwritten("schemas", versions, _version))
 
     def close(self) -> None:
         """Release what was persisted."""
@@ -435,10 +437,14 @@ def _columns(columns: Sequence[SourceColumn]) -> str:
     )
 
 
-def _said(row: Mapping[str, object] | Row) -> tuple[object, ...]:
+def _said(row: Row) -> object:
     """What a row of `ddl_history` is about: a second try may word what it did otherwise."""
     about = row["sql"] or row["action"]
     return row["commit_ts"], row["schema_name"], row["table_name"], row["ddl_type"], about
+
+
+def _version(row: Row) -> object:
+    return row["schema_name"], row["table_name"], row["version"]
 
 
 def _note(landing: TableLanding, note: Note) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
 
 ERRORS = "errors"
+_STAMP = "_stamp"
+"""Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
+that it generates, and every batch would compile and warm up the decoding of every table anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,9 @@ def append(
     made = _recipe(tuple(column.name for column in table.layout.columns))
     reached = {**table.ends, **ends}
     counted = frame.observe(observed, *made.counters).where(made.readable)
-    stamped = counted.withColumns({change.BATCH_ID: F.lit(batch_id).cast("bigint")})
+    stamp = F.array(F.lit(batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
     (
-        made.rows.of(stamped)
+        made.rows.of(counted.withColumns({_STAMP: stamp}))
         .writeTo(table.name.changes.sql)
         .option(f"snapshot-property.{ENDS}", write_ends(reached))
         .option(f"snapshot-property.{OPERATION}", operation)
@@ -80,9 +84,12 @@ class _Recipe:
 @lru_cache(maxsize=1024)
 def _recipe(columns: tuple[str, ...]) -> _Recipe:
     """What an append takes: it depends on nothing but the table's columns."""
-    stamped = {change.INGESTED_AT: F.current_timestamp().alias(change.INGESTED_AT)}
-    names = (*change.ENVELOPE, *columns)
-    rows = Projection(stamped.get(name, F.col(quoted(name))) for name in names)
+    zero = F.least(F.col(change.PARTITION), F.lit(0))
+    stamped = {
+        change.BATCH_ID: F.col(_STAMP)[zero].alias(change.BATCH_ID),
+        change.INGESTED_AT: F.timestamp_micros(F.col(_STAMP)[zero + 1]).alias(change.INGESTED_AT),
+    }
+    rows = Projection(stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns))
     return _Recipe(tuple(_counters()), F.col(ERROR).isNull(), rows)
 
 

@@ -121,14 +121,15 @@ class Keys:
                 value = row[f"k{number}"]
                 plain = str(value) if types.decimal_parameters(column.type) else value
                 arguments[f"p{index}_{number}"] = plain
+        listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))
+        first = f"{names[0]} IN ({listed})"  # prunes files
         if len(names) == 1:
-            listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))
-            return f"{names[0]} IN ({listed})", arguments
-        terms = (
-            " AND ".join(f"{name} = {self._parameter(index, number)}" for number, name in enumerate(names))
-            for index in range(len(found))
+            return first, arguments
+        keys = (
+            ", ".join(self._parameter(index, number) for number in range(len(names))) for index in range(len(found))
         )
-        return " OR ".join(f"({term})" for term in terms), arguments
+        whole = ", ".join(f"({key})" for key in keys)
+        return f"{first} AND ({', '.join(names)}) IN ({whole})", arguments
 
     def _parameter(self, index: int, number: int) -> str:
         marker = f":p{index}_{number}"

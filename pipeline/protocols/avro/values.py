@@ -35,7 +35,7 @@ def unsigned_long(value: Column) -> Column:
 
 def bits(value: Column, kind: WarehouseType) -> Column:
     """BIT(n): big-endian bytes without leading zero bytes, as an unsigned number."""
-    return F.conv(F.hex(value), 16, 10).cast("decimal(20,0)").cast(kind)
+    return F.conv(F.concat(F.lit("0"), F.hex(value)), 16, 10).cast("decimal(20,0)").cast(kind)
 
 
 def big_decimal_text(value: Column, scale: int) -> Column:

@@ -65,6 +65,14 @@ class Col:
         mine, theirs = self.of, other.of
         return Col(lambda row: theirs(row) if (found := mine(row)) is None else found)
 
+    def __add__(self, other: int) -> Col:
+        mine = self.of
+        return Col(lambda row: mine(row) + other)
+
+    def __getitem__(self, index: Col) -> Col:
+        mine, at = self.of, index.of
+        return Col(lambda row: mine(row)[at(row)])
+
     def cast(self, _kind: str) -> Col:
         return self
 
@@ -109,6 +117,9 @@ F = SimpleNamespace(
     count=lambda _column: Agg(len),
     count_if=_count_if,
     lower=lambda name: Col(lambda row: None if row[name] is None else row[name].lower()),
+    array=lambda *columns: Col(lambda row: [column.of(row) for column in columns]),
+    least=lambda *columns: Col(lambda row: min(column.of(row) for column in columns)),
+    timestamp_micros=lambda column: column,
     current_timestamp=lambda: Col(lambda _row: 0),
     broadcast=lambda frame: frame,
 )

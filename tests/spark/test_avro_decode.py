@@ -1,0 +1,104 @@
+"""Bytes that are not what their header says: each is told apart, none ends the JVM."""
+
+import datetime as dt
+import io
+import json
+import struct
+
+import fastavro
+import pytest
+
+from pipeline.model import change
+from pipeline.model.messages import RAW, Landing, Target
+from pipeline.protocols.avro import decode
+from pipeline.protocols.avro.decode import CORRUPT_KEY, CORRUPT_VALUE, Writer
+from registry.columns import read_schema
+
+pytestmark = pytest.mark.spark
+
+VALUE_ID, KEY_ID = 7, 8
+FIELDS = [
+    {"name": "id", "type": {"type": "long", "connect.parameters": {"tidb_type": "BIGINT"}}},
+    {
+        "name": "name",
+        "type": ["null", {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}],
+        "default": None,
+    },
+]
+TYPES = {"id": "bigint", "name": "string"}
+
+
+def schema(*fields):
+    return {"type": "record", "name": "t", "namespace": "default.s", "fields": list(fields)}
+
+
+def writer(schema_id, *fields, key_only=False):
+    return Writer(schema_id, read_schema(json.dumps(schema(*fields))), key_only)
+
+
+WRITERS = (writer(VALUE_ID, *FIELDS), writer(KEY_ID, FIELDS[0], key_only=True))
+LANDING = Landing(
+    tuple(Target(name, kind) for name, kind in TYPES.items()),
+    {VALUE_ID: {"id": "id", "name": "name"}, KEY_ID: {"id": "id"}},
+)
+
+
+def encoded(schema_id, row, *fields):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema(*fields)), row)
+    return b"\0" + struct.pack(">I", schema_id) + out.getvalue()
+
+
+GOOD = encoded(VALUE_ID, {"id": 1, "name": "a"}, *FIELDS)
+KEY = encoded(KEY_ID, {"id": 1}, FIELDS[0])
+
+
+def changes(spark, *messages):
+    """The change frame of messages (key, value), as rows in their order."""
+    now = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - Spark takes it as the session's
+    rows = [("topic", 0, offset, now, bytearray(key), value) for offset, (key, value) in enumerate(messages)]
+    types = ("string", "int", "bigint", "timestamp", "binary", "binary")
+    raw = spark.createDataFrame(rows, ", ".join(f"{n} {t}" for n, t in zip(RAW, types, strict=True))).coalesce(1)
+    return decode.change_frame(raw, WRITERS, LANDING, "UTC").orderBy(change.OFFSET).collect()
+
+
+def test_upserts_and_key_only_deletes_are_rows_of_one_frame(spark):
+    upsert, delete = changes(spark, (KEY, bytearray(GOOD)), (KEY, None))
+    assert (upsert["_op"], upsert["id"], upsert["name"], upsert["_schema_id"]) == ("upsert", 1, "a", VALUE_ID)
+    assert (delete["_op"], delete["id"], delete["name"], delete["_schema_id"]) == ("delete", 1, None, KEY_ID)
+    assert upsert["_error"] is delete["_error"] is None
+
+
+def test_a_delete_of_newer_ticdc_carries_its_commit_ts(spark):
+    (delete,) = changes(spark, (KEY, bytearray(b"\x03" + struct.pack(">Q", 2**62 + 5))))
+    assert (delete["_op"], delete["_commit_ts"], delete["id"]) == ("delete", 2**62 + 5, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(GOOD[:-1], id="truncated"),
+        pytest.param(GOOD + b"\0", id="followed by a byte"),
+        pytest.param(GOOD + GOOD[5:], id="followed by another body"),
+        pytest.param(GOOD[:5], id="header alone"),
+        pytest.param(GOOD[:5] + b"\xff" * 12, id="no varint"),
+        pytest.param(GOOD[:6] + b"\x0a" + GOOD[7:], id="no such branch of the union"),
+        pytest.param(GOOD[:5] + b"\x02\x02\xfe\xff\xff\xff\x0f", id="asks for two gigabytes"),
+        pytest.param(GOOD[:5] + b"\x02\x02\x01", id="a length below zero"),
+    ],
+)
+def test_a_body_that_is_not_its_schemas_is_told(spark, body):
+    damaged, sound = changes(spark, (KEY, bytearray(body)), (KEY, bytearray(GOOD)))
+    assert damaged["_error"] == CORRUPT_VALUE
+    assert bytes(damaged["_value_bytes"]) == body
+    assert (sound["_error"], sound["id"]) == (None, 1)
+
+
+def test_a_key_that_is_not_its_schemas_is_told(spark):
+    (damaged,) = changes(spark, (KEY[:-1], None))
+    assert damaged["_error"] == CORRUPT_KEY
+
+
+def test_messages_of_other_schemas_are_not_this_tables(spark):
+    other = encoded(VALUE_ID + 100, {"id": 1, "name": "a"}, *FIELDS)
+    assert changes(spark, (KEY, bytearray(other))) == []
