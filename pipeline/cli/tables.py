@@ -20,7 +20,7 @@ from pipeline.devstack import fetch
 from pipeline.settings import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
 
@@ -106,7 +106,7 @@ def rebuild(name: Name, config: ConfigOption = None, output: OutputOption = Form
     with opened(output) as out:
         pair = shelf.pair_named(reader(settings), name)
         with _starting():
-            keys = _workshop().rebuild(settings, pair.source)
+            keys = _workshop().rebuild(settings, pair.source, _waiting(out))
         facts = {"source": str(pair.source), "table": str(pair.name), "keys": keys}
         out.result(facts, f"{pair.name} is built anew from {pair.name.changes}: {keys:,} keys replayed")
 
@@ -130,7 +130,7 @@ def maintain(
             _table(out, output, "tables", ("table", *shelf.BURDEN), _burden_rows(before))
             return
         with _starting():
-            _workshop().maintain(settings, wanted)
+            _workshop().maintain(settings, wanted, _waiting(out))
         _table(out, output, "before", ("table", *shelf.BURDEN), _burden_rows(before))
         _table(out, output, "after", ("table", *shelf.BURDEN), _burden_rows(_burdens(settings, wanted)))
 
@@ -142,7 +142,7 @@ def release(name: Name, config: ConfigOption = None, output: OutputOption = Form
     with opened(output) as out:
         source = shelf.source_named(reader(settings), name)
         with _starting():
-            count = _workshop().release(settings, source)
+            count = _workshop().release(settings, source, _waiting(out))
         out.result({"source": name, "records": count}, f"{source} is released: {count:,} records replayed")
 
 
@@ -183,6 +183,10 @@ def _workshop() -> ModuleType:
     from pipeline.cli import workshop  # noqa: PLC0415 - it brings Spark: those who only look need not wait
 
     return workshop
+
+
+def _waiting(out: Output) -> Callable[[str], None]:
+    return lambda who: out.line(f"asked {who}: it does this between two batches")
 
 
 def _starting() -> AbstractContextManager[object]:

@@ -1,14 +1,15 @@
-"""What writes the warehouse on a person's request: each function takes the lock and starts Spark."""
+"""What writes the warehouse on a person's request: with the lock and a Spark of its own, or by asking a living run."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import Refused
 from pipeline.streaming import Pipeline
+from pipeline.streaming.errands import MAINTAIN, REBUILD, RELEASE, maintained, with_current
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
+from pipeline.streaming.requests import in_turn
 from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.maintenance import Maintainer
@@ -17,47 +18,52 @@ from pipeline.warehouse.rebuild import rebuild as rebuilt
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from pipeline.model.names import TableName, WarehouseName
     from pipeline.settings import Settings
 
-NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
+
+def _silent(_who: str) -> None:
+    """Tell nobody for whom one waits."""
 
 
-def maintain(settings: Settings, wanted: Iterable[WarehouseName]) -> None:
+def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Callable[[str], None] = _silent) -> None:
     """Compact these tables and expire their old snapshots."""
-    with _catalog(settings, "tables maintain") as (spark, catalog):
-        maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
-        for name in wanted:
-            table = catalog.table(name)
-            if table is not None and table.head() is not None:
-                maintainer.compact(table)
-                maintainer.expire(table)
+
+    def directly() -> dict[str, Any]:
+        with _catalog(settings, "tables maintain") as (spark, catalog):
+            maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
+            found = (catalog.table(name) for name in wanted)
+            maintained(maintainer, [table for table in found if table is not None])
+        return {}
+
+    in_turn(settings.warehouse.path, (MAINTAIN, [str(name) for name in wanted]), directly, waiting)
 
 
-def rebuild(settings: Settings, source: TableName) -> int:
+def rebuild(settings: Settings, source: TableName, waiting: Callable[[str], None] = _silent) -> int:
     """Replay a table's changes into its current table; how many keys that wrote."""
-    with _catalog(settings, "tables rebuild") as (spark, catalog):
-        warehouse = settings.warehouse
-        tables = Tables(catalog, warehouse.path, namespace=warehouse.namespace, with_current=warehouse.current)
-        tables.load()
-        table = tables.find(source)
-        if table is None or table.current is None:
-            raise Refused(
-                NO_CURRENT_TABLE,
-                f"{source} has no current table to build",
-                "ticdc-warehouse tables list shows what there is; `warehouse.current` makes current tables",
-            )
-        return rebuilt(spark, table, settings.changefeed.timezone)
+
+    def directly() -> dict[str, Any]:
+        with _catalog(settings, "tables rebuild") as (spark, catalog):
+            warehouse = settings.warehouse
+            tables = Tables(catalog, warehouse.path, namespace=warehouse.namespace, with_current=warehouse.current)
+            tables.load()
+            return {"keys": rebuilt(spark, with_current(tables, source), settings.changefeed.timezone)}
+
+    return int(in_turn(settings.warehouse.path, (REBUILD, (source.schema, source.table)), directly, waiting)["keys"])
 
 
-def release(settings: Settings, source: TableName) -> int:
+def release(settings: Settings, source: TableName, waiting: Callable[[str], None] = _silent) -> int:
     """Replay what a held table waits with; how many records that were. Needs Kafka and the registry."""
-    with Pipeline.open(settings, purpose="tables release") as pipeline:
-        return released(pipeline.bench, source)
+
+    def directly() -> dict[str, Any]:
+        with Pipeline.open(settings, purpose="tables release") as pipeline:
+            return {"records": released(pipeline.bench, source)}
+
+    return int(in_turn(settings.warehouse.path, (RELEASE, (source.schema, source.table)), directly, waiting)["records"])
 
 
 def restore(settings: Settings) -> list[tuple[str, str]]:

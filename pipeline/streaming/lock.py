@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LOCKED = "WAREHOUSE_IN_USE"
 _PATIENCE = 60.0
+_HOLDER = ".writer.json"
 
 
 class WriterLock:
@@ -32,7 +33,7 @@ class WriterLock:
     def __init__(self, warehouse: Path, purpose: str) -> None:
         warehouse.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(warehouse / ".writer.lock", timeout=0)
-        self._about = warehouse / ".writer.json"
+        self._about = warehouse / _HOLDER
         self._purpose = purpose
 
     def __enter__(self) -> Self:
@@ -41,23 +42,32 @@ class WriterLock:
         except Timeout:
             raise Refused(
                 LOCKED,
-                f"another process writes this warehouse: {self._holder()}",
+                f"another process writes this warehouse: {described(holder(self._about.parent))}",
                 "wait for it to end or stop it (SIGTERM ends it after its batch); one warehouse has one writer",
             ) from None
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "purpose": self._purpose}
-        holder["since"] = datetime.now(UTC).isoformat(timespec="seconds")
-        self._about.write_text(json.dumps(holder))
+        me = {"pid": os.getpid(), "host": socket.gethostname(), "purpose": self._purpose}
+        me["since"] = datetime.now(UTC).isoformat(timespec="seconds")
+        self._about.write_text(json.dumps(me))
         return self
-
-    def _holder(self) -> str:
-        try:
-            holder = json.loads(self._about.read_text())
-        except (OSError, ValueError):
-            return "unknown"
-        return f"`{holder['purpose']}`, process {holder['pid']} on {holder['host']}, since {holder['since']}"
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+
+def holder(warehouse: Path) -> dict[str, Any]:
+    """Who took the lock last: `purpose`, `pid`, `host`, `since`; empty where nobody knows."""
+    try:
+        found: dict[str, Any] = json.loads((warehouse / _HOLDER).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def described(who: dict[str, Any]) -> str:
+    """A holder as people read it."""
+    if not who:
+        return "unknown"
+    return f"`{who['purpose']}`, process {who['pid']} on {who['host']}, since {who['since']}"
 
 
 class JvmLock:

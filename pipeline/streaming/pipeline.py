@@ -16,9 +16,11 @@ from pipeline.protocols.avro import AvroProtocol
 from pipeline.sources.kafka import Cluster, stream_options
 from pipeline.streaming import failpoints, position
 from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.errands import errand
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.release import unfinished
+from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.workbench import Ledger, Workbench
@@ -52,6 +54,8 @@ class Pipeline:
         self._resources = resources
         self._listener = listener
         self._maintainer = Maintainer(bench.spark, bench.settings.warehouse.maintenance, bench.step)
+        self._inbox = Inbox(bench.settings.warehouse.path)
+        self._working = threading.Lock()
         self._stopping = threading.Event()
         self._error: BaseException | None = None
 
@@ -98,6 +102,7 @@ class Pipeline:
         try:
             while query.isActive and not self._stopping.is_set():
                 query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
+                self._take_requests()
         except Exception:
             if self._error is None and not self._stopping.is_set():
                 raise
@@ -108,6 +113,7 @@ class Pipeline:
 
     def _await_topics(self, state: KafkaState) -> None:
         while not state.topics and not self._stopping.wait(1.0):
+            self._take_requests()
             state = kafka_state(self.bench.cluster)
 
     def _start(self, *, available_now: bool) -> StreamingQuery:
@@ -136,7 +142,19 @@ class Pipeline:
             shutil.rmtree(folder, ignore_errors=True)
         return folder
 
+    def _take_requests(self) -> None:
+        """Do what others ask for, unless a batch is under way: then after it."""
+        if self._working.acquire(blocking=False):
+            try:
+                self._inbox.take(lambda what, names: errand(self.bench, self._maintainer, what, names))
+            finally:
+                self._working.release()
+
     def _batch(self, raw: DataFrame, spark_batch_id: int) -> None:
+        with self._working:
+            self._take(raw, spark_batch_id)
+
+    def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
         if self._stopping.is_set():
             raise _Stopped
         started = time.monotonic()
