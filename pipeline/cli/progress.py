@@ -91,6 +91,8 @@ class Progress:
     codes: Counter[str] = field(default_factory=Counter)
     """Messages that belong to no table, by the code of their dead letters."""
     order_unknown: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+    """What the batches had to say of the changefeed."""
 
     @classmethod
     def on(cls, out: Output, output: Format) -> Progress:
@@ -109,6 +111,9 @@ class Progress:
         self.order_unknown.update(landed.table for landed in outcome.landed if landed.order_unknown)
         for text in aligned(number, lines):
             self._print(text)
+        for warning in outcome.messages.warnings:
+            self.warnings.append(warning)
+            self._print(Text(f"! {warning}", "yellow"))
 
     def total(self, name: str) -> int:
         """Add up over all tables: `inserts`, `updates`, `deletes`, `dead_letters`, `held`."""

@@ -119,6 +119,7 @@ class Run:
             f"{table}: keys stand in several partitions and the order of their changes is not known for sure"
             for table in sorted(self._progress.order_unknown)
         ]
+        self._warnings += self._progress.warnings
         self._warnings += held(pipeline, self._progress)
 
     def _ending(self) -> str:

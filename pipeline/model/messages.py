@@ -97,6 +97,8 @@ class Messages:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     rows: int = 0
     control: int = 0
+    warnings: tuple[str, ...] = ()
+    """What a person should know of the changefeed; each is said once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.model.types import WarehouseType
 from pipeline.protocols.avro import AvroProtocol
+from pipeline.protocols.avro.assertions import Asserted
 from pipeline.sources.kafka import Cluster, stream_options
 from pipeline.streaming import failpoints, position
 from pipeline.streaming.batch import micro_batch
@@ -225,7 +226,11 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     _accept(tables, records, ledger, position.accepted(ledger.committed, state))
     registry = resources.enter_context(_registry(settings))
     overrides = {name: WarehouseType(kind) for name, kind in settings.warehouse.columns.items()}
-    protocol = AvroProtocol(registry, settings.changefeed.timezone, overrides)
+    said = settings.changefeed
+    asserted = Asserted(
+        said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
+    )
+    protocol = AvroProtocol(registry, said.timezone, overrides, asserted)
     bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
     unfinished(bench)
     return bench

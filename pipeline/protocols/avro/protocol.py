@@ -20,13 +20,14 @@ from pipeline.model.messages import (
 )
 from pipeline.model.names import TableName
 from pipeline.protocols.avro import decode
+from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.avro.decode import Writer
 from pipeline.protocols.avro.fields import overrides_for, source_column
 from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, split, subjects_of
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -81,12 +82,16 @@ class _Group:
 class AvroProtocol:
     """TiCDC's Avro messages (TiCDC Avro Protocol; golden/WIRE-FORMATS.md).
 
-    `timezone` is the changefeed's, `overrides` the settings' `warehouse.columns`.
+    `timezone` is the changefeed's, `overrides` the settings' `warehouse.columns`, `asserted` what the settings say
+    of the changefeed besides.
     """
 
     registry: RegistryClient
     timezone: str = "UTC"
     overrides: Mapping[str, WarehouseType] = field(default_factory=dict)
+    asserted: Asserted = field(default_factory=Asserted)
+    _compared: set[tuple[str, str]] = field(default_factory=set)
+    """Tables whose schema was compared with what the settings say."""
 
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
@@ -107,7 +112,15 @@ class AvroProtocol:
             ends=_extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in ddl[1]),
+            warnings=tuple(warning for table in tables for warning in self._denied(table)),
         )
+
+    def _denied(self, messages: TableMessages) -> Iterator[str]:
+        values = [seen.version.version for seen in messages.versions if not seen.key_only]
+        if values and messages.table.key not in self._compared:
+            self._compared.add(messages.table.key)
+            for sentence in self.asserted.denied(self.registry.ticdc_schema(values[-1])):
+                yield f"{messages.table}: {sentence}"
 
     def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
         """See `SourceProtocol.changes`."""

@@ -1,0 +1,49 @@
+"""What the settings say of the changefeed, against what its messages show.
+
+The message's own schema always decides how it is read (DESIGN 4.1); a disagreement is told, because it means that
+the changefeed is not the one that its user believes it to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry import AvroColumn, TicdcSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """Settings of `changefeed` that a schema can confirm or deny; None: nothing is said."""
+
+    extension: bool | None = None
+    decimal: str | None = None
+    unsigned: str | None = None
+
+    def denied(self, schema: TicdcSchema) -> Iterator[str]:
+        """A sentence for each setting that a value schema disagrees with."""
+        sent: list[tuple[str, object, object]] = [("enable-tidb-extension", self.extension, schema.extension)]
+        for column in schema.columns:
+            match column.tidb_type.upper():
+                case "DECIMAL":
+                    sent.append(("avro-decimal-handling-mode", self.decimal, _decimal(column)))
+                case "BIGINT UNSIGNED":
+                    sent.append(("avro-bigint-unsigned-handling-mode", self.unsigned, _unsigned(column)))
+        for name, said, is_so in dict.fromkeys(sent):
+            if said is not None and said != is_so:
+                yield f"changefeed.{name} is {_text(said)}, but the messages say {_text(is_so)}; they are read as sent"
+
+
+def _decimal(column: AvroColumn) -> str:
+    return "string" if column.precision is None else "precise"
+
+
+def _unsigned(column: AvroColumn) -> str:
+    return "string" if column.avro_type == "string" else "long"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
