@@ -25,6 +25,7 @@ FIELDS = [
         "default": None,
     },
 ]
+DAY = {"type": "string", "connect.parameters": {"tidb_type": "DATE"}}
 TYPES = {"id": "bigint", "name": "string"}
 
 
@@ -53,13 +54,18 @@ GOOD = encoded(VALUE_ID, {"id": 1, "name": "a"}, *FIELDS)
 KEY = encoded(KEY_ID, {"id": 1}, FIELDS[0])
 
 
-def changes(spark, *messages):
-    """The change frame of messages (key, value), as rows in their order."""
+def raw_frame(spark, *messages):
+    """Messages (key, value) as the source gives them."""
     now = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - Spark takes it as the session's
     rows = [("topic", 0, offset, now, bytearray(key), value) for offset, (key, value) in enumerate(messages)]
     types = ("string", "int", "bigint", "timestamp", "binary", "binary")
-    raw = spark.createDataFrame(rows, ", ".join(f"{n} {t}" for n, t in zip(RAW, types, strict=True))).coalesce(1)
-    return decode.change_frame(raw, WRITERS, LANDING, "UTC").orderBy(change.OFFSET).collect()
+    return spark.createDataFrame(rows, ", ".join(f"{n} {t}" for n, t in zip(RAW, types, strict=True))).coalesce(1)
+
+
+def changes(spark, *messages):
+    """The change frame of messages (key, value), as rows in their order."""
+    frame = decode.change_frame(raw_frame(spark, *messages), WRITERS, LANDING, "UTC")
+    return frame.orderBy(change.OFFSET).collect()
 
 
 def test_upserts_and_key_only_deletes_are_rows_of_one_frame(spark):
@@ -102,3 +108,28 @@ def test_a_key_that_is_not_its_schemas_is_told(spark):
 def test_messages_of_other_schemas_are_not_this_tables(spark):
     other = encoded(VALUE_ID + 100, {"id": 1, "name": "a"}, *FIELDS)
     assert changes(spark, (KEY, bytearray(other))) == []
+
+
+def test_decoding_is_generated_code_from_end_to_end(spark):
+    """Spark falls back to an interpreter for a whole projection when one expression in it has no code."""
+    fields = [*FIELDS, {"name": "day", "type": DAY}, {"name": "until", "type": DAY}]
+    names = ["id", "name", "day", "until"]
+    types = [*TYPES.values(), "date", "date"]
+    landing = Landing(
+        tuple(Target(name, kind) for name, kind in zip(names, types, strict=True)),
+        {VALUE_ID: {name: name for name in names}},
+    )
+    writers = (writer(VALUE_ID, *fields),)
+    row = {"id": 1, "name": "a", "day": "0000-00-00", "until": "2024-01-00"}
+    frame = decode.change_frame(
+        raw_frame(spark, (KEY, bytearray(encoded(VALUE_ID, row, *fields)))), writers, landing, "UTC"
+    )
+    spark.conf.set("spark.sql.maxPlanStringLength", "1000000")
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    spark.conf.set("spark.sql.maxPlanStringLength", "0")
+    projections = [line for line in plan.splitlines() if "Project" in line or "Filter" in line]
+    assert projections
+    assert all("*(" in line for line in projections), plan
+    (change_row,) = frame.collect()
+    assert change_row["_unrepresentable"] == {"day": "0000-00-00", "until": "2024-01-00"}
+    assert (change_row["day"], change_row["until"]) == (None, None)

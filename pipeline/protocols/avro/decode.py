@@ -225,15 +225,19 @@ def _schema_id(writers: Sequence[Writer]) -> Column:
 
 
 def _lost(values: Mapping[SchemaId, dict[str, Value]]) -> Column:
+    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
     maps = []
     for row in values.values():
         lost = {name: value.lost for name, value in row.items() if value.lost is not None}
-        if not lost:
-            continue
-        some = F.coalesce(*lost.values()).isNotNull()
-        entries = [part for name, text in lost.items() for part in (F.lit(name), text)]
-        maps.append(F.when(some, F.map_filter(F.create_map(*entries), lambda _, text: text.isNotNull())))
+        if lost:
+            some = F.coalesce(*lost.values()).isNotNull()
+            maps.append(F.when(some, F.map_concat(*(_entry(name, text) for name, text in lost.items()))))
     return F.coalesce(*maps) if maps else F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE])
+
+
+def _entry(name: str, text: Column) -> Column:
+    nothing = F.create_map().cast(change.ENVELOPE[change.UNREPRESENTABLE])
+    return F.when(text.isNotNull(), F.create_map(F.lit(name), text)).otherwise(nothing)
 
 
 def _bytes(writers: Sequence[Writer]) -> list[Column]:
