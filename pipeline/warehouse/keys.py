@@ -132,9 +132,7 @@ class Keys:
         return f"{first} AND ({', '.join(names)}) IN ({whole})", arguments
 
     def _parameter(self, index: int, number: int) -> str:
-        marker = f":p{index}_{number}"
-        kind = self.columns[number].type
-        return f"CAST({marker} AS {kind})" if types.decimal_parameters(kind) else marker
+        return f"CAST(:p{index}_{number} AS {self.columns[number].type})"  # rows of keys compare only type by type
 
 
 def placed(news: DataFrame) -> DataFrame:

@@ -1,0 +1,92 @@
+"""Publishing: the current table after changes to keys of one and of several columns, few rows and many."""
+
+import datetime as dt
+
+import pytest
+
+from pipeline.model import change, types
+from pipeline.model.columns import SourceColumn, TableVersion
+from pipeline.model.names import TableName
+from pipeline.warehouse import changes, current
+from pipeline.warehouse.evolution import Policy, meet
+from pipeline.warehouse.layout import Layout
+
+pytestmark = pytest.mark.spark
+
+FEW, MANY = 5, 500
+KEYS = {
+    "bigint": (types.BIGINT, lambda n: n),
+    "text": (types.STRING, lambda n: f"'{n}"),
+    "binary": (types.BINARY, lambda n: bytearray(n.to_bytes(4, "big"))),
+    "unsigned": (types.UNSIGNED_BIGINT, lambda n: 2**64 - 1 - n),
+    "date": (types.DATE, lambda n: dt.date(2024, 1, 1) + dt.timedelta(n)),
+}
+
+
+class Stream:
+    """Appends changes to one table, batch by batch, and publishes them."""
+
+    def __init__(self, warehouse, kinds):
+        self.spark, tables, _ = warehouse
+        self.columns = {f"k{n}": KEYS[kind] for n, kind in enumerate(kinds)}
+        source = (
+            *(SourceColumn(name, kind, "", nullable=False) for name, (kind, _) in self.columns.items()),
+            SourceColumn("v", types.INT, "INT", nullable=True),
+        )
+        version = TableVersion(TableName("s", "t"), 1, source, tuple(self.columns))
+        layout, _ = meet(Layout(), version, Policy())
+        self.table = tables.create(version.table, layout)
+        self.offset = self.batch = 0
+
+    def key(self, number):
+        return tuple(value(number) for _, value in self.columns.values())
+
+    def take(self, *events):
+        """Events (op, key number, v), in their order."""
+        rows = []
+        for op, number, v in events:
+            rows.append((op, self.offset, *self.key(number), v))
+            self.offset += 1
+        kinds = ", ".join(f"{name} {kind}" for name, (kind, _) in self.columns.items())
+        frame = self.spark.createDataFrame(_exact(rows), f"{change.OP} string, {change.OFFSET} bigint, {kinds}, v int")
+        constant = {
+            change.TOPIC: "'t'", change.PARTITION: "0", change.INDEX: "0", change.SCHEMA_ID: "1L",
+            change.ERROR: "CAST(NULL AS STRING)",
+        }  # fmt: skip
+        given = (*frame.columns, *constant, change.BATCH_ID, change.INGESTED_AT)
+        nulls = {n: f"CAST(NULL AS {kind})" for n, kind in change.ENVELOPE.items() if n not in given}
+        frame = frame.selectExpr("*", *(f"{value} AS {name}" for name, value in (constant | nulls).items()))
+        operation = f"batch{self.batch}"
+        changes.append(self.table, frame, self.batch, {("id", 0): self.offset}, operation)
+        current.publish(self.spark, self.table, "UTC", operation, lambda _step: None)
+        self.batch += 1
+
+    def rows(self):
+        found = self.spark.table(self.table.name.sql).select(*self.columns, "v").collect()
+        return sorted((tuple(row)[:-1], row.v) for row in found)
+
+    def wanted(self, values):
+        return sorted((self.key(number), v) for number, v in values.items())
+
+
+def _exact(rows):
+    """Integers beyond Java's as the decimals that they are."""
+    from decimal import Decimal  # noqa: PLC0415
+
+    return [[Decimal(v) if isinstance(v, int) and v > 2**63 else v for v in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "kinds", [["bigint"], ["text"], ["binary"], ["unsigned"], ["date"], ["bigint", "text"], ["unsigned", "binary"]]
+)
+def test_the_last_change_of_a_key_is_its_row(warehouse, kinds):
+    stream = Stream(warehouse, kinds)
+    truth = {n: n for n in range(MANY)}
+    stream.take(*(("insert", n, v) for n, v in truth.items()))
+    stream.take(("update", 1, -1), ("delete", 2, None), ("update", 1, -2), ("delete", 3, None), ("insert", 3, -3))
+    truth |= {1: -2, 3: -3}
+    del truth[2]
+    assert stream.rows() == stream.wanted(truth)
+    stream.take(*(("delete", n, None) for n in range(4, MANY // 2)), ("insert", 2, 22))
+    truth = {n: v for n, v in truth.items() if not 4 <= n < MANY // 2} | {2: 22}
+    assert stream.rows() == stream.wanted(truth)
