@@ -101,8 +101,8 @@ class Run:
 
     def _say_missing(self, pipeline: Pipeline) -> None:
         """Name the listed topics that do not exist: skipped now, or waited for."""
-        present = pipeline.bench.cluster.topics()
-        for sentence in missing(self._settings, set(present), available_now=self._available_now):
+        present = set(pipeline.bench.cluster.topic_ids())
+        for sentence in missing(self._settings, present, available_now=self._available_now):
             self._warnings.append(sentence)
             self._out.line(sentence)
 

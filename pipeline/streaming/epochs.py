@@ -16,11 +16,10 @@ from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.streaming.batch import Epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pipeline.model.ddl import Action
     from pipeline.model.messages import Ddl, TopicPartition
-    from pipeline.model.names import TableName
     from pipeline.warehouse.layout import Layout
 
 Name = tuple[str, str]
@@ -195,10 +194,3 @@ def late(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> 
     return layout.altered_at > 0 and not any(
         last > copies[at] if at in copies else at in layout.altered_in for at, last in seen.last.items()
     )
-
-
-def statements_of(
-    table: TableName, statements: Sequence[Statement], wanted: Callable[[Statement], bool]
-) -> list[Statement]:
-    """The statements about one table."""
-    return [s for s in statements if s.ddl.table.key == table.key and wanted(s)]

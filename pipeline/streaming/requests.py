@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError, Refused
@@ -32,9 +31,8 @@ class Inbox:
     def __init__(self, warehouse: Path) -> None:
         self._folder = warehouse / _FOLDER
 
-    def take(self, errand: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> int:
-        """Do what is asked, in the order of asking, and answer; how many that were. An error is an answer too."""
-        taken = 0
+    def take(self, errand: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> None:
+        """Do what is asked, in the order of asking, and answer. An error is an answer too."""
         for path in sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
             if path.name.endswith(_ANSWER):
                 continue
@@ -44,10 +42,9 @@ class Inbox:
                 answer = {"done": dict(errand(request["what"], request["names"]))}
             except PipelineError as error:
                 answer = {"refused": [error.code, error.message, error.hint]}
-            _write(path.with_name(path.stem + _ANSWER), answer)
-            path.unlink(missing_ok=True)
-            taken += 1
-        return taken
+            if path.exists():  # else its author has gone meanwhile
+                _write(path.with_name(path.stem + _ANSWER), answer)
+                path.unlink(missing_ok=True)
 
 
 def in_turn(
@@ -108,5 +105,4 @@ def _withdraw(request: Path | None) -> None:
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(content))
-    with suppress(FileNotFoundError):  # the asker may have gone, and its folder with it
-        draft.replace(path)
+    draft.replace(path)

@@ -89,7 +89,7 @@ class SparkBatch:
         known = {at: committed.get((self.topic_ids[at.topic], at.partition), 0) for at in messages.starts}
         if any(start < known[at] for at, start in messages.starts.items()):
             self.raw = self.raw.where(_past(known))
-            messages = self._routed(self.raw)
+            messages = replace(self._routed(self.raw), warnings=messages.warnings)
         return self._unsettled(messages) if self.bench.recovering else messages
 
     def _routed(self, raw: DataFrame) -> Messages:

@@ -186,10 +186,6 @@ class Table:
             snapshot = None if parent is None else self._java.snapshot(parent)
         return None
 
-    def knows(self, snapshot_id: int) -> bool:
-        """Whether a snapshot is still there."""
-        return self._java.snapshot(snapshot_id) is not None
-
     def appends_since(self, snapshot_id: int | None) -> list[tuple[int | None, int]]:
         """(parent, snapshot) of every append on main after a snapshot, oldest first; None: of all.
 
@@ -267,14 +263,6 @@ class Table:
         except Py4JJavaError as error:
             message = str(error.java_exception.getMessage())
             raise BatchFailed("MAIN_MOVED", f"{self.name}: {message}", "another writer is at work") from error
-
-    def discard(self, branch: str) -> None:
-        """Drop a branch that a crash left behind."""
-        self._java.manageSnapshots().removeBranch(branch).commit()
-
-    def branches(self) -> list[str]:
-        """Names of all branches but main."""
-        return [name for name, ref in dict(self._java.refs()).items() if name != MAIN and ref.isBranch()]
 
     def mark(self, summary: Mapping[str, str], branch: str) -> None:
         """An empty commit that only carries summary entries."""

@@ -12,16 +12,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
-from pipeline.warehouse.tables import ENDS, NAME, OPERATION, PROPERTIES, ROLE, read_ends, write_ends
+from pipeline.warehouse.tables import NAME, PROPERTIES, ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.iceberg import Catalog, Table
-    from pipeline.warehouse.tables import TopicIdPartition
 
 _SHARED = "pipeline STRING, batch_id BIGINT, recorded_at TIMESTAMP"
 _ASIDE = (
@@ -100,15 +99,18 @@ class Records:
         kind = f"array<{schema(name, shared=False).simpleString()}>"
         return self.spark.range(1).select(F.inline(F.from_json(F.lit(text), kind, {"mode": "FAILFAST"})))
 
-    def append(self, name: str, batch_id: int, frame: DataFrame, summary: Mapping[str, str]) -> None:
-        """Append a frame that has the table's own columns."""
-        columns: list[Column] = [
+    def _stamped(self, name: str, batch_id: int, frame: DataFrame) -> DataFrame:
+        """The table's own columns, behind those that all these tables share."""
+        return frame.select(
             F.lit(self.pipeline).alias("pipeline"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("recorded_at"),
-            *(F.col(name) for name in schema(name, shared=False).names),
-        ]
-        writer = frame.select(*columns).writeTo(where(name).sql)
+            *schema(name, shared=False).names,
+        )
+
+    def append(self, name: str, batch_id: int, frame: DataFrame, summary: Mapping[str, str]) -> None:
+        """Append a frame that has the table's own columns."""
+        writer = self._stamped(name, batch_id, frame).writeTo(where(name).sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
@@ -116,13 +118,7 @@ class Records:
 
     def replace(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Let the table have these rows of this pipeline and no others."""
-        own = schema(name, shared=False)
-        frame = self._frame(name, rows).select(
-            F.lit(self.pipeline).alias("pipeline"),
-            F.lit(batch_id).cast("bigint").alias("batch_id"),
-            F.current_timestamp().alias("recorded_at"),
-            *own.names,
-        )
+        frame = self._stamped(name, batch_id, self._frame(name, rows))
         frame.coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
         self.tables[name].refresh()
 
@@ -142,17 +138,6 @@ class Records:
             args={"schema": source.schema, "table": source.table, **values},
         )
         self.tables["held"].refresh()
-
-    def ends(self, name: str) -> dict[TopicIdPartition, int]:
-        """How far a table has come, by the newest commit that says so."""
-        return read_ends(self.tables[name].inherited(ENDS))
-
-    def set_aside(
-        self, name: str, batch_id: int, frame: DataFrame, ends: Mapping[TopicIdPartition, int], operation: str
-    ) -> None:
-        """Append to dead letters, quarantine or held, with how far that table has come."""
-        reached = {**self.ends(name), **ends}
-        self.append(name, batch_id, frame, {ENDS: write_ends(reached), OPERATION: operation})
 
 
 def where(name: str) -> WarehouseName:
