@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 
 _PREFIX = "kafka."
 _REQUEST_TIMEOUT_MS = "15000"
+_FETCHING = {
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": "2097152",
+    "kafka.fetch.max.wait.ms": "10",
+}
+"""How Spark's Kafka source is made to fetch; `source.options` may say otherwise.
+
+After each poll it asks the broker for the ends of the partition, and forgets what was fetched and not polled: 500
+records, Kafka's default, would throw most of every fetch away. At the end of a partition that question waits behind
+a fetch for which there is nothing yet: half a second by default, twice or more in each small batch.
+"""
 _LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+),")
 """How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""
 
@@ -129,6 +140,7 @@ def stream_options(settings: Settings, starting_offsets: str) -> Mapping[str, st
     )
     return {
         "failOnDataLoss": "true",
+        **_FETCHING,
         **source.options,
         **chosen,
         "kafka.bootstrap.servers": source.bootstrap_servers,

@@ -212,16 +212,20 @@ class TableLanding:
         table = self.table
         if table is None or table.state in (State.HELD, State.DROPPED):
             return Landed(str(self.messages.table), seconds=time.monotonic() - self.started)
-        arrivals = self.raw.select(
+        self._named(f"{table.source}: publish current")
+        done = current.publish(
+            self.bench.spark, table, self.bench.timezone, self.operation, self.bench.step, self._arrivals
+        )
+        seconds = time.monotonic() - self.started
+        return Landed(str(table.source), order_unknown=done.order_unknown, seconds=seconds, snapshot=done.snapshot)
+
+    def _arrivals(self) -> DataFrame:
+        return self.raw.select(
             F.col("topic").alias(change.TOPIC),
             F.col("partition").alias(change.PARTITION),
             F.col("offset").alias(change.OFFSET),
             F.col("timestamp").alias(change.ARRIVED_AT),
         )
-        self._named(f"{table.source}: publish current")
-        done = current.publish(self.bench.spark, table, self.bench.timezone, self.operation, self.bench.step, arrivals)
-        seconds = time.monotonic() - self.started
-        return Landed(str(table.source), order_unknown=done.order_unknown, seconds=seconds, snapshot=done.snapshot)
 
     def _made(self) -> WarehouseTable:
         if self.table is None:
@@ -309,5 +313,5 @@ def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, schema: str |
 def written(bench: Workbench, name: str, frame: DataFrame, batch_id: int) -> int:
     """Append a frame to one of the pipeline's tables and count it in the same pass."""
     observed = Observation()
-    bench.records.append(name, batch_id, frame.observe(observed, F.count(F.lit(1)).alias("rows")), {})
+    bench.records.append(name, batch_id, frame.observe(observed, F.count(F.lit(1)).alias("rows")))
     return int(observed.get["rows"])

@@ -232,6 +232,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     )
     protocol = AvroProtocol(registry, said.timezone, overrides, asserted)
     bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
+    bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     unfinished(bench)
     return bench
 

@@ -45,7 +45,10 @@ BINDINGS = "ticdc.bindings-before"
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 ORDER_UNKNOWN = "ORDER_UNKNOWN"
 _FEW_TABLES = 2
-"""Up to so many tables Kafka is read once per use; for more the raw frame is worth keeping."""
+"""With so many tables Kafka is read once per use; with more the raw frame is kept."""
+
+_ROWS_PER_TASK = 20_000
+"""Kept raw messages have a partition for each of Kafka's, of hundreds of topics: as many tasks for every table."""
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ class SparkBatch:
     """Why tables that do not exist yet are to be held."""
     truncated: dict[tuple[str, str], int] = field(default_factory=dict)
     """When tables were truncated that do not exist yet: the rows before it are in the same batch."""
-    _persisted: bool = False
+    _kept: DataFrame | None = None
 
     @property
     def batch_id(self) -> int:
@@ -81,16 +84,21 @@ class SparkBatch:
     def read(self) -> Messages:
         """See `Port.read`."""
         self.raw = self.raw.select(*RAW)
-        if len(self.bench.ledger.topics) > _FEW_TABLES or not self.bench.ledger.topics:
-            self.raw = self.raw.persist(StorageLevel.MEMORY_AND_DISK)
-            self._persisted = True
+        self._keep_raw(len(self.bench.tables))
         messages = self._routed(self.raw)
+        self._keep_raw(len(messages.tables))
+        if self._kept is not None:
+            self.raw = self.raw.coalesce(max(1, messages.rows // _ROWS_PER_TASK))
         committed = self.bench.ledger.committed.ends
         known = {at: committed.get((self.topic_ids[at.topic], at.partition), 0) for at in messages.starts}
         if any(start < known[at] for at, start in messages.starts.items()):
             self.raw = self.raw.where(_past(known))
             messages = replace(self._routed(self.raw), warnings=messages.warnings)
         return self._unsettled(messages) if self.bench.recovering else messages
+
+    def _keep_raw(self, tables: int) -> None:
+        if tables > _FEW_TABLES and self._kept is None:
+            self.raw = self._kept = self.raw.persist(StorageLevel.MEMORY_AND_DISK)
 
     def _routed(self, raw: DataFrame) -> Messages:
         self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: route")
@@ -417,8 +425,8 @@ class SparkBatch:
 
     def close(self) -> None:
         """Release what was persisted."""
-        if self._persisted:
-            self.raw.unpersist()
+        if self._kept is not None:
+            self._kept.unpersist()
 
 
 def _past(ends: Mapping[TopicPartition, int]) -> Column:

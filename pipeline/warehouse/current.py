@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.tables import WarehouseTable
 
 _BROADCAST_KEYS = 2_000_000
+_LEAST_SPLIT = 1 << 20
+"""Bytes. Iceberg by itself packs files into splits of 16 MB or more: one core may get most of an append."""
 _FEW_ROWS = 200
 """Up to so many appended rows, keys and places go through the driver as literals: no shuffle, no join."""
 
@@ -59,7 +61,7 @@ class _Publisher:
     current: Table
     timezone: str
     operation: str
-    arrivals: DataFrame | None
+    arrivals: Callable[[], DataFrame] | None
     step: Callable[[str], None]
 
     @property
@@ -94,7 +96,10 @@ class _Publisher:
         return [self._appended(parent, one) for parent, one in appends if parent is None or changes.added_rows(one)]
 
     def _appended(self, parent: int | None, snapshot: int) -> Append:
-        reader, changes = self.spark.read, self.table.changes
+        changes = self.table.changes
+        tasks = 2 * self.spark.sparkContext.defaultParallelism
+        split = str(max(_LEAST_SPLIT, changes.added_bytes(snapshot) // tasks))
+        reader = self.spark.read.option("split-size", split).option("file-open-cost", split)
         if parent is None:
             reader = reader.option("snapshot-id", str(snapshot))
             return Append(reader.table(changes.name.sql), _FEW_ROWS + 1)
@@ -117,13 +122,13 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     timezone: str,
     operation: str,
     step: Callable[[str], None],
-    arrivals: DataFrame | None = None,
+    arrivals: Callable[[], DataFrame] | None = None,
     *,
     afresh: bool = False,
 ) -> Published:
     """Bring the current table up to the changes table. Nothing is done where nothing is new.
 
-    `arrivals` (`_topic, _kafka_partition, _offset, _arrived_at`) orders keys that stand in two partitions.
+    `arrivals` gives (`_topic, _kafka_partition, _offset, _arrived_at`), which orders keys that stand in two partitions.
     `afresh`: as if the current table were empty; readers see the old rows until the new ones are complete.
     """
     if table.current is None:
@@ -195,17 +200,19 @@ def _keys(layout: Layout, timezone: str) -> Keys:
 
 def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published | None:
     """A handful of rows, their keys and places as literals. None where a key stands in two partitions."""
-    last = keys.last_places(rows.coalesce(1)).collect()
-    if any(row.s_low != row.s_high for row in last):
+    last = keys.few_last_places(rows.coalesce(1))
+    if last is None:
         return None
-    predicate, arguments = keys.literals(last)
-    publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)  # noqa: S608 - names of ours, values as parameters
+    if last and not publisher.current.is_empty(publisher.branch):
+        predicate, arguments = keys.literals([key for key, _, _ in last])
+        publisher.spark.sql(f"DELETE FROM {publisher.target} WHERE {predicate}", args=arguments)  # noqa: S608 - names of ours, values as parameters
     publisher.step("keys-deleted")
     places: dict[int, list[str]] = {}
-    for row in last:
-        places.setdefault(row.s_high, []).append(str(row[LAST]))
+    for _, source, place in last:
+        places.setdefault(source, []).append(str(place))
     here = " OR ".join(f"({SOURCE} = {s:d} AND {PLACE} IN ({', '.join(p)}))" for s, p in places.items())
-    _write(publisher, rows.where(here), keys)
+    if here:
+        _write(publisher, rows.where(here), keys)
     return Published(len(last))
 
 
@@ -215,9 +222,10 @@ def _apply_many(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published
         facts = _facts(keys, last)
         if facts["keys"] == 0:
             return Published()
-        _delete(publisher, keys, last, facts)
+        if not publisher.current.is_empty(publisher.branch):
+            _delete(publisher, keys, last, facts)
         publisher.step("keys-deleted")
-        winners = keys.last_arrivals(rows, publisher.arrivals) if facts["conflicts"] else last
+        winners = _by_arrival(publisher, keys, rows) if facts["conflicts"] else last
         winners = winners.select(F.col("s_high").alias("w_source"), F.col(LAST).alias("w_place"))
         if facts["keys"] <= _BROADCAST_KEYS:
             winners = F.broadcast(winners)
@@ -226,6 +234,10 @@ def _apply_many(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published
         return Published(facts["keys"], facts["conflicts"])
     finally:
         last.unpersist()
+
+
+def _by_arrival(publisher: _Publisher, keys: Keys, rows: DataFrame) -> DataFrame:
+    return keys.last_arrivals(rows, None if publisher.arrivals is None else publisher.arrivals())
 
 
 def _facts(keys: Keys, last: DataFrame) -> dict[str, Any]:

@@ -207,6 +207,16 @@ class Table:
         """How many rows a snapshot added, by its summary."""
         return int(self.summary(snapshot_id).get("added-records", 0))
 
+    def added_bytes(self, snapshot_id: int) -> int:
+        """How large the data files are that a snapshot added, by its summary."""
+        return int(self.summary(snapshot_id).get("added-files-size", 0))
+
+    def is_empty(self, branch: str) -> bool:
+        """Whether a branch has no rows at all; one whose rows are all deleted may count as not empty."""
+        self.refresh()
+        head = self.head(branch)
+        return head is None or self.summary(head).get("total-records") == "0"
+
     def snapshot_count(self) -> int:
         """How many snapshots the metadata lists."""
         return int(self._java.operations().current().snapshots().size())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from pipeline.warehouse.layout import Column
     from pipeline.warehouse.shape import Shape
@@ -31,6 +31,9 @@ _INDEX_BITS = 20
 _CALENDAR = frozenset({types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ})
 _ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGINT})
 _LITERAL = _ORDERED | {types.BINARY}
+
+Key = tuple[Any, ...]
+"""A value for each handle column."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,21 @@ class Keys:
         key = (column.alias(name) for name, column in self.expressions.items())
         return Projection([*key, *(F.col(name) for name in further)])
 
+    def few_last_places(self, rows: DataFrame) -> list[tuple[Key, int, int]] | None:
+        """(key, source, place) of each key's last change, for a handful of rows: picked here, without a shuffle.
+
+        None where a key has changes in more than one partition.
+        """
+        last: dict[Key, tuple[int, int]] = {}
+        names = tuple(self.expressions)
+        for row in self._narrow.of(rows).collect():
+            key = tuple(bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in names)
+            source, place = last.get(key, (row[SOURCE], row[PLACE]))
+            if source != row[SOURCE]:
+                return None
+            last[key] = source, max(place, row[PLACE])
+        return [(key, source, place) for key, (source, place) in last.items()]
+
     def last_places(self, rows: DataFrame) -> DataFrame:
         """Per key: the place of its last change, and in which partitions its changes stand.
 
@@ -112,13 +130,12 @@ class Keys:
             arguments |= {"low": low, "high": high}
         return " AND ".join(terms), arguments
 
-    def literals(self, found: Sequence[Row]) -> tuple[str, dict[str, Any]]:
+    def literals(self, found: Sequence[Key]) -> tuple[str, dict[str, Any]]:
         """A predicate that names a few keys by their values, and its parameters."""
         arguments: dict[str, Any] = {}
         names = [quoted(column.name) for column in self.columns]
-        for index, row in enumerate(found):
-            for number, column in enumerate(self.columns):
-                value = row[f"k{number}"]
+        for index, key in enumerate(found):
+            for number, (column, value) in enumerate(zip(self.columns, key, strict=True)):
                 plain = str(value) if types.decimal_parameters(column.type) else value
                 arguments[f"p{index}_{number}"] = plain
         listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))

@@ -89,28 +89,21 @@ class Records:
         summary: Mapping[str, str] | None = None,
     ) -> None:
         """Append a few rows that the driver knows, in one commit with these summary entries."""
-        if not rows and summary is None:
-            return
-        self.append(name, batch_id, self._frame(name, rows), summary or {})
+        if rows or summary is not None:
+            self._append(name, self._frame(name, batch_id, rows), summary or {})
 
-    def _frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-        """A few rows as one JSON literal: `createDataFrame` would start a Python worker for them."""
-        text = json.dumps(rows, default=dt.datetime.isoformat)
-        kind = f"array<{schema(name, shared=False).simpleString()}>"
-        return self.spark.range(1).select(F.inline(F.from_json(F.lit(text), kind, {"mode": "FAILFAST"})))
-
-    def _stamped(self, name: str, batch_id: int, frame: DataFrame) -> DataFrame:
-        """The table's own columns, behind those that all these tables share."""
-        return frame.select(
+    def append(self, name: str, batch_id: int, frame: DataFrame) -> None:
+        """Append a frame that has the table's own columns."""
+        stamped = frame.select(
             F.lit(self.pipeline).alias("pipeline"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("recorded_at"),
             *schema(name, shared=False).names,
         )
+        self._append(name, stamped, {})
 
-    def append(self, name: str, batch_id: int, frame: DataFrame, summary: Mapping[str, str]) -> None:
-        """Append a frame that has the table's own columns."""
-        writer = self._stamped(name, batch_id, frame).writeTo(where(name).sql)
+    def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
+        writer = frame.writeTo(where(name).sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
@@ -118,9 +111,20 @@ class Records:
 
     def replace(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Let the table have these rows of this pipeline and no others."""
-        frame = self._stamped(name, batch_id, self._frame(name, rows))
+        frame = self._frame(name, batch_id, rows)
         frame.coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
         self.tables[name].refresh()
+
+    def _frame(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+        """A few rows as one JSON literal: `createDataFrame` would start a Python worker for them.
+
+        All that differs from batch to batch is in that text, so that Spark compiles its code once.
+        """
+        now = dt.datetime.now(dt.UTC)
+        shared = {"pipeline": self.pipeline, "batch_id": batch_id, "recorded_at": now}
+        text = json.dumps([{**shared, **row} for row in rows], default=dt.datetime.isoformat)
+        kind = f"array<{schema(name).simpleString()}>"
+        return self.spark.range(1).select(F.inline(F.from_json(F.lit(text), kind, {"mode": "FAILFAST"})))
 
     def mark_held(self, source: TableName, status: str) -> None:
         """Give what waits of a source table another status."""

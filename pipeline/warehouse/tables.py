@@ -52,6 +52,7 @@ OPERATION = "ticdc.operation"
 PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
+    "write.parquet.dict-size-bytes": "65536",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
     "write.distribution-mode": "none",
@@ -62,7 +63,10 @@ PROPERTIES = {
     "write.update.mode": "merge-on-read",
     "write.update.distribution-mode": "none",
 }
-"""How every table is written: small metadata, no shuffle before a small append, deletes by position."""
+"""How every table is written: small metadata, no shuffle before a small append, deletes by position.
+
+A dictionary of 64 kB has the columns of few values; those of many gain little by one and take a third of the time that
+an append takes."""
 
 
 class State(StrEnum):
@@ -138,6 +142,10 @@ class Tables:
         table.ends = read_ends(changes.inherited(ENDS))
         _read_published(table)
         return table
+
+    def __len__(self) -> int:
+        """Tables that are not forgotten."""
+        return len(list(iter(self)))
 
     def __iter__(self) -> Iterator[WarehouseTable]:
         return iter(list(self._tables.values()))

@@ -216,8 +216,8 @@ class ModelRecords(Records):
         made = {n: t or catalog.create(where(n), [("row", "string")], f"data/{n}", {}) for n, t in found.items()}
         return ModelRecords(None, catalog, Path(), "model", made)
 
-    def append(self, name, batch_id, frame, summary):
-        self.write(name, batch_id, frame.rows, summary)
+    def append(self, name, batch_id, frame):
+        self.write(name, batch_id, frame.rows)
 
     def write(self, name, batch_id, rows, summary=None):
         if rows or summary is not None:

@@ -204,6 +204,9 @@ class Frame:
     def unpersist(self) -> None:
         pass
 
+    def coalesce(self, _partitions: int) -> Self:
+        return self
+
     def isEmpty(self) -> bool:  # noqa: N802 - Spark's name
         return not self.rows
 
