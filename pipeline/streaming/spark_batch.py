@@ -15,12 +15,10 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change
-from pipeline.model import ddl as text
 from pipeline.model.messages import RAW, TopicPartition
 from pipeline.streaming import cuts
-from pipeline.streaming.batch import Epoch
-from pipeline.streaming.epochs import NEW, Statement, cut, rebound
-from pipeline.streaming.landing import BORN, TableLanding, set_aside_refused
+from pipeline.streaming.landing import TableLanding, set_aside_refused
+from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.tables import State
@@ -32,17 +30,12 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SourceColumn
     from pipeline.model.messages import Ddl, Messages, TableMessages
-    from pipeline.model.names import TableName
-    from pipeline.streaming.batch import Outcome
-    from pipeline.streaming.epochs import Bindings
+    from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.workbench import Ledger, Workbench
-    from pipeline.warehouse.tables import WarehouseTable
 
 T = TypeVar("T")
 Row = Mapping[str, object]
 
-BINDINGS = "ticdc.bindings-before"
-NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 ORDER_UNKNOWN = "ORDER_UNKNOWN"
 _FEW_TABLES = 2
 """With so many tables Kafka is read once per use; with more the raw frame is kept."""
@@ -60,20 +53,8 @@ class SparkBatch:
     query_id: str
     started: float = field(default_factory=time.monotonic)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    statements: tuple[Statement, ...] = ()
-    cut: Sequence[Epoch] = ()
-    epoch: Epoch = field(default_factory=lambda: Epoch((), ()))
-    bindings: Bindings = field(default_factory=dict)
-    entered: int = 0
-    """Commit ts of the newest statement about names that was applied."""
-    before: Bindings = field(default_factory=dict)
-    """What names meant before the first statement of this batch."""
     landings: list[TableLanding] = field(default_factory=list)
-    history: list[dict[str, object]] = field(default_factory=list)
-    unclear: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Why tables that do not exist yet are to be held."""
-    truncated: dict[tuple[str, str], int] = field(default_factory=dict)
-    """When tables were truncated that do not exist yet: the rows before it are in the same batch."""
+    obeyed: Obedience = field(init=False)
     _kept: DataFrame | None = None
 
     @property
@@ -136,137 +117,16 @@ class SparkBatch:
 
     def epochs(self, messages: Messages) -> Sequence[Epoch]:
         """See `Port.epochs`."""
-        as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in self.bench.tables}
-        string_mode = self.bench.settings.changefeed.avro_decimal_handling_mode == "string"
-        self.statements = tuple(
-            Statement(d, text.parse(d.kind, d.sql, d.table, decimals_as_text=as_text.get(d.table.key, string_mode)))
-            for d in messages.ddl
-        )
-        self.bindings = self.before = self._bindings() if self.statements else {}
-        self.cut = cut(self.statements, messages.tables, self.bindings)
-        self.epoch = self.cut[0]
-        self._bind_made()
-        return self.cut
-
-    def _bindings(self) -> Bindings:
-        """What names meant before the first statement of this batch, also in a second try of it."""
-        history = self.bench.records.tables["ddl_history"]
-        saved = json.loads(history.inherited(BINDINGS) or "{}")
-        if saved.get("batch") == self.batch_id:
-            return {(schema, table): uuid for schema, table, uuid in saved["names"]}
-        names = {t.source.key: t.uuid for t in self.bench.tables if t.state != State.DROPPED}
-        if any(statement.naming for statement in self.statements):
-            listed = [[*name, uuid] for name, uuid in sorted(names.items())]
-            history.mark({BINDINGS: json.dumps({"batch": self.batch_id, "names": listed})}, "main")
-        return names
+        self.obeyed = Obedience.begin(self.bench, self.batch_id, messages)
+        return self.obeyed.epochs
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
-        statement = next(s for s in self.statements if s.ddl is ddl)
-        self.epoch = next(epoch for epoch in self.cut if ddl in epoch.ddl)
-        self.bindings = dict(self.bindings)
-        for landing in self.landings:  # pairs that rows have made since
-            table, name = landing.table, landing.messages.table.key
-            if table is not None and table.source.key == name and table.state != State.DROPPED:
-                self.bindings[name] = table.uuid
-        for action in statement.actions:
-            self._act(action, statement)
-        self.bindings = rebound(self.bindings, statement)
-        if statement.naming:
-            self.entered = statement.ddl.commit_ts
-            self._bind_made()
-
-    def _bind_made(self) -> None:
-        """Names of pairs that rows have made here in an unfinished try; they may have other names since."""
-        for table in self.bench.tables if self.statements and self.bench.recovering else ():
-            batch_id, entered, *name = json.loads(table.changes.properties.get(BORN, "[-1, 0]"))
-            if (batch_id, entered) == (self.batch_id, self.entered):
-                self.bindings = {tuple(name): table.uuid, **self.bindings}
-
-    def _act(self, action: text.Action, statement: Statement) -> None:
-        at, done = statement.ddl.commit_ts, "done"
-        table = self._bound(statement.ddl.table)
-        match action:
-            case text.RenameTable(old, new):
-                done = self._rename(self._bound(old), new, at)
-            case text.DropTable(name):
-                done = self._drop(self._bound(name), at)
-            case text.DropDatabase(name):
-                for dropped in self.bench.tables:
-                    if dropped.source.schema.casefold() == name.casefold():
-                        self._drop(dropped, at)
-            case text.TruncateTable(name) if table is None:
-                self.truncated[name.key] = at
-            case text.TruncateTable() if table is not None and table.truncated_at < at:
-                self.bench.tables.truncate(table, at)
-                done = "rows up to this commit ts leave the current table"
-            case text.NotUnderstood(reason):
-                why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
-                concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
-                done = "; ".join(self._hold(name, why, at) for name in concerned)
-        self._remember(statement, type(action).__name__, done)
-
-    def _bound(self, name: TableName) -> WarehouseTable | None:
-        meaning = self.bindings.get(name.key, "")
-        if meaning.startswith(NEW):
-            return self.bench.tables.born(int(meaning.removeprefix(NEW))) or self._made_since(name)
-        return self.bench.tables.by_uuid(meaning)
-
-    def _made_since(self, name: TableName) -> WarehouseTable | None:
-        """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
-        table = self.bench.tables.find(name)
-        return None if table is None or table.uuid in self.before.values() else table
-
-    def _rename(self, table: WarehouseTable | None, new: TableName, at: int) -> str:
-        if table is None:
-            return "no such table"
-        if table.source.key != new.key and table.layout.ddl_at <= at:
-            if table.state != State.LIVE:
-                self.bench.records.rename_held(table.source, new)
-            self.bench.tables.rename(table, new)
-        return f"renamed to {table.name}"
-
-    def _drop(self, table: WarehouseTable | None, at: int) -> str:
-        if table is None or table.state == State.DROPPED:
-            return "no such table"
-        if table.state != State.LIVE:
-            self.bench.records.mark_held(table.source, "dropped")
-        if self.bench.settings.warehouse.drop_table == "drop":
-            self.bench.tables.forget(table)
-            return "dropped"
-        self.bench.tables.set_state(table, State.DROPPED, at=at)
-        return "kept, marked dropped"
-
-    def _hold(self, name: TableName, reason: str, at: int) -> str:
-        """Hold a table from here on; one that its first rows are yet to make, as soon as it is made."""
-        table = self._bound(name)
-        if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= at):
-            return f"{name}: {table.state}"
-        if table is None:
-            self.unclear[name.key] = reason
-        else:
-            self.bench.tables.set_state(table, State.HELD, reason)
-        return f"held; to go on: ticdc-warehouse tables release {name}"
-
-    def _remember(self, statement: Statement, kind: str, action: str) -> None:
-        ddl = statement.ddl
-        row = {
-            "commit_ts": ddl.commit_ts, "schema_name": ddl.table.schema, "table_name": ddl.table.table,
-            "ddl_type": kind, "sql": ddl.sql, "action": action, "status": "applied",
-        }  # fmt: skip
-        self.history.append(row)
+        self.obeyed.apply(ddl, self.landings)
 
     def table(self, messages: TableMessages) -> TableLanding:
         """See `Port.table`."""
-        meaning = self.bindings.get(messages.table.key, "")
-        known = self._bound(messages.table) if meaning else self.bench.tables.find(messages.table)
-        here = [s for s in self.statements if s.ddl in self.epoch.ddl]
-        about = [s for s in here if s.ddl.table.key == messages.table.key and not s.naming]
-        landing = TableLanding(self.bench, self.raw, self.batch_id, messages, self.topic_ids, about, known)
-        landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
-        landing.entered = self.entered
-        landing.unclear = self.unclear.get(messages.table.key, "")
-        landing.truncated_at = self.truncated.get(messages.table.key, 0)
+        landing = self.obeyed.landing(self.raw, messages, self.topic_ids)
         self.landings.append(landing)
         return landing
 
@@ -377,7 +237,7 @@ class SparkBatch:
             )
 
     def _write_history(self, number: int, outcome: Outcome) -> None:
-        rows: list[Row] = [*self.history, *self._unordered(outcome)]
+        rows: list[Row] = [*self.obeyed.history, *self._unordered(outcome)]
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
         self.bench.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))

@@ -18,7 +18,7 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import Ddl, Messages, Refused, SeenVersion, TableMessages, TopicPartition
-from pipeline.streaming import landing, release, spark_batch
+from pipeline.streaming import landing, obedience, release, spark_batch
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, tables
@@ -404,11 +404,11 @@ class _OneThread:
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     return [
-        *((module, "F", F) for module in (spark_batch, landing, release, changes)),
+        *((module, "F", F) for module in (spark_batch, obedience, landing, release, changes)),
         (changes, "Projection", Projection),
         (changes, "_recipe", functools.cache(changes._recipe.__wrapped__)),
         *((module, "Observation", Observation) for module in (landing, changes)),
-        (spark_batch, "TableLanding", ModelLanding),
+        (obedience, "TableLanding", ModelLanding),
         (release, "TableLanding", ModelLanding),
         (current._Publisher, "_appended", _appended),
         (current, "_apply", _apply),

@@ -9,8 +9,9 @@ from unit.batch_model.batch import ModelBatch, ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
-from pipeline.streaming import batch, epochs, landing, release
+from pipeline.streaming import batch, epochs, landing, obedience, release
 from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.workbench import Ledger
 from pipeline.warehouse import current, evolution, tables
@@ -18,6 +19,8 @@ from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     import pytest
+
+    from pipeline.streaming.workbench import Workbench
 
     Plant = pytest.MonkeyPatch
 
@@ -231,19 +234,26 @@ def a_truncate_forgotten_before_the_first_row(plant: Plant) -> Hunt:
 
 def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     """A copy of CREATE TABLE that comes late means another table."""
+    plant.setattr(obedience, "_unobeyed", lambda _bench, statements: statements)
     plant.setattr(epochs.Statement, "repeated", lambda *_: False)
-    plant.setattr(SparkBatch, "_made_since", lambda *_: None)
+    plant.setattr(Obedience, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
+
+
+def statements_obeyed_with_each_copy(plant: Plant) -> Hunt:
+    """A copy of DROP or RENAME that comes in a later batch is obeyed again."""
+    plant.setattr(obedience, "_unobeyed", lambda _bench, statements: statements)
+    return Hunt(NAMES)
 
 
 def names_bound_as_they_are_today(plant: Plant) -> Hunt:
     """A second try binds names to what the first has renamed already."""
 
-    def bindings(self: SparkBatch) -> Any:
-        return {t.source.key: t.uuid for t in self.bench.tables if t.state != State.DROPPED}
+    def meanings(bench: Workbench, *_: object) -> Any:
+        return {t.source.key: t.uuid for t in bench.tables if t.state != State.DROPPED}
 
-    plant.setattr(SparkBatch, "_bindings", bindings)
-    plant.setattr(SparkBatch, "_bind_made", lambda _self: None)
+    plant.setattr(Obedience, "_meanings", staticmethod(meanings))
+    plant.setattr(Obedience, "_bind_made", lambda _self: None)
     return Hunt(NAMES)
 
 
@@ -276,5 +286,6 @@ FAULTS = (
     a_truncate_forgotten_before_the_first_row,
     names_bound_anew_by_each_copy,
     names_bound_as_they_are_today,
+    statements_obeyed_with_each_copy,
     held_records_left_under_the_old_name,
 )

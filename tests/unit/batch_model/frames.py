@@ -73,6 +73,10 @@ class Col:
         mine, at = self.of, index.of
         return Col(lambda row: mine(row)[at(row)])
 
+    def isin(self, *values: object) -> Col:
+        mine = self.of
+        return Col(lambda row: mine(row) in values)
+
     def cast(self, _kind: str) -> Col:
         return self
 

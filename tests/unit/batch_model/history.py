@@ -239,15 +239,15 @@ class History:
         """The ends of the next batch: partitions are read unevenly, or in the order of sending."""
         latest = self.source.broker.latest
         if self.mode == NAMES:
-            return self.in_order(starts, sum(limit) * 2)
+            return self.in_order(starts, sum(limit) * 2, late=sum(limit) % 2 == 1)
         ends = {
             at: min(end, starts.get(at, 0) + limit[number % len(limit)])
             for number, (at, end) in enumerate(sorted(latest.items()))
         }
         return ends if any(end > starts.get(at, 0) for at, end in ends.items()) else None
 
-    def in_order(self, starts, count):
-        """Everything up to a record; all copies of a statement are in one batch."""
+    def in_order(self, starts, count, *, late):
+        """Everything up to a record; all copies of a statement in one batch, but one of the last that may be late."""
         logs = self.source.broker.logs
         unread = sorted((r for at, log in logs.items() for r in log[starts.get(at, 0) :]), key=lambda r: r.sequence)
         if not unread or not count:
@@ -255,7 +255,23 @@ class History:
         last = unread[min(count, len(unread)) - 1]
         copies = [r.sequence for r in unread if r.message.kind == "ddl" and r.message == last.message]
         self.world.least = max(self.world.least, last.sequence, *copies)
-        return {at: sum(r.sequence <= self.world.least for r in log) for at, log in logs.items()}
+        ends = {at: sum(r.sequence <= self.world.least for r in log) for at, log in logs.items()}
+        return self.without_a_copy(starts, ends) if late else ends
+
+    def without_a_copy(self, starts, ends):
+        """Ends of which one partition's lies before its copy of the last statement, which others have."""
+        logs = self.source.broker.logs
+        found = [
+            (record.sequence, record.message, at, offset)
+            for at, end in ends.items()
+            for offset, record in enumerate(logs[at][:end])
+            if offset >= starts.get(at, 0) and record.message.kind == "ddl"
+        ]
+        if not found:
+            return ends
+        message = max(found, key=lambda copy: copy[0])[1]
+        copies = [(at, offset) for _, other, at, offset in found if other == message]
+        return ends | dict(copies[:1]) if len(copies) > 1 else ends
 
     @rule(14, what=("stop", "lose", "back up", "restore", "lose"))
     def something_befalls_the_checkpoint(self, what):

@@ -1,0 +1,214 @@
+"""The DDL of one micro-batch: which table a name means at each point of it, and what each statement does.
+
+What a name means is kept in the warehouse before the first statement of a batch is applied, so that a second try of
+the batch begins with the same meanings as the first, whatever that one has renamed or dropped since.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import ddl as text
+from pipeline.streaming.epochs import NEW, Statement, cut, rebound
+from pipeline.streaming.landing import BORN, TableLanding
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import Ddl, Messages, TableMessages
+    from pipeline.model.names import TableName
+    from pipeline.streaming.batch import Epoch
+    from pipeline.streaming.epochs import Bindings
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.tables import WarehouseTable
+
+BINDINGS = "ticdc.bindings-before"
+NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
+
+
+@dataclass(slots=True)
+class Obedience:
+    """The statements of one micro-batch, obeyed one after the other."""
+
+    bench: Workbench
+    batch_id: int
+    statements: tuple[Statement, ...]
+    epochs: Sequence[Epoch]
+    bindings: Bindings
+    before: Bindings
+    """What names meant before the first statement."""
+    entered: int = 0
+    """Commit ts of the newest statement about names that was applied."""
+    history: list[dict[str, object]] = field(default_factory=list)
+    """Rows of `_pipeline.ddl_history`: what was done."""
+    unclear: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Why tables that do not exist yet are to be held."""
+    truncated: dict[tuple[str, str], int] = field(default_factory=dict)
+    """When tables were truncated that do not exist yet: the rows before it are in the same batch."""
+    epoch: Epoch = field(init=False)
+
+    @classmethod
+    def begin(cls, bench: Workbench, batch_id: int, messages: Messages) -> Obedience:
+        """The statements understood, and the messages cut into epochs where names change their meaning."""
+        statements = _unobeyed(bench, _understood(bench, messages))
+        before = cls._meanings(bench, batch_id, statements) if statements else {}
+        made = cls(bench, batch_id, statements, cut(statements, messages.tables, before), before, before)
+        made.epoch = made.epochs[0]
+        made._bind_made()
+        return made
+
+    @staticmethod
+    def _meanings(bench: Workbench, batch_id: int, statements: Sequence[Statement]) -> Bindings:
+        """What names meant before the first statement of this batch, also in a second try of it."""
+        history = bench.records.tables["ddl_history"]
+        saved = json.loads(history.inherited(BINDINGS) or "{}")
+        if saved.get("batch") == batch_id:
+            return {(schema, table): uuid for schema, table, uuid in saved["names"]}
+        names = {t.source.key: t.uuid for t in bench.tables if t.state != State.DROPPED}
+        if any(statement.naming for statement in statements):
+            listed = [[*name, uuid] for name, uuid in sorted(names.items())]
+            history.mark({BINDINGS: json.dumps({"batch": batch_id, "names": listed})}, "main")
+        return names
+
+    def landing(self, raw: DataFrame, messages: TableMessages, topic_ids: Mapping[str, str]) -> TableLanding:
+        """The part of the batch that belongs to the table which a name means now."""
+        key = messages.table.key
+        meaning = self.bindings.get(key, "")
+        known = self._bound(messages.table) if meaning else self.bench.tables.find(messages.table)
+        about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
+        landing = TableLanding(self.bench, raw, self.batch_id, messages, topic_ids, about, known)
+        landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
+        landing.entered = self.entered
+        landing.unclear = self.unclear.get(key, "")
+        landing.truncated_at = self.truncated.get(key, 0)
+        return landing
+
+    def apply(self, ddl: Ddl, landings: Sequence[TableLanding]) -> None:
+        """Obey one statement; `landings` are those of the messages before it."""
+        statement = next(s for s in self.statements if s.ddl is ddl)
+        self.epoch = next(epoch for epoch in self.epochs if ddl in epoch.ddl)
+        self.bindings = dict(self.bindings)
+        for landing in landings:  # pairs that rows have made since
+            table, name = landing.table, landing.messages.table.key
+            if table is not None and table.source.key == name and table.state != State.DROPPED:
+                self.bindings[name] = table.uuid
+        for action in statement.actions:
+            self._act(action, statement)
+        self.bindings = rebound(self.bindings, statement)
+        if statement.naming:
+            self.entered = statement.ddl.commit_ts
+            self._bind_made()
+
+    def _bind_made(self) -> None:
+        """Names of pairs that rows have made here in an unfinished try; they may have other names since."""
+        for table in self.bench.tables if self.statements and self.bench.recovering else ():
+            batch_id, entered, *name = json.loads(table.changes.properties.get(BORN, "[-1, 0]"))
+            if (batch_id, entered) == (self.batch_id, self.entered):
+                self.bindings = {tuple(name): table.uuid, **self.bindings}
+
+    def _act(self, action: text.Action, statement: Statement) -> None:
+        at, done = statement.ddl.commit_ts, "done"
+        table = self._bound(statement.ddl.table)
+        match action:
+            case text.RenameTable(old, new):
+                done = self._rename(self._bound(old), new, at)
+            case text.DropTable(name):
+                done = self._drop(self._bound(name), at)
+            case text.DropDatabase(name):
+                for dropped in self.bench.tables:
+                    if dropped.source.schema.casefold() == name.casefold():
+                        self._drop(dropped, at)
+            case text.TruncateTable(name) if table is None:
+                self.truncated[name.key] = at
+            case text.TruncateTable() if table is not None and table.truncated_at < at:
+                self.bench.tables.truncate(table, at)
+                done = "rows up to this commit ts leave the current table"
+            case text.NotUnderstood(reason):
+                why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
+                concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
+                done = "; ".join(self._hold(name, why, at) for name in concerned)
+        self._remember(statement, type(action).__name__, done)
+
+    def _bound(self, name: TableName) -> WarehouseTable | None:
+        meaning = self.bindings.get(name.key, "")
+        if meaning.startswith(NEW):
+            return self.bench.tables.born(int(meaning.removeprefix(NEW))) or self._made_since(name)
+        return self.bench.tables.by_uuid(meaning)
+
+    def _made_since(self, name: TableName) -> WarehouseTable | None:
+        """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
+        table = self.bench.tables.find(name)
+        return None if table is None or table.uuid in self.before.values() else table
+
+    def _rename(self, table: WarehouseTable | None, new: TableName, at: int) -> str:
+        if table is None:
+            return "no such table"
+        if table.source.key != new.key and table.layout.ddl_at <= at:
+            if table.state != State.LIVE:
+                self.bench.records.rename_held(table.source, new)
+            self.bench.tables.rename(table, new)
+        return f"renamed to {table.name}"
+
+    def _drop(self, table: WarehouseTable | None, at: int) -> str:
+        if table is None or table.state == State.DROPPED:
+            return "no such table"
+        if table.state != State.LIVE:
+            self.bench.records.mark_held(table.source, "dropped")
+        if self.bench.settings.warehouse.drop_table == "drop":
+            self.bench.tables.forget(table)
+            return "dropped"
+        self.bench.tables.set_state(table, State.DROPPED, at=at)
+        return "kept, marked dropped"
+
+    def _hold(self, name: TableName, reason: str, at: int) -> str:
+        """Hold a table from here on; one that its first rows are yet to make, as soon as it is made."""
+        table = self._bound(name)
+        if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= at):
+            return f"{name}: {table.state}"
+        if table is None:
+            self.unclear[name.key] = reason
+        else:
+            self.bench.tables.set_state(table, State.HELD, reason)
+        return f"held; to go on: ticdc-warehouse tables release {name}"
+
+    def _remember(self, statement: Statement, kind: str, action: str) -> None:
+        ddl = statement.ddl
+        row = {
+            "commit_ts": ddl.commit_ts, "schema_name": ddl.table.schema, "table_name": ddl.table.table,
+            "ddl_type": kind, "sql": ddl.sql, "action": action, "status": "applied",
+        }  # fmt: skip
+        self.history.append(row)
+
+
+def _understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
+    as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in bench.tables}
+    string_mode = bench.settings.changefeed.avro_decimal_handling_mode == "string"
+    return tuple(
+        Statement(d, text.parse(d.kind, d.sql, d.table, decimals_as_text=as_text.get(d.table.key, string_mode)))
+        for d in messages.ddl
+    )
+
+
+def _unobeyed(bench: Workbench, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Without statements about names that an earlier batch has obeyed: another partition's copy, or a re-send.
+
+    By now the name may mean another table, which must not be dropped or renamed for it.
+    """
+    naming = sorted({statement.ddl.commit_ts for statement in statements if statement.naming})
+    if not naming:
+        return statements
+    history = bench.records.read("ddl_history").where(F.col("batch_id") < bench.ledger.unfinished)
+    found = history.where(F.col("commit_ts").isin(*naming)).collect()
+    obeyed = {(row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in found}
+    return tuple(s for s in statements if not s.naming or _identity(s.ddl) not in obeyed)
+
+
+def _identity(ddl: Ddl) -> tuple[int, str, str, str]:
+    return ddl.commit_ts, ddl.table.schema, ddl.table.table, ddl.sql

@@ -1,0 +1,87 @@
+"""What the documents tell a reader to type, to write and to follow: it has to work."""
+
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import COMMANDS, _loaded
+from pipeline.settings import parse
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"(?:^|[\s`/])ticdc-warehouse ([a-z][^`#\n]*)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+LATER = {"checks", "quarantine", "report", "inspect", "doctor"}
+"""Commands of which a document may say that they come later."""
+
+
+def blocks(*languages):
+    return [
+        pytest.param(text, id=f"{path.relative_to(ROOT)}-{number}")
+        for path in DOCUMENTS
+        for number, (language, text) in enumerate(BLOCK.findall(path.read_text()))
+        if language in languages
+    ]
+
+
+def calls():
+    """Each call of the command line: in blocks, after a prompt, between back quotes."""
+    found = {call.strip() for path in DOCUMENTS for call in CALL.findall(path.read_text())}
+    return sorted(call for call in found if call.split()[0] in COMMANDS)
+
+
+def anchors(path):
+    """The anchors of a document's headings, as GitHub makes them."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
+        for heading in HEADING.findall(path.read_text())
+    }
+
+
+@pytest.mark.parametrize("text", [block for block in blocks("yaml") if "kind: kafka" in block.values[0]])
+def test_settings_in_the_documents_are_accepted(text, tmp_path):
+    assert parse(text, tmp_path / "ticdc-warehouse.yaml").source.kind == "kafka"
+
+
+def test_there_are_settings_and_calls_to_look_at():
+    assert len([block for block in blocks("yaml") if "kind: kafka" in block.values[0]]) > 1
+    assert len(calls()) > 10
+
+
+@pytest.mark.parametrize("call", calls())
+def test_calls_in_the_documents_name_commands_and_options_that_exist(call):
+    name, *words = shlex.split(call)
+    assert name not in LATER or not words
+    command = _loaded(name)
+    if getattr(command, "commands", None) and words and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word.partition("=")[0] for word in words if word.startswith("-")} <= {*known, "--help"}
+    positional = [p for p in command.params if p.param_type_name == "argument"]
+    if not positional and not getattr(command, "commands", None):
+        values = {w for option, w in pairwise(words) if option.startswith("-")}
+        assert all(word.startswith("-") or word in values for word in words), "it takes no arguments"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    for link in LINK.findall(path.read_text()):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_targets_of_make_exist(path):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|[`$] ?)make ([a-z-]+)", path.read_text(), re.MULTILINE))
+    assert named <= targets
