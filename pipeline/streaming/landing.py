@@ -57,6 +57,8 @@ class TableLanding:
     reason: str = ""
     created_at: int = 0
     """Commit ts of the CREATE TABLE that the pair will come from, where there was one."""
+    obeyed_until: int = 0
+    """Commit ts of the newest statement about a table that had no rows: older ones are re-sent, and change nothing."""
     entered: int = 0
     """Commit ts of the statement with which the messages' epoch begins."""
     unclear: str = ""
@@ -92,7 +94,7 @@ class TableLanding:
 
     def evolve(self) -> None:
         """See `TablePort.evolve`."""
-        layout = self.table.layout if self.table else Layout()
+        layout = self.table.layout if self.table else Layout(ddl_at=max(0, self.obeyed_until - 1))
         if self.table is not None and self.bench.recovering:
             self._recall(self.table)
         for entry in timeline(self.messages, self.statements):
@@ -274,6 +276,16 @@ def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Colu
         inside = inside | (here & (F.col("offset") >= low) & (F.col("offset") < high))
         listed = listed | here
     return inside if exhaustive else inside | ~listed
+
+
+def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> DataFrame:
+    """Where the records stand (topic, partition, offset) that this batch and later ones put into a changes table."""
+    rows = bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    return rows.select(
+        F.col(change.TOPIC).alias("topic"),
+        F.col(change.PARTITION).alias("partition"),
+        F.col(change.OFFSET).alias("offset"),
+    )
 
 
 def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
+from pipeline.model.names import TableName
 from pipeline.streaming.epochs import NEW, Statement, cut, rebound
 from pipeline.streaming.landing import BORN, TableLanding
 from pipeline.warehouse.tables import State
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Ddl, Messages, TableMessages
-    from pipeline.model.names import TableName
     from pipeline.streaming.batch import Epoch
     from pipeline.streaming.epochs import Bindings
     from pipeline.streaming.workbench import Workbench
@@ -44,6 +44,7 @@ class Obedience:
     bindings: Bindings
     before: Bindings
     """What names meant before the first statement."""
+    past: _Past
     entered: int = 0
     """Commit ts of the newest statement about names that was applied."""
     history: list[dict[str, object]] = field(default_factory=list)
@@ -57,9 +58,12 @@ class Obedience:
     @classmethod
     def begin(cls, bench: Workbench, batch_id: int, messages: Messages) -> Obedience:
         """The statements understood, and the messages cut into epochs where names change their meaning."""
-        statements = _unobeyed(bench, _understood(bench, messages))
+        statements = _understood(bench, messages)
+        past = _Past.of(bench, statements)
+        # The name of one that was obeyed may mean another table by now, which must not be dropped or renamed for it.
+        statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
         before = cls._meanings(bench, batch_id, statements) if statements else {}
-        made = cls(bench, batch_id, statements, cut(statements, messages.tables, before), before, before)
+        made = cls(bench, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
         made.epoch = made.epochs[0]
         made._bind_made()
         return made
@@ -85,6 +89,7 @@ class Obedience:
         about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
         landing = TableLanding(self.bench, raw, self.batch_id, messages, topic_ids, about, known)
         landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
+        landing.obeyed_until = self.past.newest.get(key, 0) if known is None else 0
         landing.entered = self.entered
         landing.unclear = self.unclear.get(key, "")
         landing.truncated_at = self.truncated.get(key, 0)
@@ -196,19 +201,29 @@ def _understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
     )
 
 
-def _unobeyed(bench: Workbench, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Without statements about names that an earlier batch has obeyed: another partition's copy, or a re-send.
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What earlier batches have done, as far as the statements of this one go back."""
 
-    By now the name may mean another table, which must not be dropped or renamed for it.
-    """
-    naming = sorted({statement.ddl.commit_ts for statement in statements if statement.naming})
-    if not naming:
-        return statements
-    history = bench.records.read("ddl_history").where(F.col("batch_id") < bench.ledger.unfinished)
-    found = history.where(F.col("commit_ts").isin(*naming)).collect()
-    obeyed = {(row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in found}
-    return tuple(s for s in statements if not s.naming or _identity(s.ddl) not in obeyed)
+    obeyed: frozenset[tuple[int, str, str, str]] = frozenset()
+    newest: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Commit ts of the newest statement about a name."""
 
+    @classmethod
+    def of(cls, bench: Workbench, statements: Sequence[Statement]) -> _Past:
+        if not statements:
+            return cls()
+        oldest = min(statement.ddl.commit_ts for statement in statements)
+        history = bench.records.read("ddl_history").where(F.col("batch_id") < bench.ledger.unfinished)
+        rows = history.where(F.col("commit_ts") >= oldest).collect()
+        newest: dict[tuple[str, str], int] = {}
+        for row in rows:
+            key = TableName(row["schema_name"], row["table_name"]).key
+            newest[key] = max(row["commit_ts"], newest.get(key, 0))
+        return cls(
+            frozenset((row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in rows), newest
+        )
 
-def _identity(ddl: Ddl) -> tuple[int, str, str, str]:
-    return ddl.commit_ts, ddl.table.schema, ddl.table.table, ddl.sql
+    def has(self, ddl: Ddl) -> bool:
+        """Whether a statement was obeyed: this is another partition's copy, or a re-send."""
+        return (ddl.commit_ts, ddl.table.schema, ddl.table.table, ddl.sql) in self.obeyed

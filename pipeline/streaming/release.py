@@ -10,7 +10,7 @@ from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import TableMessages
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.landing import TableLanding, set_aside_refused
+from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused
 from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def release(bench: Workbench, source: TableName) -> int:
         raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
     operation = _begun(bench, table)
     messages = bench.protocol.read(waiting)
-    _set_aside_refused(bench, waiting, messages)
+    _set_aside_refused(bench, waiting, messages, table)
     part = TableMessages(source, tuple(seen for named in messages.tables for seen in named.versions))
     statements = _statements(messages)
     if part.versions or (statements and table is not None):
@@ -74,9 +74,12 @@ def _waiting(bench: Workbench, source: TableName) -> DataFrame:
     return held.join(dead, place, "left_anti").select("topic", partition, "offset", "timestamp", "key", "value")
 
 
-def _set_aside_refused(bench: Workbench, waiting: DataFrame, messages: Messages) -> None:
-    """What has become undecodable while it waited goes to the dead letters."""
+def _set_aside_refused(bench: Workbench, waiting: DataFrame, messages: Messages, table: WarehouseTable | None) -> None:
+    """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if messages.refused:
+        if table is not None:
+            landed = places_since(bench, table, bench.ledger.batch_id)
+            waiting = waiting.join(landed, ["topic", "partition", "offset"], "left_anti").select(*waiting.columns)
         set_aside_refused(bench, waiting, messages.refused, bench.ledger.batch_id)
 
 

@@ -17,7 +17,7 @@ from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
 from pipeline.streaming import cuts
-from pipeline.streaming.landing import TableLanding, set_aside_refused
+from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
 from pipeline.warehouse.evolution import Note
@@ -151,12 +151,7 @@ class SparkBatch:
             return raw
         for table in self.bench.tables:
             if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
-                rows = self.bench.spark.table(table.name.changes.sql)
-                rows = rows.where(F.col(change.BATCH_ID) >= self.bench.ledger.unfinished)
-                landed = rows.select(
-                    F.col(change.TOPIC).alias("topic"), F.col(change.PARTITION).alias("partition"),
-                    F.col(change.OFFSET).alias("offset"),
-                )  # fmt: skip
+                landed = places_since(self.bench, table, self.bench.ledger.unfinished)
                 raw = raw.join(landed, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
         return raw
 

@@ -234,7 +234,7 @@ def a_truncate_forgotten_before_the_first_row(plant: Plant) -> Hunt:
 
 def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     """A copy of CREATE TABLE that comes late means another table."""
-    plant.setattr(obedience, "_unobeyed", lambda _bench, statements: statements)
+    plant.setattr(obedience._Past, "has", lambda *_: False)
     plant.setattr(epochs.Statement, "repeated", lambda *_: False)
     plant.setattr(Obedience, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
@@ -242,7 +242,7 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
 
 def statements_obeyed_with_each_copy(plant: Plant) -> Hunt:
     """A copy of DROP or RENAME that comes in a later batch is obeyed again."""
-    plant.setattr(obedience, "_unobeyed", lambda _bench, statements: statements)
+    plant.setattr(obedience._Past, "has", lambda *_: False)
     return Hunt(NAMES)
 
 
