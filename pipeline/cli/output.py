@@ -105,7 +105,13 @@ class TextOutput:
             table.add_column(_safe(column), justify="right" if numeric else "left", overflow="fold")
         for row in cells:
             table.add_row(*(Text(_safe(_shown(cell))) for cell in row))
-        self._out.print(table)
+        if self._out.is_terminal:
+            self._out.print(table)
+            return
+        with self._out.capture() as captured:
+            self._out.print(table)
+        for line in captured.get().splitlines():
+            self._out.out(line.rstrip(), highlight=False)
 
     def line(self, text: str) -> None:
         """Print a line."""

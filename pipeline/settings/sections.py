@@ -201,5 +201,5 @@ class Spark(Section):
 
     master: Line = Field(default="local[*]", description="Spark master URL")
     conf: Annotated[Mapping[str, str], FreeMap(".")] = Field(
-        default={}, description="any Spark property, as `spark.<property>`"
+        default={}, description="any Spark property, as `spark.<property>`; paths in it must be absolute"
     )

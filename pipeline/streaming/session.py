@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pipeline.devstack import jars
@@ -15,6 +20,8 @@ from pipeline.model.names import CATALOG
 from pipeline.streaming.jvm import RememberingView
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pipeline.settings import Settings
 
 _AVRO_LIMITS = (
@@ -60,6 +67,16 @@ DEFAULTS = {
 }
 
 
+def _launch(conf: Mapping[str, str]) -> None:
+    """Start the JVM in a folder of its own: Spark leaves one named `artifacts` where it is started."""
+    context = cast("Any", SparkContext)
+    if context._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="ticdc-warehouse-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(conf.items())), {"cwd": folder})
+        context._ensure_initialized(gateway=gateway)
+
+
 def catalog_properties(settings: Settings) -> dict[str, str]:
     """Spark's properties of the warehouse catalog. Tables are never cached: threads would read old snapshots."""
     catalog, prefix = settings.warehouse.catalog, f"spark.sql.catalog.{CATALOG}"
@@ -101,9 +118,11 @@ def session(settings: Settings) -> SparkSession:
         own = f"{_AVRO_LIMITS} {_LOGGING}" if side == "driver" else _AVRO_LIMITS
         collector = "" if _COLLECTOR.search(given) else _PARALLEL
         conf[key] = f"{own} {collector} {given}".strip()
-    builder = SparkSession.builder.master(settings.spark.master)
+    conf["spark.master"] = settings.spark.master
+    builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
+    _launch(conf)
     spark = builder.getOrCreate()
     spark.sparkContext._jvm.__class__ = RememberingView
     return spark

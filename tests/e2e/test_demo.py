@@ -19,11 +19,6 @@ from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.simulate import Column, Table
 
-long = pytest.mark.skipif(
-    "TICDC_WAREHOUSE_E2E" not in os.environ,
-    reason="starts Spark many times; TICDC_WAREHOUSE_E2E=1 runs it (its time is not yet within the suite's)",
-)
-
 ROOT = Path(__file__).parents[2]
 TABLES = ("shop.customers", "shop.products", "shop.orders", "shop.order_items", "shop.payments")
 
@@ -54,7 +49,6 @@ def played(tmp_path_factory):
     return Played(tmp_path_factory.mktemp("demo"))
 
 
-@long
 @pytest.mark.e2e
 @pytest.mark.spark
 class TestDemo:
@@ -81,7 +75,10 @@ class TestDemo:
         assert not stack.is_running
 
     def test_it_takes_less_than_five_minutes_even_on_a_busy_machine(self, played):
-        assert played.seconds < 300  # the target is 60 on two idle cores; `make bench` measures
+        assert played.seconds < 300  # 45 on two idle cores, which are wanted to need less than 90
+
+    def test_it_leaves_nothing_but_its_folder(self, played):
+        assert [path.name for path in played.folder.iterdir()] == [".demo"]
 
     @pytest.mark.parametrize("word", ["tables list", "tables describe", "tables history", "tables as-of"])
     def test_what_it_says_about_tables_can_be_pasted(self, played, word):

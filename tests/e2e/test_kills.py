@@ -19,7 +19,7 @@ from pipeline.streaming.failpoints import STEPS, VARIABLE, FailPoints
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-KILLS = int(os.environ.get("TICDC_WAREHOUSE_KILLS", "6"))
+KILLS = int(os.environ.get("TICDC_WAREHOUSE_KILLS", "20"))
 SEED = int(os.environ.get("TICDC_WAREHOUSE_SEED", "11"))
 ROOT = Path(__file__).parents[2]
 RUN = ("run", "--available-now")
