@@ -155,10 +155,11 @@ class Obedience:
     def _rename(self, table: WarehouseTable | None, new: TableName, at: int) -> str:
         if table is None:
             return "no such table"
-        if table.source.key != new.key and table.layout.ddl_at <= at:
+        # A second try finds what the first has done, be it a whole chain of names in which this one is taken again.
+        if table.source.key != new.key and table.renamed_at < at and table.layout.ddl_at <= at:
             if table.state != State.LIVE:
                 self.bench.records.rename_held(table.source, new)
-            self.bench.tables.rename(table, new)
+            self.bench.tables.rename(table, new, at)
         return f"renamed to {table.name}"
 
     def _drop(self, table: WarehouseTable | None, at: int) -> str:

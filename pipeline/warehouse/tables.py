@@ -43,6 +43,7 @@ STATE = "ticdc.state"
 HELD_REASON = "ticdc.held-reason"
 TRUNCATED = "ticdc.truncated-at"
 CREATED = "ticdc.created-at"
+RENAMED = "ticdc.renamed-at"
 NAME = "ticdc.name"
 ENDS = "ticdc.ends"
 APPLIED = "ticdc.applied-changes"
@@ -94,6 +95,7 @@ class WarehouseTable:
     state: State = State.LIVE
     held_reason: str = ""
     created_at: int = 0
+    renamed_at: int = 0
     truncated_at: int = 0
     truncated_done: int = 0
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
@@ -138,6 +140,7 @@ class Tables:
         table.state = State(properties.get(STATE, State.LIVE))
         table.held_reason = properties.get(HELD_REASON, "")
         table.created_at = int(properties.get(CREATED, "0"))
+        table.renamed_at = int(properties.get(RENAMED, "0"))
         table.truncated_at = int(properties.get(TRUNCATED, "0"))
         table.ends = read_ends(changes.inherited(ENDS))
         _read_published(table)
@@ -242,17 +245,18 @@ class Tables:
         if moved is not None:
             table.changes = moved
 
-    def rename(self, table: WarehouseTable, source: TableName) -> None:
-        """The source table has another name now: so has its pair."""
+    def rename(self, table: WarehouseTable, source: TableName, at: int) -> None:
+        """The source table has another name since the commit ts `at`: so has its pair. What that says goes last."""
         target = stored_table(source, self._namespace)
         self._clear_dropped(target)
         if target != table.name:
             self.move(table, target)
         table.source = source
         about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table}
-        for iceberg in (table.changes, table.current):
-            if iceberg is not None:
-                iceberg.set_properties(about)
+        if table.current is not None:
+            table.current.set_properties(about)
+        table.changes.set_properties({**about, RENAMED: str(at)})
+        table.renamed_at = at
 
     def set_state(self, table: WarehouseTable, state: State, reason: str = "", at: CommitTs | int = 0) -> None:
         """Hold, release or mark a table as dropped, durably."""

@@ -104,4 +104,32 @@ KNOWN = {
         NAMES,
         [_batch(), _row("b", 1), _names("a", "swap"), _hold("b"), _batch()],
     ),
+    "a release is taken up again when its schema cannot be read any more": (
+        PLAIN,
+        [_row("a", 0, times=2), _batch((1,)), _hold("a"), _batch(), _hold("a", hold=False, crash=3), FORGET, _batch()],
+    ),
+    "statements about a table without rows are sent again": (
+        COLUMNS,
+        [
+            _batch(),
+            _column("b", "widen", 1),
+            _batch((1, 0), crash=0),
+            _batch(),
+            _column("b", "widen", 2),
+            _batch((1,)),
+            ("the_changefeed_restarts", {"back": 5}),
+            _batch(),
+        ],
+    ),
+    "a second try finds a chain of renames carried out in which a name is taken twice": (
+        NAMES,
+        [
+            _names("a", "away and back"),
+            _names("a", "swap"),
+            _batch((0, 4), fault=("a", "evolve")),
+            _batch(),
+            _batch(crash=5),
+            _batch(fault=("b", "append")),
+        ],
+    ),
 }
