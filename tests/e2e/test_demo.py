@@ -40,7 +40,7 @@ class Played:
     def pasted(self, word):
         """The command of the invitation that has this word in it, heredoc and all."""
         invitation = self.said.stdout.partition("look around:")[2]
-        commands = re.findall(r"^(\S.*?<<'END'\n.*?^END|\S[^\n]*)$", invitation, re.MULTILINE | re.DOTALL)
+        commands = re.findall(r"^(\S[^\n]*<<'END'\n.*?^END|\S[^\n]*)$", invitation, re.MULTILINE | re.DOTALL)
         return next(line for line in commands if word in line)
 
 

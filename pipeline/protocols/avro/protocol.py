@@ -165,7 +165,8 @@ class AvroProtocol:
             try:
                 version = self._version(schema_id, found, key_only=key_only)
             except (SchemaNotFound, NotATicdcSchema) as error:
-                refused.extend(_refused(error.code, group, str(error)) for group in found)
+                sentence = f"{error.message} {error.hint}".strip()
+                refused.extend(_refused(error.code, group, sentence) for group in found)
                 continue
             first = _extremes(found, lambda group: group.first, min)
             rows = sum(group.rows for group in found)
