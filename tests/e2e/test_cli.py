@@ -335,6 +335,28 @@ class TestWriting:
         assert said.code == 0, said.err
         assert warehouse.differences() == []
 
+    def test_a_run_that_lives_does_what_others_ask_for_between_its_batches(self, warehouse):
+        with running(warehouse) as process:
+            warehouse.send(3)
+            assert until_line(process, lambda line: line.startswith("batch "))
+            warehouse.catalog().load_table("shop.orders").delete(AlwaysTrue())
+            assert warehouse.differences() != []
+            rebuilt = warehouse.call("tables", "rebuild", "shop.orders")
+            repaired = warehouse.differences()
+            refused = warehouse.call("tables", "release", "shop.orders")
+            maintained = warehouse.call("tables", "maintain", "shop.orders")
+            warehouse.send(3)
+            assert until_line(process, lambda line: line.startswith("batch "))
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=120)
+        assert (rebuilt.code, maintained.code) == (0, 0), rebuilt.err + maintained.err
+        assert repaired == []
+        assert refused.code == 1
+        assert "NOT_HELD" in refused.err
+        assert process.returncode == 0, errors
+        assert warehouse.run().code == 0  # it may have been stopped between two batches
+        assert warehouse.differences() == []
+
     def test_a_table_that_is_not_held_cannot_be_released(self, warehouse):
         said = warehouse.call("tables", "release", "shop.orders")
         assert said.code == 1
