@@ -33,7 +33,7 @@ _FETCHING = {
 
 After each poll it asks the broker for the ends of the partition, and forgets what was fetched and not polled: 500
 records, Kafka's default, would throw most of every fetch away. At the end of a partition that question waits behind
-a fetch for which there is nothing yet: half a second by default, twice or more in each small batch.
+a fetch for which there is nothing yet: half a second by default.
 """
 _LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+),")
 """How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""

@@ -288,6 +288,11 @@ def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> Data
     )
 
 
+def without(raw: DataFrame, places: DataFrame) -> DataFrame:
+    """The raw records that do not stand at these places (topic, partition, offset)."""
+    return raw.join(places, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+
+
 def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:
     """Make dead letters of messages that belong to no table; how many there were."""
     code, message = F.lit(None).cast("string"), F.lit(None).cast("string")

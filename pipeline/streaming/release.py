@@ -10,7 +10,7 @@ from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import TableMessages
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused
+from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused, without
 from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _set_aside_refused(bench: Workbench, waiting: DataFrame, messages: Messages,
     if messages.refused:
         if table is not None:
             landed = places_since(bench, table, bench.ledger.batch_id)
-            waiting = waiting.join(landed, ["topic", "partition", "offset"], "left_anti").select(*waiting.columns)
+            waiting = without(waiting, landed)
         set_aside_refused(bench, waiting, messages.refused, bench.ledger.batch_id)
 
 

@@ -57,7 +57,7 @@ DEFAULTS = {
     # Values of an IN list are handed to the generated code, not written into it: else each batch compiles it anew.
     "spark.sql.optimizer.inSetConversionThreshold": "0",
     "spark.sql.optimizer.inSetSwitchThreshold": "0",
-    "spark.sql.constraintPropagation.enabled": "false",  # a tenth of the planning, for filters that change nothing here
+    "spark.sql.constraintPropagation.enabled": "false",  # time in planning, for filters that change nothing here
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM six things for every `F.col`
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.artifact.isolation.enabled": "false",

@@ -17,7 +17,7 @@ from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
 from pipeline.streaming import cuts
-from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused
+from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused, without
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
 from pipeline.warehouse.evolution import Note
@@ -93,8 +93,7 @@ class SparkBatch:
         settled = self._settled()
         if settled.isEmpty():
             return messages
-        place = ["topic", "partition", "offset"]
-        self.raw = self.raw.join(F.broadcast(settled), place, "left_anti").select(*self.raw.columns)
+        self.raw = without(self.raw, F.broadcast(settled))
         left = self._routed(self.raw)
         return replace(messages, tables=left.tables, refused=left.refused)
 
@@ -152,7 +151,7 @@ class SparkBatch:
         for table in self.bench.tables:
             if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
                 landed = places_since(self.bench, table, self.bench.ledger.unfinished)
-                raw = raw.join(landed, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+                raw = without(raw, landed)
         return raw
 
     def commit(self, outcome: Outcome) -> None:
