@@ -72,6 +72,7 @@ def history(name: Name, limit: _Most = 20, config: ConfigOption = None, output: 
     with opened(output) as out:
         catalog = reader(load(config))
         pair = shelf.pair_named(catalog, name)
+        out.result({"source": str(pair.source), "table": str(pair.name)}, f"{pair.source} in {pair.name}\n")
         for title, columns in _HISTORY.items():
             rows = records(catalog, title, ("schema_name", "table_name", *columns)).to_pylist()
             mine = [row for row in rows if _is_about(row, pair)]
