@@ -5,6 +5,7 @@ The raw frame has the columns of `RAW`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 RAW = ("topic", "partition", "offset", "timestamp", "key", "value")
 """Columns of the raw frame, as Spark's Kafka source names them."""
+
+
+Kind = Hashable
+"""What tells messages of one schema and sort from others, in the protocol's own terms."""
+
+
+Range = tuple[int, int]
+"""Offsets [from, to) of one partition."""
 
 
 class TopicPartition(NamedTuple):
@@ -48,7 +57,7 @@ class TableMessages:
 
     table: TableName
     versions: tuple[SeenVersion, ...]
-    bounds: Mapping[TopicPartition, tuple[int, int]] | None = None
+    bounds: Mapping[TopicPartition, Range] | None = None
 
     @property
     def rows(self) -> int:
@@ -97,6 +106,7 @@ class Messages:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     rows: int = 0
     control: int = 0
+    kinds: frozenset[Kind] = frozenset()
     warnings: tuple[str, ...] = ()
     """What a person should know of the changefeed; each is said once."""
 
@@ -117,6 +127,18 @@ class Landing:
     fields: Mapping[SchemaId, Mapping[str, str]] = field(hash=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """The change frame of a batch that was not read, and what the batch has, if it has nothing but known kinds.
+
+    `odd` says of a row of the frame that its message is of another kind: one such, and the guess is wrong.
+    """
+
+    frame: DataFrame
+    odd: Column
+    messages: Messages
+
+
 class SourceProtocol(Protocol):
     """One protocol, bound to its settings."""
 
@@ -133,6 +155,15 @@ class SourceProtocol(Protocol):
 
         The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
         where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`.
+        """
+        ...
+
+    def guess(
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
+    ) -> Guess | None:
+        """What a batch of these ranges is, if all its messages are of these kinds; None where they are of two tables.
+
+        What it says of single versions (where each stands, how many rows it has) may be too much.
         """
         ...
 

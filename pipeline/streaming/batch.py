@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pipeline.model.messages import Ddl, Messages, TableMessages, TopicPartition
+    from pipeline.model.messages import Ddl, Messages, Range, TableMessages, TopicPartition
 
 T = TypeVar("T")
-
-Range = tuple[int, int]
-"""Offsets [from, to) of one partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pipeline.errors import SettingsError
 
 VARIABLE = "TICDC_WAREHOUSE_FAILPOINT"
 STEPS = (
+    "speculated",
     "read",
     "ddl-applied",
     "held-appended",

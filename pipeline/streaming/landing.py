@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import Refused, TableMessages
-    from pipeline.streaming.batch import Range
+    from pipeline.model.messages import Range, Refused, TableMessages
     from pipeline.streaming.epochs import Statement
+    from pipeline.streaming.speculation import Speculation
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.tables import WarehouseTable
 
@@ -65,6 +65,8 @@ class TableLanding:
     """A statement that is not understood and came before the table's first row."""
     truncated_at: int = 0
     """Commit ts of a TRUNCATE that came before the pair was made."""
+    speculation: Speculation | None = None
+    """The append, if it was made while the batch was read."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
 
@@ -149,8 +151,11 @@ class TableLanding:
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         """See `TablePort.append`."""
         table = self._made()
+        ahead, landing = self.speculation, landing_of(table.layout)
+        if ahead is not None and ahead.fits(table, landing, ranges):
+            return ahead.show()
         ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
-        frame = self.bench.protocol.changes(self._only(ranges), self.messages, self._landing())
+        frame = self.bench.protocol.changes(self._only(ranges), self.messages, landing)
         self._named(f"{table.source}: append changes")
         return changes.append(table, frame, self.batch_id, ends, self.operation).counts
 
@@ -160,7 +165,9 @@ class TableLanding:
         met = tuple(v for v in self.messages.versions if layout.version(v.version.version))
         if not met:
             return 0
-        frame = self.bench.protocol.changes(self._only(ranges), replace(self.messages, versions=met), self._landing())
+        frame = self.bench.protocol.changes(
+            self._only(ranges), replace(self.messages, versions=met), landing_of(layout)
+        )
         sentences = self.bench.protocol.sentences()
         text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
         letters = frame.where(F.col(change.ERROR).isNotNull()).select(
@@ -234,14 +241,6 @@ class TableLanding:
             raise AssertionError(f"{self.messages.table} is landed before it is made")
         return self.table
 
-    def _landing(self) -> Landing:
-        layout = self._made().layout
-        names = {column.id: column.name for column in layout.columns}
-        fields: dict[SchemaId, dict[str, str]] = {
-            version.version: {field: names[column] for field, column in version.fields} for version in layout.versions
-        }
-        return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields)
-
     def _only(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
         """The raw frame within these ranges, without the partitions that they do not name; no ranges: all of it."""
         others = dict.fromkeys(self.messages.partitions, NOTHING) if ranges else {}
@@ -266,6 +265,15 @@ class TableLanding:
 
     def _named(self, what: str) -> None:
         self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
+
+
+def landing_of(layout: Layout) -> Landing:
+    """Where the fields of each version that a layout knows land in its changes table."""
+    names = {column.id: column.name for column in layout.columns}
+    fields: dict[SchemaId, dict[str, str]] = {
+        version.version: {field: names[column] for field, column in version.fields} for version in layout.versions
+    }
+    return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields)
 
 
 def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:

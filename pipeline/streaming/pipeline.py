@@ -133,9 +133,13 @@ class Pipeline:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self.bench.settings.trigger_seconds} seconds").start()
 
+    @property
+    def _spark_checkpoint(self) -> Path:
+        return self.bench.settings.checkpoint / "spark"
+
     def _checkpoint(self, state: KafkaState) -> Path:
         """Spark's folder, emptied where the tables cannot continue with what it has planned."""
-        folder = self.bench.settings.checkpoint / "spark"
+        folder = self._spark_checkpoint
         planned = planned_batch(folder)
         committed = self.bench.ledger.committed
         agrees = planned is not None and position.checkpoint_agrees(planned, committed.of(state))
@@ -159,7 +163,8 @@ class Pipeline:
         if self._stopping.is_set():
             raise _Stopped
         started = time.monotonic()
-        batch = SparkBatch(self.bench, raw, query_id=f"{self.bench.settings.name}/{spark_batch_id}")
+        planned = planned_batch(self._spark_checkpoint)
+        batch = SparkBatch(self.bench, raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
         number = batch.batch_id
         try:
             outcome = micro_batch(batch, self.bench.step)
@@ -233,6 +238,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     protocol = AvroProtocol(registry, said.timezone, overrides, asserted)
     bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
     bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
+    tables.sweep()
     unfinished(bench)
     return bench
 

@@ -20,6 +20,7 @@ from pipeline.streaming import cuts
 from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused, without
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
+from pipeline.streaming.speculation import speculate
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.tables import State
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import SourceColumn
     from pipeline.model.messages import Ddl, Messages, TableMessages
     from pipeline.streaming.batch import Epoch, Outcome
+    from pipeline.streaming.speculation import Planned, Speculation
     from pipeline.streaming.workbench import Ledger, Workbench
 
 T = TypeVar("T")
@@ -51,10 +53,12 @@ class SparkBatch:
     bench: Workbench
     raw: DataFrame
     query_id: str
+    planned: Planned | None = None
     started: float = field(default_factory=time.monotonic)
     topic_ids: dict[str, str] = field(default_factory=dict)
     landings: list[TableLanding] = field(default_factory=list)
     obeyed: Obedience = field(init=False)
+    speculation: Speculation | None = None
     _kept: DataFrame | None = None
 
     @property
@@ -65,6 +69,11 @@ class SparkBatch:
     def read(self) -> Messages:
         """See `Port.read`."""
         self.raw = self.raw.select(*RAW)
+        if not self.bench.recovering:
+            self.topic_ids = self.bench.cluster.topic_ids()
+            self.speculation = speculate(self.bench, self.raw, self.planned, self.topic_ids, self.batch_id)
+            if self.speculation is not None:
+                return self.speculation.messages
         self._keep_raw(len(self.bench.tables))
         messages = self._routed(self.raw)
         self._keep_raw(len(messages.tables))
@@ -126,6 +135,7 @@ class SparkBatch:
     def table(self, messages: TableMessages) -> TableLanding:
         """See `Port.table`."""
         landing = self.obeyed.landing(self.raw, messages, self.topic_ids)
+        landing.speculation = self.speculation
         self.landings.append(landing)
         return landing
 
@@ -175,6 +185,8 @@ class SparkBatch:
         fresh.unfinished = ledger.unfinished if unpassed else number + 1
         self.bench.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
         self.bench.ledger, self.bench.recovering = fresh, unpassed
+        if self.speculation is None:
+            self.bench.expected.learn(outcome)
 
     def _row(self, outcome: Outcome, level: str) -> dict[str, object]:
         counts: Counter[str] = Counter()
@@ -278,7 +290,9 @@ class SparkBatch:
         self.bench.records.write("schemas", number, self._unwritten("schemas", versions, _version))
 
     def close(self) -> None:
-        """Release what was persisted."""
+        """Release what was persisted, and what nobody wanted."""
+        if self.speculation is not None:
+            self.speculation.drop()
         if self._kept is not None:
             self._kept.unpersist()
 

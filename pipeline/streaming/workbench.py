@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import TopicPartition
 from pipeline.streaming.position import Committed
+from pipeline.streaming.speculation import Expected
 from pipeline.warehouse.evolution import Policy
 from pipeline.warehouse.tables import ENDS, read_ends, write_ends
 
@@ -97,6 +98,7 @@ class Workbench:
     step: Callable[[str], None]
     order_unknown: set[str] = field(default_factory=set)
     """Tables of which it was said that keys stand in several partitions."""
+    expected: Expected = field(default_factory=Expected)
     recovering: bool = True
     """Until the ledger has passed what an unfinished batch of another process may have left in the tables."""
 

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from pipeline.model.messages import Guess
     from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
 
 ERRORS = "errors"
+_ODD = "odd"
 _STAMP = "_stamp"
 """Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
@@ -31,9 +33,13 @@ that it generates, and every batch would compile and warm up the decoding of eve
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What one append wrote, counted in the same pass. `errors` rows could not be decoded and are not in it."""
+    """What one append wrote, counted in the same pass.
+
+    `errors` rows could not be decoded and are not in it; `odd` ones are messages of another kind than was guessed.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
+    odd: int = 0
 
     @property
     def rows(self) -> int:
@@ -57,21 +63,50 @@ def append(
 
     `ends`: end offset (exclusive) per topic id and partition, for the partitions of this append alone.
     """
-    observed = Observation()
-    made = _recipe(tuple(column.name for column in table.layout.columns))
-    reached = {**table.ends, **ends}
-    counted = frame.observe(observed, *made.counters).where(made.readable)
-    stamp = F.array(F.lit(batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
-    (
-        made.rows.of(counted.withColumns({_STAMP: stamp}))
-        .writeTo(table.name.changes.sql)
-        .option(f"snapshot-property.{ENDS}", write_ends(reached))
-        .option(f"snapshot-property.{OPERATION}", operation)
-        .append()
-    )
+    observed, reached = Observation(), {**table.ends, **ends}
+    _write(_rows(table, frame, observed, batch_id), table.name.changes.sql, reached, operation)
     table.changes.refresh()
     table.ends = reached
-    return Appended({name: count for name, count in observed.get.items() if count})
+    return _appended(observed)
+
+
+def append_on_branch(
+    table: WarehouseTable,
+    branch: str,
+    guess: Guess,
+    batch_id: int,
+    ends: Mapping[TopicIdPartition, int],
+    operation: str,
+) -> Appended:
+    """As `append`, but on a branch: main has it, and the table its ends, when the branch is published."""
+    observed = Observation()
+    rows = _rows(table, guess.frame, observed, batch_id, guess.odd)
+    _write(rows, table.name.changes.branch(branch), {**table.ends, **ends}, operation)
+    table.changes.refresh()
+    return _appended(observed)
+
+
+def _rows(
+    table: WarehouseTable, frame: DataFrame, observed: Observation, batch_id: int, odd: Column | None = None
+) -> DataFrame:
+    """The rows that a change frame adds, counted on the way."""
+    made = _recipe(tuple(column.name for column in table.layout.columns))
+    counters = made.counters if odd is None else (*made.counters, F.count_if(odd).alias(_ODD))
+    counted = frame.observe(observed, *counters).where(made.readable)
+    stamp = F.array(F.lit(batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
+    return made.rows.of(counted.withColumns({_STAMP: stamp}))
+
+
+def _write(rows: DataFrame, target: str, reached: dict[TopicIdPartition, int], operation: str) -> None:
+    writer = rows.writeTo(target)
+    for name, value in {ENDS: write_ends(reached), OPERATION: operation}.items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    writer.append()
+
+
+def _appended(observed: Observation) -> Appended:
+    counts = {name: count for name, count in observed.get.items() if count}
+    return Appended(counts, counts.pop(_ODD, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pipeline.model.change import Op
 from pipeline.model.names import quoted
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Keys, placed
 from pipeline.warehouse.shape import Pending, backfill, current_shape
-from pipeline.warehouse.tables import APPLIED, FILLED, OPERATION, TRUNCATED, obligations
+from pipeline.warehouse.tables import APPLIED, FILLED, OPERATION, STAGE, TRUNCATED, obligations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class _Publisher:
 
     @property
     def branch(self) -> str:
-        return f"stage_{self.operation}"
+        return f"{STAGE}{self.operation}"
 
     @property
     def target(self) -> str:

@@ -274,6 +274,16 @@ class Table:
             message = str(error.java_exception.getMessage())
             raise BatchFailed("MAIN_MOVED", f"{self.name}: {message}", "another writer is at work") from error
 
+    def drop_branch(self, branch: str) -> None:
+        """Let a branch go; what only it shows is removed when snapshots expire."""
+        self.refresh()
+        self._java.manageSnapshots().removeBranch(branch).commit()
+
+    def branches(self) -> list[str]:
+        """Its branches and tags, main among them."""
+        refs = self._java.refs()
+        return [str(name) for name in refs] if refs.size() > 1 else [MAIN]
+
     def mark(self, summary: Mapping[str, str], branch: str) -> None:
         """An empty commit that only carries summary entries."""
         self.refresh()

@@ -49,6 +49,8 @@ ENDS = "ticdc.ends"
 APPLIED = "ticdc.applied-changes"
 FILLED = "ticdc.filled"
 OPERATION = "ticdc.operation"
+STAGE = "stage_"
+"""How the branches begin on which a table is made ready; the operation follows."""
 
 PROPERTIES = {
     "format-version": "2",
@@ -152,6 +154,14 @@ class Tables:
 
     def __iter__(self) -> Iterator[WarehouseTable]:
         return iter(list(self._tables.values()))
+
+    def sweep(self) -> None:
+        """Drop the branches of a process that has died: whoever goes on makes them anew."""
+        for table in self:
+            for one in filter(None, (table.changes, table.current)):
+                for branch in one.branches():
+                    if branch.startswith(STAGE):
+                        one.drop_branch(branch)
 
     def find(self, source: TableName) -> WarehouseTable | None:
         """The pair that this source name means today; dropped tables have no name any more."""

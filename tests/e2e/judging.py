@@ -67,7 +67,7 @@ def differences(one: Any, other: Any) -> Iterator[str]:
 
 def untrue(bank: Bank, warehouse: Warehouse) -> Iterator[str]:
     """Where current tables differ from the source's rows."""
-    for table in TABLES:
+    for table in bank.tables:
         names = [column.name for column in table.columns]
         have = [[row.values[name] for name in names] for row in warehouse.current(table.full_name).rows]
         want = [[row[name] for name in names] for row in bank.truth(table)]

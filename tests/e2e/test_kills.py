@@ -244,7 +244,8 @@ class TestKills:
 
 class TestFailPoints:
     def test_every_step_of_the_product_is_killed_behind(self):
-        assert {act.step.partition("@")[0] for act in ACTS} == set(STEPS)
+        elsewhere = {"speculated"}  # test_speculation.py: not in a stream with watermarks
+        assert {act.step.partition("@")[0] for act in ACTS} | elsewhere == set(STEPS)
 
     def test_every_step_of_the_product_is_listed(self):
         sources = [file.read_text() for file in (ROOT / "pipeline").rglob("*.py")]

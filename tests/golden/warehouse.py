@@ -56,6 +56,10 @@ class Warehouse:
             for identifier in self.catalog.list_tables(namespace)
         )
 
+    def branches(self) -> dict[str, set[str]]:
+        """The branches of every table."""
+        return {name: set(self._table(name).refs()) for name in self.names()}
+
     def current_names(self) -> list[str]:
         """The current tables."""
         return [name for name in self.names() if not name.endswith(CHANGES)]

@@ -149,6 +149,12 @@ def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, ti
     return made.frame.of(made.decoded.of(raw.where(made.mine)))
 
 
+def whole_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
+    """As `change_frame`, with a row for every message, whether it is the table's or not."""
+    made = recipe(tuple(writers), landing, timezone)
+    return made.frame.of(made.decoded.of(raw))
+
+
 def _decoded(writer: Writer) -> Column:
     payload, header = ("key", key_header()) if writer.key_only else ("value", value_header())
     mine = header == F.lit(writer.header)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
 
+from pipeline.model import change
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.messages import (
     Ddl,
+    Guess,
     Messages,
     Refused,
     SeenVersion,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import Kind, Landing, Range
     from pipeline.model.types import WarehouseType
     from registry import RegistryClient, TicdcSchema
 
@@ -101,17 +103,21 @@ class AvroProtocol:
         """Group the batch by header, then resolve the few ids that it has."""
         groups = [_group(row) for row in _grouped(raw).collect()]
         ddl = self._ddl(raw) if any(group.kind == DDL for group in groups) else ((), ())
+        return self._messages(groups, *ddl)
+
+    def _messages(self, groups: list[_Group], ddl: tuple[Ddl, ...] = (), unread: tuple[Refused, ...] = ()) -> Messages:
         tables, refused = self._resolve(groups)
         control = sum(group.rows for group in groups if group.kind in (DDL, CHECKPOINT))
         return Messages(
             tables=tables,
-            refused=(*refused, *ddl[1]),
-            ddl=ddl[0],
+            refused=(*refused, *unread),
+            ddl=ddl,
             watermarks=_watermarks(groups),
             starts=_extremes(groups, lambda group: group.first, min),
             ends=_extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
-            control=control - sum(refusal.rows for refusal in ddl[1]),
+            control=control - sum(refusal.rows for refusal in unread),
+            kinds=frozenset((group.key, group.value) for group in groups),
             warnings=tuple(warning for table in tables for warning in self._denied(table)),
         )
 
@@ -127,6 +133,24 @@ class AvroProtocol:
         topics = sorted({at.topic for at in messages.partitions})
         mine = raw.where(F.col("topic").isin(*topics))
         return decode.change_frame(mine, self._writers(messages), landing, self.timezone)
+
+    def guess(
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
+    ) -> Guess | None:
+        """See `SourceProtocol.guess`: a kind is a pair of headers."""
+        pairs = sorted(cast("frozenset[tuple[bytes | None, bytes | None]]", kinds), key=repr)
+        groups = [_Group(*at, *pair, 0, low, high - 1, None) for at, (low, high) in ranges.items() for pair in pairs]
+        messages = self._messages(groups)
+        if len(messages.tables) != 1 or messages.refused or any(group.kind in (DDL, CHECKPOINT) for group in groups):
+            return None
+        (table,) = messages.tables
+        if any(seen.version.version not in landing.fields for seen in table.versions):
+            return None
+        keys = [F.lit(key) for key, _ in pairs if key]
+        odd = F.col(change.SCHEMA_ID).isNull() | ~F.substring(change.KEY_BYTES, 1, HEADER_BYTES).isin(*keys)
+        frame = decode.whole_frame(raw, self._writers(table), landing, self.timezone)
+        rows = sum(high - low for low, high in ranges.values())
+        return Guess(frame, F.coalesce(odd, F.lit(True)), replace(messages, rows=rows))
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""

@@ -17,8 +17,8 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change
-from pipeline.model.messages import Ddl, Messages, Refused, SeenVersion, TableMessages, TopicPartition
-from pipeline.streaming import landing, obedience, release, spark_batch
+from pipeline.model.messages import Ddl, Guess, Messages, Refused, SeenVersion, TableMessages, TopicPartition
+from pipeline.streaming import landing, obedience, release, spark_batch, speculation
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, tables
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import Landing, Range
     from pipeline.model.names import TableName
-    from pipeline.streaming.batch import Landed, Range
+    from pipeline.streaming.batch import Landed
     from pipeline.warehouse.layout import Column, Layout
 
 CORRUPT = "CORRUPT_VALUE"
@@ -135,7 +135,26 @@ class ModelProtocol:
             ends={at: last + 1 for at, last in _extreme(records, max).items()},
             rows=len(records),
             control=control,
+            kinds=frozenset(map(_kind, records)),
         )
+
+    def guess(
+        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[TopicPartition, Range], landing: Landing
+    ) -> Guess | None:
+        """See `SourceProtocol.guess`."""
+        versions = [(schema and self.registry.find(schema), deletes) for _, schema, deletes in kinds]
+        if any(version is None or version.version not in landing.fields for version, _ in versions):
+            return None
+        first, last = {at: low for at, (low, _) in ranges.items()}, {at: high - 1 for at, (_, high) in ranges.items()}
+        seen = tuple(SeenVersion(version, first, last, 0, deletes) for version, deletes in versions)
+        messages = Messages(
+            tables=(TableMessages(seen[0].version.table, seen),), starts=first,
+            ends={at: offset + 1 for at, offset in last.items()},
+            rows=sum(high - low for low, high in ranges.values()), kinds=kinds,
+        )  # fmt: skip
+        columns = (*_ENVELOPE, *(target.name for target in landing.targets))
+        frame = Frame(lambda: [_changed(row, landing) for row in raw.rows], columns, raw.catalog)
+        return Guess(frame, Col(lambda row: _kind(row[change.VALUE_BYTES]) not in kinds), messages)
 
     def _tables(self, seen: Mapping[tuple[SchemaId, bool], list[Record]]) -> tuple[TableMessages, ...]:
         tables: dict[tuple[str, str], list[SeenVersion]] = {}
@@ -166,12 +185,18 @@ class ModelProtocol:
         return self.registry.is_newest(seen.version)
 
 
+def _kind(record: Record) -> tuple[str, SchemaId | None, bool]:
+    """What a message is by its first bytes: damage is not seen there."""
+    message = record.message
+    return "row" if message.kind == "damaged" else message.kind, message.schema, message.deletes
+
+
 def _changed(row: Mapping[str, Any], landing: Landing) -> dict[str, Any]:
     """A row of the change frame."""
     record: Record = row["value"]
     message = record.message
     found = dict.fromkeys(target.name for target in landing.targets)
-    if message.kind != "damaged":
+    if message.kind == "row" and message.schema in landing.fields:
         columns = landing.fields[message.schema]
         sent = message.values if message.values is not None else (("id", message.key),)
         found.update((columns[name], value) for name, value in sent)
@@ -415,4 +440,5 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (current, "_fill", _fill),
         (current, "_empty", _empty),
         (tables, "ThreadPoolExecutor", _OneThread),
+        (speculation, "LEAST_ROWS", 1),
     ]

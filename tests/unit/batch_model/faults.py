@@ -9,12 +9,12 @@ from unit.batch_model.batch import ModelBatch, ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
-from pipeline.streaming import batch, epochs, landing, obedience, release
+from pipeline.streaming import batch, epochs, landing, obedience, release, speculation
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.workbench import Ledger
-from pipeline.warehouse import current, evolution, tables
+from pipeline.warehouse import changes, current, evolution, tables
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
@@ -263,6 +263,26 @@ def held_records_left_under_the_old_name(plant: Plant) -> Hunt:
     return Hunt(NAMES)
 
 
+def speculation_never_doubted(plant: Plant) -> Hunt:
+    """What is appended while the batch is read counts, whatever else the batch has."""
+    plant.setattr(speculation, "_is_right", lambda *_: True)
+    return Hunt(PLAIN, (ROWS, BATCH, DAMAGE))
+
+
+def speculation_shown_at_once(plant: Plant) -> Hunt:
+    """What is appended while the batch is read goes to main, whether it was guessed right or not."""
+
+    def append(table: Any, branch: str, guess: Any, *given: Any) -> Any:
+        appended = original(table, branch, guess, *given)
+        table.changes.publish(branch)
+        table.changes.stage(branch)
+        return appended
+
+    original = changes.append_on_branch
+    plant.setattr(changes, "append_on_branch", append)
+    return Hunt(PLAIN, (ROWS, BATCH, COLUMN))
+
+
 born = TableLanding._born
 FAULTS = (
     deduped_by_batch_id,
@@ -288,4 +308,6 @@ FAULTS = (
     names_bound_as_they_are_today,
     statements_obeyed_with_each_copy,
     held_records_left_under_the_old_name,
+    speculation_never_doubted,
+    speculation_shown_at_once,
 )

@@ -267,7 +267,9 @@ class Writer:
         catalog = self.frame.catalog
         assert catalog is not None
         table = catalog.by_sql(self.table)
-        table.append(table.stored(self.frame.rows), self.summary)
+        *_, last = self.table.strip("`").split("`.`")
+        branch = last.removeprefix("branch_") if last.startswith("branch_") else "main"
+        table.append(table.stored(self.frame.rows), self.summary, branch)
 
 
 def raw_frame(rows: Iterable[Row], catalog: ModelCatalog) -> Frame:

@@ -102,7 +102,7 @@ class ModelCatalog:
 
     def by_sql(self, text: str) -> ModelTable:
         """The table of a quoted name."""
-        _, namespace, name = text.strip("`").split("`.`")
+        _, namespace, name, *_ = text.strip("`").split("`.`")
         table = self.table(WarehouseName(namespace, name))
         assert table is not None, f"there is no table {text}"
         return table
@@ -235,6 +235,13 @@ class ModelTable:
         refs = {**self._meta.refs, MAIN: self._meta.refs[branch]}
         del refs[branch]
         self._commit(replace(self._meta, refs=refs))
+
+    def drop_branch(self, branch: str) -> None:
+        self.refresh()
+        self._commit(replace(self._meta, refs={name: at for name, at in self._meta.refs.items() if name != branch}))
+
+    def branches(self) -> list[str]:
+        return list(self._meta.refs)
 
     def mark(self, summary: Mapping[str, str], branch: str = MAIN) -> None:
         self.append((), summary, branch)

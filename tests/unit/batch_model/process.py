@@ -11,6 +11,7 @@ from unit.batch_model.frames import raw_frame
 from unit.batch_model.iceberg import ModelCatalog
 from unit.batch_model.upstream import Source
 
+from pipeline.errors import BatchFailed
 from pipeline.model.messages import TopicPartition
 from pipeline.settings import parse
 from pipeline.streaming import position
@@ -93,6 +94,7 @@ class Process:
         records = ModelRecords.load(world.catalog)
         tables = Tables(world.catalog, Path("/model"), namespace="{schema}", with_current=True)
         tables.load()
+        tables.sweep()
         ledger = Ledger.load(records)
         position.check(ledger.committed, world.kafka(), frozenset())
         spark = ModelSpark(world.catalog, fuse)
@@ -125,8 +127,13 @@ class Process:
         logs = self.world.source.broker.logs
         rows = (r.raw() for at, log in logs.items() for r in log[begins.get(at, 0) : ends.get(at, 0)])
         raw = raw_frame(rows, self.world.catalog)
-        batch = ModelBatch(self.bench, raw, query_id=f"model/{last}")
-        micro_batch(batch, self.fuse.burn)
+        batch = ModelBatch(self.bench, raw, f"model/{last}", checkpoint.planned())
+        try:
+            micro_batch(batch, self.fuse.burn)
+        except BatchFailed:
+            batch.close()
+            raise
+        batch.close()
         self.fuse.burn("before-spark-commit")
         checkpoint.commits.add(last)
         return True

@@ -1,0 +1,131 @@
+"""Appending a large batch before it has been read, on the guess that it is like the one before.
+
+Which tables and schema versions a batch has is known when it has been read, and reading it for that alone takes a
+large batch of one table a fifth of its time. So it is appended on a branch of the changes table as if it were like
+the one before, and what it has is counted in the same pass. Where the guess was right in every point, main shows the
+branch when it is the append's turn; where it was not, the branch goes and the batch is read first, as any other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.streaming.landing import landing_of
+from pipeline.warehouse import changes
+from pipeline.warehouse.tables import STAGE, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import Guess, Kind, Landing, Messages, Range, TopicPartition
+    from pipeline.model.names import TableName
+    from pipeline.streaming.batch import Outcome
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.changes import Appended
+    from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
+
+LEAST_ROWS = 10_000
+"""A smaller batch is read sooner than a branch is made and shown."""
+
+_REMEMBERED = 8
+"""Kinds of messages are expected for so many batches after the last that had them."""
+
+Planned = tuple["Mapping[TopicPartition, int]", "Mapping[TopicPartition, int]"]
+"""Offsets [start, end) that Spark has planned for a batch."""
+
+
+@dataclass(slots=True)
+class Expected:
+    """What the next batch is expected to have: messages of one table, of the kinds that the last few batches had."""
+
+    table: TableName | None = None
+    seen: deque[frozenset[Kind]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """All of them."""
+        return frozenset().union(*self.seen)
+
+    def learn(self, outcome: Outcome) -> None:
+        """Take note of a batch; one with several tables, or with anything but changes, teaches nothing."""
+        messages = outcome.messages
+        only = messages.tables[0].table if len(messages.tables) == 1 else None
+        if only is None or only != self.table:
+            self.seen.clear()
+        self.table = None if messages.control or outcome.dead_letters else only
+        self.seen.append(messages.kinds)
+
+
+@dataclass(slots=True)
+class Speculation:
+    """An append that waits on a branch. `messages`: what it was found to have."""
+
+    table: WarehouseTable
+    branch: str
+    landing: Landing
+    ends: dict[TopicIdPartition, int]
+    messages: Messages
+    counts: Mapping[str, int]
+    waits: bool = True
+
+    def fits(self, table: WarehouseTable, landing: Landing, ranges: Mapping[TopicPartition, Range]) -> bool:
+        """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
+        whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
+        return self.waits and table is self.table and landing == self.landing and ranges == whole
+
+    def show(self) -> Mapping[str, int]:
+        """Let main have it; gives the counts by op."""
+        self.table.changes.publish(self.branch)
+        self.table.ends = {**self.table.ends, **self.ends}
+        self.waits = False
+        return self.counts
+
+    def drop(self) -> None:
+        """Let it go, if it still waits."""
+        if self.waits:
+            self.table.changes.drop_branch(self.branch)
+            self.waits = False
+
+
+def speculate(
+    bench: Workbench, raw: DataFrame, planned: Planned | None, topic_ids: Mapping[str, str], batch_id: int
+) -> Speculation | None:
+    """Append the batch on a branch as if it were as expected; None where nothing is, or it turned out otherwise."""
+    table = bench.tables.find(bench.expected.table) if bench.expected.table else None
+    known = bench.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
+    ranges = _ranges(planned, known) if planned else {}
+    if table is None or table.state != State.LIVE or not ranges:
+        return None
+    landing = landing_of(table.layout)
+    guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
+    if guess is None:
+        return None
+    operation = f"batch{batch_id}"
+    branch = f"{STAGE}{operation}"
+    table.changes.stage(branch)
+    bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
+    ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
+    appended = changes.append_on_branch(table, branch, guess, batch_id, ends, operation)
+    bench.step("speculated")
+    made = Speculation(table, branch, landing, ends, guess.messages, appended.counts)
+    if _is_right(guess, appended):
+        return made
+    made.drop()
+    return None
+
+
+def _is_right(guess: Guess, appended: Appended) -> bool:
+    """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind."""
+    return not appended.odd and appended.rows + appended.errors == guess.messages.rows
+
+
+def _ranges(planned: Planned, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, Range]:
+    """Where the news is; none where it is little, or begins before what is committed."""
+    start, end = planned
+    news = {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
+    little = sum(until - begin for begin, until in news.values()) < LEAST_ROWS
+    return {} if little or any(at not in known or begin < known[at] for at, (begin, _) in news.items()) else news
