@@ -218,12 +218,14 @@ def _apply_few(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published 
 
 def _apply_many(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published:
     last = keys.last_places(rows).persist(StorageLevel.MEMORY_AND_DISK)
+    view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
+    last.createOrReplaceTempView(view)
     try:
         facts = _facts(keys, last)
         if facts["keys"] == 0:
             return Published()
         if not publisher.current.is_empty(publisher.branch):
-            _delete(publisher, keys, last, facts)
+            _delete(publisher, keys, view, facts)
         publisher.step("keys-deleted")
         winners = _by_arrival(publisher, keys, rows) if facts["conflicts"] else last
         winners = winners.select(F.col("s_high").alias("w_source"), F.col(LAST).alias("w_place"))
@@ -234,6 +236,7 @@ def _apply_many(publisher: _Publisher, keys: Keys, rows: DataFrame) -> Published
         return Published(facts["keys"], facts["conflicts"])
     finally:
         last.unpersist()
+        publisher.spark.catalog.dropTempView(view)  # not before: it uncaches what the view shows
 
 
 def _by_arrival(publisher: _Publisher, keys: Keys, rows: DataFrame) -> DataFrame:
@@ -248,19 +251,14 @@ def _facts(keys: Keys, last: DataFrame) -> dict[str, Any]:
     return {"low": None, "high": None, **row.asDict()}
 
 
-def _delete(publisher: _Publisher, keys: Keys, last: DataFrame, facts: dict[str, Any]) -> None:
-    view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
-    last.createOrReplaceTempView(view)
+def _delete(publisher: _Publisher, keys: Keys, view: str, facts: dict[str, Any]) -> None:
     hint = "/*+ BROADCAST(s) */" if facts["keys"] <= _BROADCAST_KEYS else ""
     matched, arguments = keys.match(facts["low"], facts["high"])
-    try:
-        publisher.spark.sql(
-            f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608 - names of ours, values as parameters
-            "WHEN MATCHED THEN DELETE",
-            args=arguments,
-        )
-    finally:
-        publisher.spark.catalog.dropTempView(view)
+    publisher.spark.sql(
+        f"MERGE INTO {publisher.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608 - names of ours, values as parameters
+        "WHEN MATCHED THEN DELETE",
+        args=arguments,
+    )
 
 
 def _write(publisher: _Publisher, last: DataFrame, keys: Keys) -> None:
