@@ -36,12 +36,6 @@ def column_type(text: str) -> str:
     raise ValueError(EXPECTED)
 
 
-def enum_members(text: str) -> tuple[str, ...] | None:
-    """Give the members of `enum('a','it''s')` in order, `''` read as one quote; None for other types."""
-    found = _ENUM.fullmatch(text.strip())
-    return _members(found[1]) if found else None
-
-
 def _decimal(precision: int, scale: int) -> str:
     if not 1 <= precision <= LARGEST_PRECISION or scale > precision:
         raise ValueError(EXPECTED)

@@ -16,8 +16,6 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s`/])ticdc-warehouse ([a-z][^`#\n]*)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-LATER = {"checks", "quarantine", "report", "inspect", "doctor"}
-"""Commands of which a document may say that they come later."""
 
 
 def blocks(*languages):
@@ -56,7 +54,6 @@ def test_there_are_settings_and_calls_to_look_at():
 @pytest.mark.parametrize("call", calls())
 def test_calls_in_the_documents_name_commands_and_options_that_exist(call):
     name, *words = shlex.split(call)
-    assert name not in LATER or not words
     command = _loaded(name)
     if getattr(command, "commands", None) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
