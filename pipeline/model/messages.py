@@ -107,6 +107,7 @@ class Messages:
     rows: int = 0
     control: int = 0
     kinds: frozenset[Kind] = frozenset()
+    """Which kinds of messages there are, control messages and refused ones included."""
     warnings: tuple[str, ...] = ()
     """What a person should know of the changefeed; each is said once."""
 

@@ -8,7 +8,8 @@
         severity: quarantine
         because: refunds are rows of their own
 
-A suite is read without Great Expectations and without the table; `checks validate` asks both (`validation.py`).
+A suite is read without Great Expectations and without the table: whether an expectation exists and a column is there
+is not asked here (decision 003).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ SUFFIXES = (".yaml", ".yml")
 PREFIX = "expect_"
 LARGEST_FILE = 1 << 20
 CODE = "SUITE_INVALID"
+_HINT = "a suite has `table: schema.table` and `checks:`, a list of `- expect_…: {column: …}`"
 _PLACE = re.compile(r".*?:([0-9]+):([0-9]+): ")
 
 
@@ -164,7 +166,7 @@ def refused(faults: Iterable[str]) -> SettingsError:
     """One error for everything that is wrong in suites."""
     found = list(faults)
     count = "1 thing is" if len(found) == 1 else f"{len(found)} things are"
-    return SettingsError(CODE, "\n  ".join([f"{count} wrong in the suites", *found]), "docs/quality.md shows a suite")
+    return SettingsError(CODE, "\n  ".join([f"{count} wrong in the suites", *found]), _HINT)
 
 
 class Faults(Exception):

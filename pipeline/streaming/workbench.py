@@ -99,6 +99,7 @@ class Workbench:
     order_unknown: set[str] = field(default_factory=set)
     """Tables of which it was said that keys stand in several partitions."""
     expected: Expected = field(default_factory=Expected)
+    """What the batches until now have taught of the next one."""
     recovering: bool = True
     """Until the ledger has passed what an unfinished batch of another process may have left in the tables."""
 
