@@ -6,9 +6,11 @@ import logging
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import tenacity
 
 import registry.client
 from registry import (
@@ -219,7 +221,7 @@ def test_an_id_that_is_not_there_is_remembered_for_a_moment_only(fake, monkeypat
         assert len(fake.asked) == 1
         fake.add("orders-value", ORDERS_1)  # the replica catches up
         later = time.monotonic() + registry.client.MISSING_SECONDS
-        monkeypatch.setattr(time, "monotonic", lambda: later)
+        monkeypatch.setattr(registry.client, "time", SimpleNamespace(monotonic=lambda: later))
         assert client.schema_text(1) == ORDERS_1
 
 
@@ -326,8 +328,8 @@ def test_an_unreachable_registry_is_not_remembered_as_a_missing_id(fake):
 
 
 def test_waits_grow(fake, monkeypatch):
-    waits = []
-    monkeypatch.setattr(time, "sleep", waits.append)
+    waits = []  # of this client: other threads of the process sleep as well
+    monkeypatch.setattr(tenacity.nap, "time", SimpleNamespace(sleep=waits.append))
     fake.answers += [(503, b"")] * 6
     with connect(fake, backoff_seconds=1.0) as client, pytest.raises(RegistryUnreachable):
         client.schema_text(1)
