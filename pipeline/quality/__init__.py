@@ -1,0 +1,1 @@
+"""What a table's rows should be, and whether they are: suites, compiled rules, verdicts."""

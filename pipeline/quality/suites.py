@@ -1,0 +1,279 @@
+"""The user's suites: YAML files that say what is expected of a table, as types, with the place of everything written.
+
+    table: shop.orders              # or a list, or a pattern: shop.order_*
+    owner: orders team
+    private: [email]                # no samples of these columns are kept
+    checks:
+      - expect_column_values_to_be_between: {column: total, min_value: 0}
+        severity: quarantine
+        because: refunds are rows of their own
+
+A suite is read without Great Expectations and without the table; `checks validate` asks both (`validation.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from pipeline.errors import SettingsError
+from pipeline.settings import document
+from pipeline.settings.document import Document, Place
+from pipeline.settings.faults import did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+    from pipeline.model.names import TableName
+    from pipeline.settings.faults import Path as Path_
+
+SUFFIXES = (".yaml", ".yml")
+PREFIX = "expect_"
+LARGEST_FILE = 1 << 20
+CODE = "SUITE_INVALID"
+_PLACE = re.compile(r".*?:([0-9]+):([0-9]+): ")
+
+
+class Severity(StrEnum):
+    """What a violation does: it is recorded, the row is set aside, the table waits, the stream ends (exit code 1)."""
+
+    WARN = "warn"
+    QUARANTINE = "quarantine"
+    HOLD = "hold"
+    FAIL = "fail"
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Texts = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_listed)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class CheckForm(_Strict):
+    """One check as it is written, but for the key that names its expectation."""
+
+    name: str = Field(default="", description="what reports call it; made of the expectation and its columns if empty")
+    severity: Annotated[Severity, Field(strict=False)] = Field(
+        default=Severity.WARN,
+        description="warn records; quarantine sets the row aside; hold makes the table wait; fail ends the stream",
+    )
+    because: str = Field(default="", description="why this is expected: shown where it is violated")
+    owner: str = Field(default="", description="whom to ask; else the suite's")
+    mostly: float = Field(
+        default=1.0, gt=0, le=1, strict=False, description="the least share of rows that must meet it"
+    )
+    row_condition: str = Field(default="", description="SQL on the table's columns: which rows it is about")
+
+
+class SuiteForm(_Strict):
+    """One file as it is written."""
+
+    table: Texts = Field(min_length=1, description="`schema.table` at the source, or patterns with `*` and `?`")
+    owner: str = Field(default="", description="whom to ask about these checks")
+    private: Texts = Field(default=(), description="columns of which no value is kept as a sample")
+    checks: list[dict[Any, Any]] = Field(default=[], description="what is expected")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One expectation about a table, by GX's name with GX's arguments."""
+
+    expectation: str
+    arguments: Mapping[str, Any]
+    name: str
+    severity: Severity = Severity.WARN
+    because: str = ""
+    owner: str = ""
+    mostly: float = 1.0
+    row_condition: str = ""
+    place: Place = field(default_factory=lambda: Place(""), compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names, in the order of GX's arguments."""
+        one = (self.arguments.get(key) for key in ("column", "column_A", "column_B"))
+        many = self.arguments.get("column_list") or ()
+        return tuple(name for name in (*one, *many) if isinstance(name, str))
+
+    def facts(self) -> dict[str, Any]:
+        """What decides a verdict: names and reasons do not."""
+        return {
+            "expectation": self.expectation, "arguments": self.arguments, "severity": self.severity,
+            "mostly": self.mostly, "row_condition": self.row_condition,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The checks of one file, and the tables that they are about."""
+
+    tables: tuple[str, ...]
+    checks: tuple[Check, ...]
+    private: frozenset[str] = frozenset()
+    place: Place = field(default_factory=lambda: Place(""), compare=False)
+
+    def is_about(self, table: TableName) -> bool:
+        """Whether a source table is one of its tables; names have no case."""
+        name = str(table).casefold()
+        return any(fnmatchcase(name, pattern.casefold()) for pattern in self.tables)
+
+
+def fingerprint(checks: Iterable[Check]) -> str:
+    """Twelve hex digits that change when a verdict could."""
+    facts = sorted(json.dumps(check.facts(), sort_keys=True, default=str) for check in checks)
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
+
+
+def load(folder: Path) -> tuple[Suite, ...]:
+    """Every suite of a folder (`*.yaml`, `*.yml`, also in folders within), in the order of their names.
+
+    Raises `SettingsError` with everything that is wrong, each with file, line and column.
+    """
+    if not folder.is_dir():
+        said = f"quality.suites: there is no folder {printable(str(folder))}"
+        raise SettingsError(CODE, said, "make it, or leave the setting out")
+    suites: list[Suite] = []
+    faults: list[str] = []
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file()):
+        try:
+            suites.append(read(_text(path), printable(str(path.relative_to(folder)))))
+        except Faults as found:
+            faults += found.sentences
+    if faults:
+        raise refused(faults)
+    return tuple(suites)
+
+
+def refused(faults: Iterable[str]) -> SettingsError:
+    """One error for everything that is wrong in suites."""
+    found = list(faults)
+    count = "1 thing is" if len(found) == 1 else f"{len(found)} things are"
+    return SettingsError(CODE, "\n  ".join([f"{count} wrong in the suites", *found]), "docs/quality.md shows a suite")
+
+
+class Faults(Exception):
+    """What is wrong in one file, as sentences that begin with the place."""
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        super().__init__()
+        self.sentences = list(sentences)
+
+
+def read(text: str, source: str) -> Suite:
+    """One suite of YAML text; `source` names it. Raises `Faults`."""
+    try:
+        written = document.read(text, source)  # its places, and what YAML itself lets pass: doubled keys, great depth
+        tree = yaml.safe_load(text)
+    except SettingsError as error:
+        raise Faults([error.message]) from None
+    except (yaml.YAMLError, ValueError) as error:  # a value that is none: 2026-13-45
+        raise Faults([f"{source}: {printable(str(error))}"]) from None
+    faults = [f"{fault.place}: {fault.text}" for fault in written.faults]
+    form = _valid(SuiteForm, tree, (), written, faults)
+    listed = tree.get("checks") if isinstance(tree, dict) else None
+    items = enumerate(listed if isinstance(listed, list) else [])
+    found = [_check(number, one, written, faults) for number, one in items if isinstance(one, dict)]
+    checks = tuple(replace(check, owner=check.owner or (form.owner if form else "")) for check in found if check)
+    faults += _doubled(checks)
+    if faults or form is None:
+        raise Faults(sorted(faults, key=_line))
+    private = frozenset(name.casefold() for name in form.private)
+    return Suite(form.table, checks, private, Place(source, 1, 1))
+
+
+def _line(sentence: str) -> tuple[int, int]:
+    found = _PLACE.match(sentence)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise Faults([f"{printable(path.name)}: larger than a megabyte"])
+        return data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Faults([f"{printable(path.name)}: can't be read: {reason}"]) from None
+
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+def _valid(form: type[Form], tree: object, path: Path_, written: Document, faults: list[str]) -> Form | None:
+    try:
+        return form.model_validate(tree)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_input=False):
+            inner = (*path, *map(str, one["loc"]))
+            faults.append(f"{written.place(inner)}: {_sentence(form, one)}")
+        return None
+
+
+def _sentence(form: type[BaseModel], one: ErrorDetails) -> str:
+    key = printable(str(one["loc"][-1])) if one["loc"] else "the file"
+    if one["type"] == "extra_forbidden":
+        return f"unknown key `{key}`{did_you_mean(key, form.model_fields)}"
+    if one["type"] == "missing":
+        return f"`{key}` is missing: {form.model_fields[key].description}"
+    if one["type"] == "dict_type":
+        return "a check is keys and values"
+    return f"`{key}`: {printable(one['msg'].replace('Input should', 'should'))}"
+
+
+def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list[str]) -> Check | None:
+    path: Path_ = ("checks", str(number))
+    place = written.place(path)
+    named = [key for key in item if str(key).startswith(PREFIX)]
+    if len(named) != 1:
+        what = "no expectation" if not named else "more than one expectation"
+        faults.append(f"{place}: {what}; a check has one key as `{PREFIX}column_values_to_not_be_null`")
+        return None
+    (expectation,) = named
+    arguments = item[expectation] or {}
+    if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
+        faults.append(f"{written.place((*path, expectation))}: expected arguments: {{column: …}}")
+        return None
+    form = _valid(CheckForm, {k: v for k, v in item.items() if k != expectation}, path, written, faults)
+    if form is None:
+        return None
+    check = Check(
+        expectation, arguments, form.name, form.severity, form.because, form.owner, form.mostly,
+        form.row_condition, written.place((*path, expectation)),
+    )  # fmt: skip
+    return check if check.name else replace(check, name=_named(check))
+
+
+def _named(check: Check) -> str:
+    """A name for a check without one: `not_be_null(total)`."""
+    words = check.expectation.removeprefix(PREFIX)
+    for start in ("column_pair_values_", "column_values_to_", "column_value_", "column_", "table_"):
+        if words.startswith(start):
+            words = words.removeprefix(start).removeprefix("to_")
+            break
+    return f"{words}({', '.join(check.columns)})" if check.columns else words
+
+
+def _doubled(checks: Iterable[Check]) -> Iterator[str]:
+    first: dict[str, Check] = {}
+    for check in checks:
+        known = first.setdefault(check.name, check)
+        if known is not check:
+            yield f"{check.place}: the check at {known.place} is named `{printable(check.name)}` too; give it a `name`"
