@@ -151,7 +151,7 @@ def _made(check: Check, names: Mapping[str, str]) -> Any:
     try:
         return cast("Any", get_expectation_impl(check.expectation))(**arguments, mostly=check.mostly)
     except ValueError as error:  # pydantic's are
-        listed = getattr(error, "errors", list)()
+        listed: list[Any] = getattr(error, "errors", list)()
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed)
         raise NotCompiled(check, said or _first_line(error)) from None
 
