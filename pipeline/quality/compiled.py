@@ -117,7 +117,7 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
     whole = RuleSet((), aliases).numbered(empty)
     wanted = [check for check in checks if check.expectation in COMPILED]
     found = [_made(check, names) for check in wanted]
-    conditions = _conditions(whole.select(*aliases), wanted, found)
+    conditions = _conditions(whole, wanted, found)
     made = tuple(
         _rule(check, expectation, condition)
         for check, expectation, condition in zip(wanted, found, conditions, strict=True)
@@ -149,7 +149,10 @@ def _made(check: Check, names: Mapping[str, str]) -> Any:
     if "column_list" in arguments:
         arguments["column_list"] = [names[name.casefold()] for name in arguments["column_list"]]
     try:
-        return cast("Any", get_expectation_impl(check.expectation))(**arguments, mostly=check.mostly)
+        make = cast("Any", get_expectation_impl(check.expectation))
+        if check.row_condition:
+            arguments |= {"row_condition": check.row_condition, "condition_parser": "spark"}
+        return make(**arguments, mostly=check.mostly)
     except ValueError as error:  # pydantic's are
         listed: list[Any] = getattr(error, "errors", list)()
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed)
@@ -176,7 +179,7 @@ def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequenc
 
 def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> Rule:
     condition, domain = found
-    judged = F.expr(check.row_condition) if check.row_condition else F.lit(True)
+    judged = F.expr(check.row_condition) if domain.get("row_condition") else F.lit(True)
     if "column" in domain and check.expectation not in _ABOUT_NULLS:
         judged = judged & F.col(domain["column"]).isNotNull()
     if domain.get("ignore_row_if") in _MISSING:
