@@ -1,0 +1,214 @@
+"""Row-level expectations as Spark predicates: Great Expectations' own conditions, taken out of its metrics.
+
+GX counts the unexpected rows of a map expectation with a condition, a Spark column (`column_values.between.condition`).
+It is asked for on an empty frame and becomes part of the projection that decodes a batch, so rows and verdicts follow
+one rule. What GX applies around the condition (`row_condition`, `ignore_row_if`, NULLs) is said here again; a property
+test (tests/spark/test_compiled_expectations.py) compares both on random frames, for every expectation of `COMPILED`.
+
+Rules see columns under numbered names: GX writes names into SQL text, and names are hostile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, cast
+
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.registry import get_expectation_impl, get_metric_kwargs
+from great_expectations.validator.metric_configuration import MetricConfiguration
+from great_expectations.validator.validation_graph import ValidationGraph
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from pipeline.model.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.quality.suites import Check
+
+COMPILED = frozenset(
+    {
+        "expect_column_pair_values_a_to_be_greater_than_b",
+        "expect_column_pair_values_to_be_equal",
+        "expect_column_pair_values_to_be_in_set",
+        "expect_column_value_lengths_to_be_between",
+        "expect_column_value_lengths_to_equal",
+        "expect_column_values_to_be_between",
+        "expect_column_values_to_be_in_set",
+        "expect_column_values_to_be_null",
+        "expect_column_values_to_match_regex",
+        "expect_column_values_to_match_regex_list",
+        "expect_column_values_to_not_be_in_set",
+        "expect_column_values_to_not_be_null",
+        "expect_column_values_to_not_match_regex",
+        "expect_column_values_to_not_match_regex_list",
+        "expect_multicolumn_sum_to_equal",
+        "expect_multicolumn_values_to_be_equal",
+        "expect_select_column_values_to_be_unique_within_record",
+    }
+)
+"""What GX judges row by row with a Spark expression. Its other map expectations run Python for each row (JSON,
+strftime), look at the whole batch (z-scores, outliers, uniqueness, order) or have no Spark form (LIKE patterns)."""
+
+_ABOUT_NULLS = frozenset({"expect_column_values_to_be_null", "expect_column_values_to_not_be_null"})
+_COLUMN_KEYS = ("column", "column_A", "column_B")
+_MISSING = {
+    "both_values_are_missing": and_, "either_value_is_missing": or_,
+    "all_values_are_missing": and_, "any_value_is_missing": or_,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check as two predicates over numbered columns; neither is ever NULL, and neither can fail.
+
+    `judged`: the rows that GX counts for it. `unexpected`: those of them that break it, or for which the condition
+    cannot be computed (text that is compared with a number and is none).
+    """
+
+    check: Check
+    judged: Column
+    unexpected: Column
+    expectation: Any
+
+    def success(self, judged: int, unexpected: int) -> bool:
+        """GX's verdict from its two numbers, `mostly` included."""
+        name = self.expectation.map_metric
+        metrics = {
+            "table.row_count": judged,
+            "column_values.nonnull.unexpected_count": 0,
+            f"{name}.filtered_row_count": judged,
+            f"{name}.unexpected_count": unexpected,
+        }
+        return bool(self.expectation._validate(metrics)["success"])
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The compiled checks of one table, and the columns that they see (numbered name → the table's)."""
+
+    rules: tuple[Rule, ...]
+    columns: Mapping[str, str]
+
+    def numbered(self, frame: DataFrame) -> DataFrame:
+        """The frame with the columns that the rules see beside its own."""
+        return frame.withColumns({alias: F.col(quoted(name)) for alias, name in self.columns.items()})
+
+
+class NotCompiled(Exception):
+    """Great Expectations or Spark refuses a check; `args` are the check and why."""
+
+
+def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str, str]) -> RuleSet:
+    """The checks of `COMPILED` on a table of these columns (name → Spark SQL type), in their order.
+
+    Raises `NotCompiled`. No job is run.
+    """
+    names = _numbers(columns)
+    aliases = {alias: name for name, alias in zip(columns, names.values(), strict=True)}
+    empty = spark.createDataFrame([], ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()))
+    whole = RuleSet((), aliases).numbered(empty)
+    wanted = [check for check in checks if check.expectation in COMPILED]
+    found = [_made(check, names) for check in wanted]
+    conditions = _conditions(whole, wanted, found)
+    made = tuple(
+        _rule(check, expectation, condition)
+        for check, expectation, condition in zip(wanted, found, conditions, strict=True)
+    )
+    for rule in made:
+        _analysed(whole, rule)
+    seen = {names[column.casefold()] for check in wanted for column in check.columns}
+    return RuleSet(made, {alias: name for alias, name in aliases.items() if alias in seen})
+
+
+def _numbers(columns: Iterable[str]) -> dict[str, str]:
+    """Name without case → numbered name; none of these is a column's own."""
+    known = [name.casefold() for name in columns]
+    prefix = "_q"
+    while any(name.startswith(prefix) for name in known):
+        prefix += "_"
+    return {name: f"{prefix}{number}" for number, name in enumerate(known)}
+
+
+def _made(check: Check, names: Mapping[str, str]) -> Any:
+    """GX's expectation on numbered columns."""
+    for column in check.columns:
+        if column.casefold() not in names:
+            raise NotCompiled(check, f"the table has no column `{column}`")
+    arguments = dict(check.arguments)
+    for key in _COLUMN_KEYS:
+        if isinstance(arguments.get(key), str):
+            arguments[key] = names[arguments[key].casefold()]
+    if "column_list" in arguments:
+        arguments["column_list"] = [names[name.casefold()] for name in arguments["column_list"]]
+    try:
+        make = cast("Any", get_expectation_impl(check.expectation))
+        if check.row_condition:
+            arguments |= {"row_condition": check.row_condition, "condition_parser": "spark"}
+        return make(**arguments, mostly=check.mostly)
+    except ValueError as error:  # pydantic's are
+        listed: list[Any] = getattr(error, "errors", list)()
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed)
+        raise NotCompiled(check, said or _first_line(error)) from None
+
+
+def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequence[Any]) -> list[tuple[Column, Any]]:
+    """GX's condition of each expectation, with the domain that it applies to."""
+    engine = SparkDFExecutionEngine(batch_data_dict={"batch": empty}, persist=False)
+    graph = ValidationGraph(execution_engine=engine)
+    metrics = []
+    for expectation in expectations:
+        name = f"{expectation.map_metric}.condition"
+        kwargs = get_metric_kwargs(metric_name=name, configuration=expectation.configuration)
+        metric = MetricConfiguration(name, kwargs["metric_domain_kwargs"], kwargs["metric_value_kwargs"])
+        graph.build_metric_dependency_graph(metric_configuration=metric, runtime_configuration=None)
+        metrics.append(metric)
+    resolved, aborted = graph.resolve(show_progress_bars=False)
+    for check, metric in zip(checks, metrics, strict=True):
+        if metric.id not in resolved:
+            raise NotCompiled(check, _why(aborted.get(metric.id)))
+    return [(cast("Any", resolved[metric.id])[0], metric.metric_domain_kwargs) for metric in metrics]
+
+
+def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> Rule:
+    condition, domain = found
+    judged = F.expr(check.row_condition) if domain.get("row_condition") else F.lit(True)
+    if "column" in domain and check.expectation not in _ABOUT_NULLS:
+        judged = judged & F.col(domain["column"]).isNotNull()
+    if domain.get("ignore_row_if") in _MISSING:
+        several = domain.get("column_list") or (domain["column_A"], domain["column_B"])
+        missing = reduce(_MISSING[domain["ignore_row_if"]], (F.col(name).isNull() for name in several))
+        judged = judged & ~missing
+    return Rule(check, _safe(judged), _safe(judged & condition), expectation)
+
+
+def _safe(predicate: Column) -> Column:
+    """NULL counts as no, what cannot be computed as yes."""
+    jvm = cast("Any", SparkSession.active())._jvm
+    utils, expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.catalyst.expressions
+    known = cast("Any", F.coalesce(predicate, F.lit(False)))
+    return F.coalesce(ClassicColumn(utils.column(expressions.TryEval(utils.expression(known._jc)))), F.lit(True))
+
+
+def _analysed(frame: DataFrame, rule: Rule) -> None:
+    try:
+        frame.select(rule.judged, rule.unexpected)
+    except AnalysisException as error:
+        raise NotCompiled(rule.check, _first_line(error)) from None
+
+
+def _why(aborted: Any) -> str:
+    """What GX says of a metric that it could not resolve."""
+    said = aborted["exception_info"]["exception_message"] if aborted else "Great Expectations has no condition for it"
+    return str(said).split("\n", 1)[0]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
