@@ -10,6 +10,7 @@ Rules see columns under numbered names: GX writes names into SQL text, and names
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -19,7 +20,7 @@ from great_expectations.execution_engine.sparkdf_execution_engine import SparkDF
 from great_expectations.expectations.registry import get_expectation_impl, get_metric_kwargs
 from great_expectations.validator.metric_configuration import MetricConfiguration
 from great_expectations.validator.validation_graph import ValidationGraph
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -55,7 +56,10 @@ COMPILED = frozenset(
     }
 )
 """What GX judges row by row with a Spark expression. Its other map expectations run Python for each row (JSON,
-strftime), look at the whole batch (z-scores, outliers, uniqueness, order) or have no Spark form (LIKE patterns)."""
+strftime), look at the whole batch (z-scores, outliers, uniqueness, order) or have no Spark form (LIKE patterns).
+
+One of these with a `row_condition` that its metric ignores (`expect_column_pair_values_to_be_in_set`) is refused: GX
+would apply the condition to the count of all rows and not to those of judged and unexpected ones."""
 
 _ABOUT_NULLS = frozenset({"expect_column_values_to_be_null", "expect_column_values_to_not_be_null"})
 _COLUMN_KEYS = ("column", "column_A", "column_B")
@@ -114,18 +118,24 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
     names = _numbers(columns)
     aliases = {alias: name for name, alias in zip(columns, names.values(), strict=True)}
     empty = spark.createDataFrame([], ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()))
-    whole = RuleSet((), aliases).numbered(empty)
     wanted = [check for check in checks if check.expectation in COMPILED]
-    found = [_made(check, names) for check in wanted]
-    conditions = _conditions(whole, wanted, found)
-    made = tuple(
-        _rule(check, expectation, condition)
-        for check, expectation, condition in zip(wanted, found, conditions, strict=True)
-    )
-    for rule in made:
-        _analysed(whole, rule)
+    for check in wanted:
+        _filterable(empty, check)
+    try:
+        made = _compiled(RuleSet((), aliases).numbered(empty), wanted, names)
+    except NotCompiled as refusal:
+        check, why = refusal.args
+        raise NotCompiled(check, re.sub(r"\b_q_*\d+\b", lambda found: aliases.get(found[0], found[0]), why)) from None
     seen = {names[column.casefold()] for check in wanted for column in check.columns}
     return RuleSet(made, {alias: name for alias, name in aliases.items() if alias in seen})
+
+
+def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, str]) -> tuple[Rule, ...]:
+    expectations = [_made(check, names) for check in checks]
+    conditions = _conditions(numbered, checks, expectations)
+    rules = tuple(map(_rule, checks, expectations, conditions))
+    _analysed(numbered, rules)
+    return rules
 
 
 def _numbers(columns: Iterable[str]) -> dict[str, str]:
@@ -150,13 +160,26 @@ def _made(check: Check, names: Mapping[str, str]) -> Any:
         arguments["column_list"] = [names[name.casefold()] for name in arguments["column_list"]]
     try:
         make = cast("Any", get_expectation_impl(check.expectation))
-        if check.row_condition:
-            arguments |= {"row_condition": check.row_condition, "condition_parser": "spark"}
-        return make(**arguments, mostly=check.mostly)
+        return make(**arguments | {"mostly": check.mostly})
     except ValueError as error:  # pydantic's are
         listed: list[Any] = getattr(error, "errors", list)()
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed)
         raise NotCompiled(check, said or _first_line(error)) from None
+
+
+def _filterable(empty: DataFrame, check: Check) -> None:
+    """Whether a row condition, which is about the table's own names, can be a part of a predicate."""
+    if not check.row_condition:
+        return
+    try:
+        plan = cast("Any", empty.filter(check.row_condition))._jdf.queryExecution().analyzed()
+    except PySparkException as error:
+        raise NotCompiled(check, f"row_condition: {_first_line(error)}") from None
+    if not plan.condition().deterministic():
+        raise NotCompiled(check, "row_condition: its outcome differs from one evaluation to the next")
+    expressions = cast("Any", SparkSession.active())._jvm.org.apache.spark.sql.catalyst.expressions
+    if expressions.SubqueryExpression.hasSubquery(plan.condition()):
+        raise NotCompiled(check, "row_condition: a subquery would be a job of its own for every batch")
 
 
 def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequence[Any]) -> list[tuple[Column, Any]]:
@@ -164,9 +187,11 @@ def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequenc
     engine = SparkDFExecutionEngine(batch_data_dict={"batch": empty}, persist=False)
     graph = ValidationGraph(execution_engine=engine)
     metrics = []
-    for expectation in expectations:
+    for check, expectation in zip(checks, expectations, strict=True):
         name = f"{expectation.map_metric}.condition"
         kwargs = get_metric_kwargs(metric_name=name, configuration=expectation.configuration)
+        if check.row_condition and "row_condition" not in kwargs["metric_domain_keys"]:
+            raise NotCompiled(check, "row_condition: Great Expectations ignores it here")
         metric = MetricConfiguration(name, kwargs["metric_domain_kwargs"], kwargs["metric_value_kwargs"])
         graph.build_metric_dependency_graph(metric_configuration=metric, runtime_configuration=None)
         metrics.append(metric)
@@ -179,29 +204,44 @@ def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequenc
 
 def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> Rule:
     condition, domain = found
-    judged = F.expr(check.row_condition) if domain.get("row_condition") else F.lit(True)
+    judged = F.expr(check.row_condition) if check.row_condition else F.lit(True)
     if "column" in domain and check.expectation not in _ABOUT_NULLS:
         judged = judged & F.col(domain["column"]).isNotNull()
+    several = domain.get("column_list") or [domain[key] for key in _COLUMN_KEYS if key in domain]
     if domain.get("ignore_row_if") in _MISSING:
-        several = domain.get("column_list") or (domain["column_A"], domain["column_B"])
         missing = reduce(_MISSING[domain["ignore_row_if"]], (F.col(name).isNull() for name in several))
         judged = judged & ~missing
-    return Rule(check, _safe(judged), _safe(judged & condition), expectation)
+    known = F.col(several[0])
+    return Rule(check, _safe(judged, known), _safe(judged & condition, known), expectation)
 
 
-def _safe(predicate: Column) -> Column:
-    """NULL counts as no, what cannot be computed as yes."""
+def _safe(predicate: Column, column: Column) -> Column:
+    """NULL counts as no, what cannot be computed as yes.
+
+    Spark computes first, and once, what several expressions have in common, also what stands in a `TryEval`: out of
+    its reach. What stands in one branch of a CASE only stays there; its condition, always true, is opaque to Spark.
+    """
     jvm = cast("Any", SparkSession.active())._jvm
     utils, expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.catalyst.expressions
-    known = cast("Any", F.coalesce(predicate, F.lit(False)))
-    return F.coalesce(ClassicColumn(utils.column(expressions.TryEval(utils.expression(known._jc)))), F.lit(True))
+
+    def wrapped(inner: Column, kind: Any) -> Column:
+        return ClassicColumn(utils.column(kind(utils.expression(cast("Any", inner)._jc))))
+
+    any_value = wrapped(column, expressions.KnownNullable)
+    tried = wrapped(F.coalesce(predicate, F.lit(False)), expressions.TryEval)
+    return F.coalesce(F.when(any_value.isNull() | any_value.isNotNull(), tried), F.lit(True))
 
 
-def _analysed(frame: DataFrame, rule: Rule) -> None:
+def _analysed(frame: DataFrame, rules: Sequence[Rule]) -> None:
+    """All at once; one by one only to find which of them Spark refuses."""
     try:
-        frame.select(rule.judged, rule.unexpected)
+        frame.select(*(column for rule in rules for column in (rule.judged, rule.unexpected)))
     except AnalysisException as error:
-        raise NotCompiled(rule.check, _first_line(error)) from None
+        if len(rules) == 1:
+            raise NotCompiled(rules[0].check, _first_line(error)) from None
+        for rule in rules:
+            _analysed(frame, [rule])
+        raise
 
 
 def _why(aborted: Any) -> str:
