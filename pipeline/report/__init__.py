@@ -1,0 +1,14 @@
+"""The report of a pipeline: a pure function of `warehouse._pipeline`, as a page, as Markdown, as JSON.
+
+report = assemble(records, "shop", now)
+page(report), markdown(report), document(report)
+"""
+
+from pipeline.report.assembly import assemble
+from pipeline.report.document import document
+from pipeline.report.facts import Report, Standing
+from pipeline.report.ledger import COLUMNS, Records, Window
+from pipeline.report.markdown import markdown
+from pipeline.report.page import page
+
+__all__ = ["COLUMNS", "Records", "Report", "Standing", "Window", "assemble", "document", "markdown", "page"]

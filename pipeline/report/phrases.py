@@ -1,0 +1,84 @@
+"""Phrases that the page and the Markdown share: what a mark, a strip of marks and a moment are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pipeline.report.facts import Mark, Standing
+from pipeline.report.wording import count, stamp
+
+if TYPE_CHECKING:
+    from pipeline.report.facts import Cell, CheckRow, Column, Moment, Report
+
+MARKS = {
+    Mark.PASSED: "passed",
+    Mark.VIOLATED: "violated",
+    Mark.QUARANTINED: "quarantined",
+    Mark.HELD: "held",
+    Mark.STOPPED: "refused",
+    Mark.NONE: "nothing to judge",
+}
+_CROSS, _DASH = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+GLYPHS = {
+    Mark.PASSED: "",
+    Mark.VIOLATED: "!",
+    Mark.QUARANTINED: "◆",
+    Mark.HELD: "‖",
+    Mark.STOPPED: _CROSS,
+    Mark.NONE: "",
+}
+"""Beside the colours: for those who can't tell them apart, and for paper."""
+SIGNS = {
+    Standing.NOTHING: (_DASH, "no batch yet"),
+    Standing.RIGHT: ("✓", "right"),
+    Standing.WARNED: ("!", "warnings"),
+    Standing.SET_ASIDE: ("◆", "rows set aside"),
+    Standing.HELD: ("‖", "a table waits"),
+    Standing.STOPPED: (_CROSS, "stopped"),
+}
+
+
+def strip(check: CheckRow) -> str:
+    """Say in words what a row of marks shows."""
+    marks = Counter(cell.mark for cell in check.cells)
+    told = [f"{MARKS[mark]} in {marks[mark]}" for mark in reversed(Mark) if mark is not Mark.NONE and marks[mark]]
+    return f"{check.table} {check.rule}, {count(len(check.cells), 'column')}: " + (", ".join(told) or "nothing judged")
+
+
+def cell_title(cell: Cell, column: Column) -> str:
+    """Say what one mark shows."""
+    if cell.mark is Mark.NONE:
+        return f"{column.label}: nothing to judge"
+    return f"{column.label}: {MARKS[cell.mark]}, {cell.unexpected:,} of {cell.evaluated:,} rows"
+
+
+def since(moment: Moment | None) -> str:
+    """`since batch 12, 2026-11-21 11:40:07 UTC`; nothing where that is not known."""
+    if moment is None:
+        return ""
+    return f"since batch {moment.batch}{' or earlier' if moment.earlier else ''}, {stamp(moment.at)}"
+
+
+def window(report: Report) -> str:
+    """Say which batches the report looked at."""
+    shown = report.timeline.columns
+    if not shown:
+        return "no batch yet"
+    return f"batches {shown[0].first} to {shown[-1].last}" + (
+        f", of {report.batches:,} in the ledger" if report.batches > report.looked_at else ""
+    )
+
+
+def figures(report: Report) -> str:
+    """Say the figures of the page's head in one line."""
+    aside = report.quarantine
+    return ", ".join(
+        (
+            window(report),
+            count(report.changes, "change"),
+            f"{report.timeline.passing:,} of {count(report.timeline.current, 'check')} passing",
+            f"{aside.quarantined + aside.dead_letters:,} set aside",
+            f"{count(report.tables.total, 'table')}, {aside.held.total:,} waiting",
+        )
+    )

@@ -1,0 +1,246 @@
+"""Is it right, since when, which table, which rule, which rows, what now: the answer that a report begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.report import commands
+from pipeline.report.facts import Finding, Listing, Mark, Standing, Verdict
+from pipeline.report.ledger import recorded
+from pipeline.report.wording import ago, count, enumerated, named, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from pipeline.report.aside import SetAside
+    from pipeline.report.facts import Aside, Held
+    from pipeline.report.judged import Check, Judged
+    from pipeline.report.ledger import Window
+
+FINDINGS_SHOWN = 6
+NO_TABLE = "an unknown table"
+
+
+def verdict(window: Window, judged: Judged, aside: SetAside, now: datetime) -> Verdict:
+    """Judge; the worst finding decides."""
+    findings = list(_Findings.of(window, judged, aside).all())
+    findings.sort(key=lambda one: (-one.standing.rank, -one.rows, one.table, one.rule))
+    facts = _Facts(window, judged, aside, now, findings)
+    standing = findings[0].standing if findings else Standing.RIGHT if window.batches else Standing.NOTHING
+    headline, detail = {
+        Standing.NOTHING: facts.nothing,
+        Standing.RIGHT: facts.right,
+        Standing.WARNED: facts.warned,
+        Standing.SET_ASIDE: facts.set_aside,
+        Standing.HELD: facts.held,
+        Standing.STOPPED: facts.stopped,
+    }[standing]()
+    return Verdict(standing, headline, detail, Listing.of(findings, FINDINGS_SHOWN))
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Everything that is not right, in no order."""
+
+    window: Window
+    judged: Judged
+    aside: SetAside
+    committed: int
+    held: frozenset[str]
+    holding: Mapping[str, Check]
+    """Checks of severity `hold` that found something, by table."""
+    quarantining: frozenset[str]
+
+    @staticmethod
+    def of(window: Window, judged: Judged, aside: SetAside) -> _Findings:
+        """Look up what each finding asks."""
+        holding = {check.table: check for check in judged.checks.values() if check.mark is Mark.HELD}
+        held = frozenset(held.table for held in aside.held)
+        quarantining = frozenset(table for table, rule in aside.rules if rule)
+        return _Findings(window, judged, aside, window.committed, held, holding, quarantining)
+
+    def all(self) -> Iterator[Finding]:
+        """Give the findings."""
+        yield from self._uncommitted()
+        yield from (self._of_held(held) for held in self.aside.held)
+        for aside in self.aside.rules.values():
+            if aside.rule:
+                yield self._of_rule(aside)
+            elif aside.table not in self.quarantining:
+                yield _of_fenced(aside)
+        yield from (_of_letters(letters) for letters in self.aside.letters.values())
+        for check in self.judged.checks.values():
+            yield from self._of_check(check)
+
+    def _uncommitted(self) -> Iterator[Finding]:
+        """Tell a batch that was refused by no check that is known."""
+        last = self.window.batches[-1] if self.window.batches else None
+        if last is not None and last["committed"] is False and not any(map(self._stops, self.judged.checks.values())):
+            title = f"Batch {last['batch_id']} was not committed"
+            detail = "The next run repeats it and says why it fails."
+            yield Finding(Standing.STOPPED, "", "", title, None, 0, detail=detail, commands=(commands.run(),))
+
+    def _stops(self, check: Check) -> bool:
+        return check.mark is Mark.STOPPED and check.newest.batch > self.committed
+
+    def _of_check(self, check: Check) -> Iterator[Finding]:
+        """Tell a check whose newest word is bad, unless its rows are told of or settled otherwise."""
+        key = (check.table, check.rule)
+        holds = check.mark in {Mark.HELD, Mark.QUARANTINED} and check.table in self.held
+        settled = check.mark is Mark.QUARANTINED and (key in self.aside.rules or key in self.aside.settled_rules)
+        if check.retired or not check.mark.is_bad or holds or settled:
+            return
+        stops = self._stops(check)
+        title = f"{check.table} breaks {named(check.rule)}" + (
+            f": batch {check.newest.batch} is refused" if stops else ""
+        )
+        ways = (commands.history(check.table), commands.run()) if stops else (commands.history(check.table),)
+        yield _finding(Standing.STOPPED if stops else Standing.WARNED, check, title, check.newest.unexpected, ways)
+
+    def _of_held(self, held: Held) -> Finding:
+        holding = self.holding.get(held.table)
+        title = f"{held.table or NO_TABLE} waits"
+        waiting = f"{count(held.records, 'record')} of it {_are(held.records)} in no table yet."
+        detail = f"{waiting if held.records else 'No record of it has come since.'} {held.reason}".strip()
+        if held.state == "releasing":
+            title, detail = f"{held.table} is being released", f"It goes on with the next run. {held.reason}".strip()
+        said = Finding(
+            Standing.HELD, held.table, "", title, held.since, held.records, detail=detail, commands=held.commands
+        )
+        if holding is None:
+            return said
+        sample = holding.sample
+        because, owner, since = sample.because, sample.owner, held.since or holding.since
+        return replace(said, rule=holding.rule, since=since, because=because, owner=owner, examples=sample.examples)
+
+    def _of_rule(self, aside: Aside) -> Finding:
+        title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} {_break(aside.rows)} {named(aside.rule)}"
+        ways = (commands.show(aside.table, aside.rule), aside.command)
+        check = self.judged.checks.get((aside.table, aside.rule))
+        if check is not None and check.sample.examples:
+            return replace(_finding(Standing.SET_ASIDE, check, title, aside.rows, ways), since=aside.since)
+        return _of_aside(aside, title, ways)
+
+
+def _finding(standing: Standing, check: Check, title: str, rows: int, ways: tuple[str, ...]) -> Finding:
+    sample = check.sample
+    return Finding(
+        standing, check.table, check.rule, title, check.since, rows, sample.because, sample.owner, _seen(check),
+        sample.examples, ways,
+    )  # fmt: skip
+
+
+def _seen(check: Check) -> str:
+    newest = check.newest
+    if check.sample.observed:
+        return f"In batch {newest.batch} it saw {check.sample.observed}."
+    return f"In batch {newest.batch}: {newest.unexpected:,} of {count(newest.evaluated, 'row')}."
+
+
+def _of_fenced(aside: Aside) -> Finding:
+    """Tell changes that wait behind one that is not in quarantine any more."""
+    title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} waited behind a quarantined one"
+    return _of_aside(aside, title, (aside.command,))
+
+
+def _of_letters(letters: Aside) -> Finding:
+    whose = f" of {letters.table}" if letters.table else ""
+    title = f"{count(letters.rows, 'message')}{whose} can't be read: {letters.rule}"
+    return _of_aside(letters, title, (letters.command,))
+
+
+def _of_aside(aside: Aside, title: str, ways: tuple[str, ...]) -> Finding:
+    return Finding(
+        Standing.SET_ASIDE, aside.table, aside.rule, title, aside.since, aside.rows,
+        detail=aside.message, examples=(aside.example,), commands=ways,
+    )  # fmt: skip
+
+
+def _break(rows: int) -> str:
+    return "breaks" if rows == 1 else "break"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """The headline and the sentence below it, per standing."""
+
+    window: Window
+    judged: Judged
+    aside: SetAside
+    now: datetime
+    findings: list[Finding]
+
+    def nothing(self) -> tuple[str, str]:
+        return "Nothing has run yet.", f"There is no batch to speak of. The first run makes one: {commands.run()}"
+
+    def right(self) -> tuple[str, str]:
+        checks = [check for check in self.judged.checks.values() if not check.retired]
+        last = self.window.batches[-1]
+        fresh = f"The newest batch, {last['batch_id']}, was committed {ago(recorded(last), self.now)}."
+        if not checks:
+            headline = "Every change is in the warehouse; no check has judged it."
+            return headline, f"No row is set aside and no table waits. {fresh}"
+        found = sum(bool(check.bad) for check in checks)
+        before = f" {count(found, 'check')} found something earlier; that is over." if found else ""
+        tables = count(len({check.table for check in checks}), "table")
+        said = f"{_all(len(checks))} of {tables}: passed. No row is set aside, no table waits."
+        return "All is right.", f"{said}{before} {fresh}"
+
+    def warned(self) -> tuple[str, str]:
+        told = self._told(Standing.WARNED)
+        warn = f"{count(len(told), 'check')} {'warns' if len(told) == 1 else 'warn'}"
+        said = f"In {enumerated(_tables(told))}. A warning sets no row aside."
+        return f"Every change is in the warehouse; {warn}.", self._since(told, said)
+
+    def set_aside(self) -> tuple[str, str]:
+        fenced, rows = self.aside.counts["fenced"], self.aside.rows
+        kinds = (
+            (self.aside.counts["quarantined"] - fenced, "quarantined"),
+            (fenced, "waiting behind these"),
+            (self.aside.counts["dead_letters"], "unreadable"),
+        )
+        said = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
+        told = self._told(Standing.SET_ASIDE)
+        headline = f"{count(rows, 'change')} {_are(rows)} set aside; the rest is in the warehouse."
+        return headline, self._since(told, f"Of {enumerated(_tables(told))}: {said}.")
+
+    def held(self) -> tuple[str, str]:
+        tables = [held.table or NO_TABLE for held in self.aside.held]
+        records, rows = sum(held.records for held in self.aside.held), self.aside.rows
+        headline = f"{enumerated(tables)} {'waits' if len(tables) == 1 else 'wait'} for a decision."
+        waiting = f"{count(records, 'record')} {_are(records)} in no table yet"
+        said = f"{waiting if records else 'No record has come since'}; other tables go on."
+        said += f" Besides, {count(rows, 'change')} {_are(rows)} set aside." if rows else ""
+        return headline, self._since(self._told(Standing.HELD), said)
+
+    def stopped(self) -> tuple[str, str]:
+        worst = self.findings[0]
+        why = f": {worst.table} breaks {named(worst.rule)}" if worst.rule else ""
+        before = f"The tables show what batch {self.window.committed} left; n" if self.window.committed >= 0 else "N"
+        return f"The pipeline has stopped{why}.", self._since([worst], f"{before}othing newer is in the warehouse.")
+
+    def _told(self, standing: Standing) -> list[Finding]:
+        return [one for one in self.findings if one.standing is standing]
+
+    def _since(self, told: list[Finding], said: str) -> str:
+        """Begin with when the oldest of these began."""
+        moments = [one.since for one in told if one.since is not None]
+        if not moments:
+            return said
+        oldest = min(moments, key=lambda one: one.batch)
+        earlier = " or earlier" if oldest.earlier else ""
+        return f"Since {stamp(oldest.at)}{earlier}, {ago(oldest.at, self.now)}. {said}"
+
+
+def _tables(findings: list[Finding]) -> list[str]:
+    return sorted({one.table or NO_TABLE for one in findings})
+
+
+def _all(checks: int) -> str:
+    return "The one check" if checks == 1 else f"All {checks:,} checks"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
