@@ -117,10 +117,10 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
     """
     names = _numbers(columns)
     aliases = {alias: name for name, alias in zip(columns, names.values(), strict=True)}
-    empty = spark.createDataFrame([], ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()))
+    empty = _empty(spark, columns)
     wanted = [check for check in checks if check.expectation in COMPILED]
     for check in wanted:
-        _filterable(empty, check)
+        _analyse_condition(empty, check)
     try:
         made = _compiled(RuleSet((), aliases).numbered(empty), wanted, names)
     except NotCompiled as refusal:
@@ -128,6 +128,15 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
         raise NotCompiled(check, re.sub(r"\b_q_*\d+\b", lambda found: aliases.get(found[0], found[0]), why)) from None
     seen = {names[column.casefold()] for check in wanted for column in check.columns}
     return RuleSet(made, {alias: name for alias, name in aliases.items() if alias in seen})
+
+
+def filterable(spark: SparkSession, check: Check, columns: Mapping[str, str]) -> None:
+    """Whether the row condition of any check can be asked of a table of these columns. Raises `NotCompiled`."""
+    _analyse_condition(_empty(spark, columns), check)
+
+
+def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
+    return spark.createDataFrame([], ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()))
 
 
 def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, str]) -> tuple[Rule, ...]:
@@ -167,7 +176,7 @@ def _made(check: Check, names: Mapping[str, str]) -> Any:
         raise NotCompiled(check, said or _first_line(error)) from None
 
 
-def _filterable(empty: DataFrame, check: Check) -> None:
+def _analyse_condition(empty: DataFrame, check: Check) -> None:
     """Whether a row condition, which is about the table's own names, can be a part of a predicate."""
     if not check.row_condition:
         return

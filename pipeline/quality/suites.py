@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml")
 PREFIX = "expect_"
+_PREFIXES = (PREFIX, "unexpected_rows_expectation")
 LARGEST_FILE = 1 << 20
 CODE = "SUITE_INVALID"
 _HINT = "a suite has `table: schema.table` and `checks:`, a list of `- expect_…: {column: …}`"
-_PLACE = re.compile(r".*?:([0-9]+):([0-9]+): ")
+PLACE = re.compile(r"(.*?):([0-9]+):([0-9]+): ")
+"""What a sentence about a file begins with."""
 
 
 class Severity(StrEnum):
@@ -105,6 +107,11 @@ class Check:
     mostly: float = 1.0
     row_condition: str = ""
     place: Place = field(default_factory=lambda: Place(""), compare=False)
+    places: Mapping[Path_, Place] = field(default_factory=dict, compare=False, repr=False)
+
+    def at(self, *keys: str) -> Place:
+        """Where a key of it was written, or the nearest one around it; arguments stand under the expectation."""
+        return _nearest(self.places, keys, self.place)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -129,11 +136,26 @@ class Suite:
     checks: tuple[Check, ...]
     private: frozenset[str] = frozenset()
     place: Place = field(default_factory=lambda: Place(""), compare=False)
+    places: Mapping[Path_, Place] = field(default_factory=dict, compare=False, repr=False)
 
-    def is_about(self, table: TableName) -> bool:
-        """Whether a source table is one of its tables; names have no case."""
-        name = str(table).casefold()
-        return any(fnmatchcase(name, pattern.casefold()) for pattern in self.tables)
+    def at(self, *keys: str) -> Place:
+        """Where a key of it was written, or the nearest one around it."""
+        return _nearest(self.places, keys, self.place)
+
+    def is_about(self, table: TableName | str) -> bool:
+        """Whether a source table is one of its tables."""
+        return any(matches(pattern, table) for pattern in self.tables)
+
+
+def matches(pattern: str, table: TableName | str) -> bool:
+    """Whether a pattern of a suite means a source table; names have no case."""
+    return fnmatchcase(str(table).casefold(), pattern.casefold())
+
+
+def _nearest(places: Mapping[Path_, Place], path: Path_, otherwise: Place) -> Place:
+    while path and path not in places:
+        path = path[:-1]
+    return places.get(path, otherwise)
 
 
 def fingerprint(checks: Iterable[Check]) -> str:
@@ -147,6 +169,17 @@ def load(folder: Path) -> tuple[Suite, ...]:
 
     Raises `SettingsError` with everything that is wrong, each with file, line and column.
     """
+    suites, faults = scan(folder)
+    if faults:
+        raise refused(faults)
+    return suites
+
+
+def scan(folder: Path) -> tuple[tuple[Suite, ...], list[str]]:
+    """Every suite of a folder that can be read, and what is wrong with the others.
+
+    Raises `SettingsError` where there is no folder.
+    """
     if not folder.is_dir():
         said = f"quality.suites: there is no folder {printable(str(folder))}"
         raise SettingsError(CODE, said, "make it, or leave the setting out")
@@ -157,9 +190,7 @@ def load(folder: Path) -> tuple[Suite, ...]:
             suites.append(read(_text(path), printable(str(path.relative_to(folder)))))
         except Faults as found:
             faults += found.sentences
-    if faults:
-        raise refused(faults)
-    return tuple(suites)
+    return tuple(suites), faults
 
 
 def refused(faults: Iterable[str]) -> SettingsError:
@@ -196,12 +227,12 @@ def read(text: str, source: str) -> Suite:
     if faults or form is None:
         raise Faults(sorted(faults, key=_line))
     private = frozenset(name.casefold() for name in form.private)
-    return Suite(form.table, checks, private, Place(source, 1, 1))
+    return Suite(form.table, checks, private, Place(source, 1, 1), written.places)
 
 
 def _line(sentence: str) -> tuple[int, int]:
-    found = _PLACE.match(sentence)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    found = PLACE.match(sentence)
+    return (int(found[2]), int(found[3])) if found else (0, 0)
 
 
 def _text(path: Path) -> str:
@@ -243,7 +274,7 @@ def _sentence(form: type[BaseModel], one: ErrorDetails) -> str:
 def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list[str]) -> Check | None:
     path: Path_ = ("checks", str(number))
     place = written.place(path)
-    named = [key for key in item if str(key).startswith(PREFIX)]
+    named = [key for key in item if str(key).startswith(_PREFIXES)]
     if len(named) != 1:
         what = "no expectation" if not named else "more than one expectation"
         faults.append(f"{place}: {what}; a check has one key as `{PREFIX}column_values_to_not_be_null`")
@@ -253,14 +284,24 @@ def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list
     if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
         faults.append(f"{written.place((*path, expectation))}: expected arguments: {{column: …}}")
         return None
+    beside = [key for key in arguments if key in CheckForm.model_fields]
+    faults += [
+        f"{written.place((*path, expectation, key))}: `{key}` stands beside `{expectation}`, not in it"
+        for key in beside
+    ]
     form = _valid(CheckForm, {k: v for k, v in item.items() if k != expectation}, path, written, faults)
     if form is None:
         return None
     check = Check(
         expectation, arguments, form.name, form.severity, form.because, form.owner, form.mostly,
-        form.row_condition, written.place((*path, expectation)),
+        form.row_condition, written.place((*path, expectation)), _within(written, path),
     )  # fmt: skip
     return check if check.name else replace(check, name=_named(check))
+
+
+def _within(written: Document, path: Path_) -> dict[Path_, Place]:
+    start = len(path)
+    return {one[start:]: place for one, place in written.places.items() if one[:start] == path and len(one) > start}
 
 
 def _named(check: Check) -> str:

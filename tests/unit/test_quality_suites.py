@@ -50,6 +50,17 @@ class TestReading:
         assert [str(one.place) for one in suite.checks] == ["orders.yaml:5:5", "orders.yaml:10:5", "orders.yaml:13:5"]
         assert count.name == "row_count_to_equal"
 
+    def test_everything_written_has_its_place(self):
+        suite = read(ORDERS, "orders.yaml")
+        between = suite.checks[0]
+        found = [between.at("mostly"), between.at(between.expectation, "min_value"), between.at("row_condition")]
+        assert [str(place) for place in found] == ["orders.yaml:5:5", "orders.yaml:5:57", "orders.yaml:9:5"]
+        assert str(suite.at("table", "1")) == "orders.yaml:1:22"
+
+    def test_rows_that_a_query_finds_are_an_expectation_too(self):
+        text = check("  - unexpected_rows_expectation: {unexpected_rows_query: select * from x}\n")
+        assert read(text, "a.yaml").checks[0].expectation == "unexpected_rows_expectation"
+
     def test_a_check_without_a_name_gets_one(self):
         suite = read(ORDERS, "orders.yaml")
         assert [one.name for one in suite.checks[1:]] == ["be_equal(paid, total)", "row_count_to_equal"]
@@ -96,6 +107,7 @@ class TestRefusals:
             (check("  - because: x\n"), "a.yaml:3:5: no expectation; a check has one key as `expect_column"),
             (check("  - expect_a: {}\n    expect_b: {}\n"), "a.yaml:3:5: more than one expectation"),
             (check("  - expect_a: 3\n"), "a.yaml:3:5: expected arguments: {column: …}"),
+            (check("  - expect_a: {mostly: 1}\n"), "a.yaml:3:16: `mostly` stands beside `expect_a`, not in it"),
             (check("  - expect_a: {}\n    mostly: 2\n"), "a.yaml:4:5: `mostly`: should be less than or equal to 1"),
             (check("  - expect_a: {}\n    severity: stop\n"), "a.yaml:4:5: `severity`: should be 'warn', 'quarantine'"),
             (check("  - expect_a: {}\n    severty: warn\n"), "(did you mean `severity`?)"),

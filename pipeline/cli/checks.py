@@ -1,0 +1,134 @@
+"""`ticdc-warehouse checks`: are the suites right, and what may stand in them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+
+from pipeline.cli import shelf
+from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.cli.reading import NO_WAREHOUSE, reader
+from pipeline.devstack import fetch
+from pipeline.errors import Refused
+from pipeline.settings import load
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.model.names import TableName
+    from pipeline.quality.suites import Suite
+    from pipeline.quality.validation import Finding
+    from pipeline.settings import Settings
+
+NO_SUITES = "NO_SUITES"
+
+app = typer.Typer(no_args_is_help=True, help="Validate the quality suites, and show what may stand in them.")
+
+
+@app.command()
+def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Find what is wrong with the suites, each thing with file and line; exit code 1 if anything is."""
+    settings = load(config)
+    with opened(output) as out:
+        folder = settings.quality.suites
+        if folder is None:
+            raise Refused(NO_SUITES, "quality.suites is not set", "set it to the folder of your suites")
+        tables = _tables(settings)
+        suites, validation = _quality()
+        read, unread = suites.scan(folder)
+        findings = validation.unread(unread)
+        findings += validation.validate(
+            read, tables, _spark(settings), allow_slow_regex=settings.quality.allow_slow_regex
+        )
+        facts = {"tables": len(tables), **_counted(read)}
+        errors = sum(one.is_error for one in findings)
+        lines = [*map(str, findings), _sentence(facts, errors, len(findings) - errors)]
+        told = {"errors": errors, "findings": [_shown(one) for one in findings]}
+        out.result({**facts, **told}, "\n".join(lines))
+        if errors:
+            raise typer.Exit(1)
+
+
+@app.command()
+def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Print the JSON Schema of a suite file, for editors."""
+    del config  # every command takes it; the schema is the same for all files
+    with opened(output) as out:
+        found = _schema().json_schema()
+        out.result(found, json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _tables(settings: Settings) -> dict[TableName, Mapping[str, str]]:
+    """The live columns of the source tables that the warehouse has; none where there is no warehouse yet."""
+    try:
+        known = shelf.pairs(reader(settings))
+    except Refused as error:
+        if error.code != NO_WAREHOUSE:
+            raise
+        return {}
+    living = [pair for pair in known if pair.state is not State.DROPPED]
+    return {pair.source: {one.name: one.type for one in pair.layout.columns if one.live} for pair in living}
+
+
+def _counted(read: Sequence[Suite]) -> dict[str, int]:
+    known = _schema()
+    levels = [known.level(check.expectation) for suite in read for check in suite.checks]
+    kinds = {level.value: levels.count(level) for level in known.Level}
+    return {"suites": len(read), "checks": len(levels), **kinds}
+
+
+def _sentence(facts: Mapping[str, int], errors: int, warnings: int) -> str:
+    said = (
+        f"{_count(facts['suites'], 'suite')}, {_count(facts['checks'], 'check')}: {facts['row']} judged row by row, "
+        f"{facts['batch']} by Great Expectations on batches, {facts['table']} on whole tables; "
+        f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    )
+    if not facts["tables"]:
+        said += "\nno table is known yet, so names of tables and columns, types and row conditions were not checked"
+    return said
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)
+
+
+def _shown(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "file": place.source, "line": place.line, "column": place.column, "code": finding.code,
+        "error": finding.is_error, "message": finding.sentence, "hint": finding.hint,
+    }  # fmt: skip
+
+
+def _quality() -> tuple[ModuleType, ModuleType]:
+    from pipeline.quality import suites, validation  # noqa: PLC0415 - Great Expectations takes seconds to import
+
+    return suites, validation
+
+
+def _schema() -> ModuleType:
+    from pipeline.quality import schema as found  # noqa: PLC0415 - as above
+
+    return found
+
+
+def _spark(settings: Settings) -> Callable[[], SparkSession]:
+    """Starts Spark when it is first asked for."""
+
+    @cache
+    def started() -> SparkSession:
+        from pipeline.streaming.session import session  # noqa: PLC0415 - Spark: suites without tables or patterns need none
+
+        fetch()  # before there is a spinner: it has a bar of its own
+        with Console(stderr=True).status("starting Spark"):
+            return session(settings)
+
+    return started
