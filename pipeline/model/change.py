@@ -36,6 +36,12 @@ KEY_BYTES = "_key_bytes"
 VALUE_BYTES = "_value_bytes"
 ARRIVED_AT = "_arrived_at"
 """Columns of the frame that no table keeps: why a message could not be decoded, its bytes, its timestamp."""
+CHECKSUM = "_checksum"
+"""Another one: TRUE where the checksum that came with the row is the row's, FALSE where it is not or TiCDC itself says
+that the row is corrupted. NULL where nobody can tell: none was sent, its version is unknown, the row is a delete, or
+TiDB may have hashed a value otherwise than it was sent."""
+FENCED = "_fenced"
+"""Whether a change waits behind a quarantined one of its key; only where the policy is to let it."""
 
 ENVELOPE = {
     OP: "string",

@@ -155,7 +155,8 @@ class SourceProtocol(Protocol):
         """Change frame of one table.
 
         The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
-        where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`.
+        where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`, `_checksum`
+        (`change.CHECKSUM`; it is computed only where it is selected).
         """
         ...
 

@@ -22,6 +22,7 @@ from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.messages import RAW
 from pipeline.model.projection import Projection
 from pipeline.model.types import MAX_DECIMAL_PRECISION
+from pipeline.protocols.avro.checksum import verdict
 from pipeline.protocols.avro.fields import read_value
 from registry import join
 from registry.wire import HEADER_BYTES
@@ -139,7 +140,7 @@ def recipe(writers: tuple[Writer, ...], landing: Landing, timezone: str) -> Reci
     return Recipe(
         belongs(writers),
         Projection([*raw, *(_decoded(writer) for writer in writers)]),
-        Projection([*_envelope(writers, values), *columns, *_bytes(writers)]),
+        Projection([*_envelope(writers, values), *columns, *_bytes(writers), _checksum(writers, timezone)]),
     )
 
 
@@ -259,3 +260,8 @@ def _bytes(writers: Sequence[Writer]) -> list[Column]:
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),
     ]
+
+
+def _checksum(writers: Sequence[Writer], timezone: str) -> Column:
+    checked = [verdict(w.schema, w.field, timezone) for w in writers if w.schema.checksums and not w.key_only]
+    return F.coalesce(*checked, F.lit(None).cast("boolean")).alias(change.CHECKSUM)
