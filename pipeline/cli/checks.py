@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import NO_WAREHOUSE, reader
 from pipeline.devstack import fetch
 from pipeline.errors import Refused
+from pipeline.quality.suites import Severity
 from pipeline.settings import load
 from pipeline.warehouse.tables import State
 
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pipeline.cli.output import Output
     from pipeline.model.names import TableName
     from pipeline.quality.suites import Suite
     from pipeline.quality.validation import Finding
     from pipeline.settings import Settings
 
 NO_SUITES = "NO_SUITES"
+_RESULT = ("rule", "severity", "evaluated", "unexpected", "success", "observed")
 
-app = typer.Typer(no_args_is_help=True, help="Validate the quality suites, and show what may stand in them.")
+app = typer.Typer(
+    no_args_is_help=True, help="Validate the quality suites, show what may stand in them, or run them on whole tables."
+)
 
 
 @app.command()
@@ -40,7 +45,7 @@ def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) ->
     with opened(output) as out:
         folder = settings.quality.suites
         if folder is None:
-            raise Refused(NO_SUITES, "quality.suites is not set", "set it to the folder of your suites")
+            raise _no_suites()
         tables = _tables(settings)
         suites, validation = _quality()
         read, unread = suites.scan(folder)
@@ -55,6 +60,46 @@ def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) ->
         out.result({**facts, **told}, "\n".join(lines))
         if errors:
             raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Source tables, as in shop.orders; all without any.", metavar="[NAME]…")
+    ] = None,
+    config: ConfigOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Run the suites on whole current tables and record the results; exit code 1 if more than a warning fails.
+
+    What is unique, which keys of one table another has: such checks say nothing about a batch, and are run here.
+    """
+    settings = load(config)
+    with opened(output) as out:
+        if settings.quality.suites is None:
+            raise _no_suites()
+        sources = [shelf.pair_named(reader(settings), name).source for name in names or ()]
+        done = _audited(settings, sources, out)
+        rows = [(table, *(one[key] for key in _RESULT)) for table, results in done.items() for one in results]
+        shown = [(*row[:-2], "" if row[-2] else "FAILED", row[-1]) for row in rows] if output is Format.TEXT else rows
+        out.table("checks", ("table", *_RESULT), shown)
+        failed = [one for results in done.values() for one in results if not one["success"]]
+        facts = {"checks": len(rows), "failed": len(failed)}
+        out.result(facts, f"{_count(len(rows), 'check')} on {_count(len(done), 'table')}; {len(failed)} failed")
+        if any(one["severity"] != Severity.WARN for one in failed):
+            raise typer.Exit(1)
+
+
+def _audited(settings: Settings, sources: Sequence[TableName], out: Output) -> dict[str, list[dict[str, Any]]]:
+    from pipeline.cli import workshop  # noqa: PLC0415 - it brings Spark
+
+    fetch()  # before there is a spinner: it has a bar of its own
+    with Console(stderr=True).status("starting Spark"):
+        return workshop.check(settings, sources, lambda who: out.line(f"asked {who}: it does this between two batches"))
+
+
+def _no_suites() -> Refused:
+    return Refused(NO_SUITES, "quality.suites is not set", "set it to the folder of your suites")
 
 
 @app.command()

@@ -52,11 +52,12 @@ class TableLine:
         counts: Counter[str] = Counter(dead_letters=landed.dead_letters, held=landed.held)
         for op, name in _OPS:
             counts[name] += landed.counts.get(op.value, 0)
-        counts["quarantined"] = landed.counts.get("quarantined", 0)
+        counts["quarantined"] = landed.quarantined
         newest = landed.counts.get(_COMMIT_TS)
         lag = None if not newest else max(0.0, now - (newest >> LOGICAL_BITS) / 1000)
-        note = "keys in several partitions" if landed.order_unknown else ""
-        return TableLine(landed.table, counts, lag, landed.seconds, note)
+        notes = [f"{rule} broken by {rows:,}" if rows else f"{rule} broken" for rule, rows in landed.broken.items()]
+        notes += ["keys in several partitions"] if landed.order_unknown else []
+        return TableLine(landed.table, counts, lag, landed.seconds, ", ".join(notes))
 
     @property
     def marks(self) -> Text:
@@ -91,6 +92,8 @@ class Progress:
     codes: Counter[str] = field(default_factory=Counter)
     """Messages that belong to no table, by the code of their dead letters."""
     order_unknown: set[str] = field(default_factory=set)
+    broken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Batches in which a rule was broken, by table and rule."""
     warnings: list[str] = field(default_factory=list)
     """What the batches had to say of the changefeed."""
 
@@ -109,6 +112,7 @@ class Progress:
             self.tables.setdefault(line.table, Counter()).update(line.counts)
         self.codes.update({refused.code: refused.rows for refused in outcome.messages.refused})
         self.order_unknown.update(landed.table for landed in outcome.landed if landed.order_unknown)
+        self.broken.update((landed.table, rule) for landed in outcome.landed for rule in landed.broken)
         for text in aligned(number, lines):
             self._print(text)
         for warning in outcome.messages.warnings:

@@ -112,9 +112,17 @@ class Run:
         if letters:
             codes = ", ".join(sorted(self._progress.codes)) or "messages that do not fit their schema"
             self._warnings.append(
-                f"{letters:,} dead letters ({codes}): their bytes, coordinates and reasons are in "
-                "warehouse._pipeline.dead_letters"
+                f"{letters:,} dead letters ({codes}): ticdc-warehouse quarantine list --dead-letters shows them"
             )
+        rows = self._progress.total("quarantined")
+        if rows:
+            self._warnings.append(
+                f"{rows:,} rows were set aside: ticdc-warehouse quarantine list shows them, and the way back"
+            )
+        self._warnings += [
+            f"{table}: {rule} was broken in {_number(batches, 'batch', 'es')}: ticdc-warehouse report shows by what"
+            for (table, rule), batches in sorted(self._progress.broken.items())
+        ]
         self._warnings += [
             f"{table}: keys stand in several partitions and the order of their changes is not known for sure"
             for table in sorted(self._progress.order_unknown)

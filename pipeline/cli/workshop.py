@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import MAINTAIN, REBUILD, RELEASE, maintained, with_current
+from pipeline.streaming.errands import CHECK, MAINTAIN, REBUILD, REDRIVE, RELEASE, maintained, with_current
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
 from pipeline.streaming.requests import in_turn
@@ -64,6 +64,29 @@ def release(settings: Settings, source: TableName, waiting: Callable[[str], None
             return {"records": released(pipeline.bench, source)}
 
     return int(in_turn(settings.warehouse.path, (RELEASE, (source.schema, source.table)), directly, waiting)["records"])
+
+
+def redrive(settings: Settings, selection: Sequence[str], waiting: Callable[[str], None] = _silent) -> dict[str, Any]:
+    """Let quarantined rows or dead letters enter that may by now (`Selection`). Needs Kafka and the registry."""
+
+    def directly() -> dict[str, Any]:
+        with Pipeline.open(settings, purpose="quarantine redrive") as pipeline:
+            return dict(pipeline.errand(REDRIVE, selection))
+
+    return dict(in_turn(settings.warehouse.path, (REDRIVE, selection), directly, waiting))
+
+
+def check(
+    settings: Settings, sources: Sequence[TableName], waiting: Callable[[str], None] = _silent
+) -> dict[str, list[dict[str, Any]]]:
+    """Run the suites on whole current tables (none named: on all); results by source table."""
+    names = [part for source in sources for part in (source.schema, source.table)]
+
+    def directly() -> dict[str, Any]:
+        with Pipeline.open(settings, purpose="checks run") as pipeline:
+            return dict(pipeline.errand(CHECK, names))
+
+    return dict(in_turn(settings.warehouse.path, (CHECK, names), directly, waiting))
 
 
 def restore(settings: Settings) -> list[tuple[str, str]]:

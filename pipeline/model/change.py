@@ -31,16 +31,17 @@ BATCH_ID = "_batch_id"
 INGESTED_AT = "_ingested_at"
 UNREPRESENTABLE = "_unrepresentable"
 
-ERROR = "_error"
-KEY_BYTES = "_key_bytes"
-VALUE_BYTES = "_value_bytes"
-ARRIVED_AT = "_arrived_at"
-"""Columns of the frame that no table keeps: why a message could not be decoded, its bytes, its timestamp."""
-CHECKSUM = "_checksum"
+ERROR = "_ticdc#error"
+KEY_BYTES = "_ticdc#key_bytes"
+VALUE_BYTES = "_ticdc#value_bytes"
+ARRIVED_AT = "_ticdc#arrived_at"
+"""Columns of the frame that no table keeps: why a message could not be decoded, its bytes, its timestamp. Their names
+are none that a source column has."""
+CHECKSUM = "_ticdc#checksum"
 """Another one: TRUE where the checksum that came with the row is the row's, FALSE where it is not or TiCDC itself says
 that the row is corrupted. NULL where nobody can tell: none was sent, its version is unknown, the row is a delete, or
 TiDB may have hashed a value otherwise than it was sent."""
-FENCED = "_fenced"
+FENCED = "_ticdc#fenced"
 """Whether a change waits behind a quarantined one of its key; only where the policy is to let it."""
 
 ENVELOPE = {

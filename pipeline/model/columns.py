@@ -57,6 +57,9 @@ class SourceColumn:
     tidb_type: str
     nullable: bool = True
     default: Default = NULL_DEFAULT
+    unsigned: bool = False
+    members: tuple[str, ...] = ()
+    """Of an ENUM or SET: what it may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,12 @@ class TableVersion:
 
     `handle` names the columns that identify a row (the primary key, else the unique key that TiCDC chose); it is
     empty where the table has none, and None where this message does not say.
+    `tells_op` and `tells_commit_ts`: whether every message of it says what it does, and when that was committed.
     """
 
     table: TableName
     version: SchemaId
     columns: tuple[SourceColumn, ...]
     handle: tuple[str, ...] | None = None
+    tells_op: bool = False
+    tells_commit_ts: bool = False

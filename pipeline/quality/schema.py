@@ -32,15 +32,19 @@ class Level(StrEnum):
 
 WHOLE_TABLE = frozenset(
     {
+        "expect_column_distinct_values_to_contain_set",
+        "expect_column_distinct_values_to_equal_set",
         "expect_column_proportion_of_unique_values_to_be_between",
         "expect_column_unique_value_count_to_be_between",
         "expect_column_values_to_be_unique",
         "expect_compound_columns_to_be_unique",
         "expect_table_row_count_to_be_between",
         "expect_table_row_count_to_equal",
+        "unexpected_rows_expectation",
     }
 )
-"""A batch of changes may have a row many times, and has as many as it happens to have."""
+"""A batch of changes may have a row many times, has as many as it happens to have, and may refer to rows that come into
+another table a moment later."""
 
 _NO_SPARK = "Great Expectations has it for other engines than Spark only"
 _NO_ORDER = "rows of a table, and of a batch, have no order"

@@ -184,8 +184,31 @@ class Quality(Section):
     """The checks on every micro-batch."""
 
     suites: LocalPath | None = Field(
-        default=None, description="folder of YAML suites, one per table; without it nothing is checked"
+        default=None, description="folder of YAML suites; without it only the built-in rules are applied"
     )
+    built_in: bool = Field(default=True, description="judge by the rules that follow from the source schema")
+    quarantine_share: float = Field(
+        default=0.5, ge=0, le=1, description="a table is held when more of a batch than this would be quarantined"
+    )
+    quarantine_rows: int = Field(
+        default=100, ge=1, description="with fewer rows to quarantine in a batch that share does not count"
+    )
+    fenced: Literal["apply", "hold"] = Field(
+        default="apply",
+        description="later changes of a quarantined key: they apply, or they are set aside behind it",
+    )
+    gx_interval: Duration = Field(
+        default="10 minutes",
+        description="expectations that only Great Expectations can judge run at most so often for a table",
+    )
+    allow_slow_regex: bool = Field(
+        default=False, description="let suites use back-references and nested quantifiers, which may never end"
+    )
+
+    @property
+    def gx_interval_seconds(self) -> float:
+        """`gx_interval` in seconds."""
+        return seconds(self.gx_interval)
 
 
 class Hold(Section):

@@ -6,7 +6,7 @@ messages only through a `Port`, which Spark and Iceberg implement and a test imp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ class Landed:
     order_unknown: int = 0
     seconds: float = 0.0
     snapshot: int | None = None
+    quarantined: int = 0
+    broken: Mapping[str, int] = field(default_factory=dict)
+    """Rule → rows that break it, of the rules whose verdict is no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,30 @@ class TablePort(Protocol):
         ...
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
-        """Append the changes in these ranges, in one commit; counts by op, and `errors`."""
+        """Judge the changes in these ranges and append them, in one commit.
+
+        Gives counts by op, of `errors` (cannot be decoded) and of `quarantined` (break a rule): both are not in it.
+        Where the verdict forbids the batch nothing is appended, and the table is `held`, or `QualityStop` raised.
+        """
         ...
 
     def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
         """Make dead letters of the messages in these ranges (none: in all) that cannot be decoded; how many."""
         ...
 
+    def quarantine(self, ranges: Mapping[TopicPartition, Range], *, again: bool) -> int:
+        """Set aside the changes in these ranges (none: in all) that break a rule; how many.
+
+        `again`: an earlier try has appended some of them; what it left out goes aside, whatever the rules say now.
+        """
+        ...
+
     def hold(self) -> int:
         """Keep the raw records until the table is released; how many there were."""
+        ...
+
+    def broken(self) -> Mapping[str, int]:
+        """The rules that the verdict on `append` was no for, with the number of rows that break each."""
         ...
 
     def publish(self) -> Landed:
@@ -149,20 +167,23 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
     if not table.held:
         table.evolve()
         step("evolved")
-    if table.held:  # from here on, where a statement of this batch is not understood
+    ranges: Mapping[TopicPartition, Range] = {} if table.held else beyond(table.ends(), messages, batch)
+    counts = dict(table.append(ranges)) if ranges else {}
+    if table.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = table.set_aside_unreadable(before) if before else 0
+        quarantined = table.quarantine(before, again=True) if before else 0
         held = table.hold()
         step("held-appended")
-        return Landed(str(messages.table), dead_letters=unreadable, held=held)
-    ranges = beyond(table.ends(), messages, batch)
-    counts = dict(table.append(ranges)) if ranges else {}
+        return Landed(
+            str(messages.table), dead_letters=unreadable, held=held, quarantined=quarantined, broken=table.broken()
+        )
     step("changes-appended")
     unreadable = table.set_aside_unreadable({}) if counts.pop("errors", 0) or before else 0
     step("unreadable-set-aside")
-    published = table.publish()
-    return Landed(
-        published.table, counts, unreadable, 0, published.order_unknown, published.seconds, published.snapshot
-    )
+    quarantined = table.quarantine({}, again=bool(before)) if counts.pop("quarantined", 0) or before else 0
+    step("quarantined")
+    landed = table.publish()
+    return replace(landed, counts=counts, dead_letters=unreadable, quarantined=quarantined, broken=table.broken())
 
 
 def begun(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
+from pipeline.streaming.audit import audit
+from pipeline.streaming.redrive import Selection, redrive
 from pipeline.streaming.release import release
 from pipeline.warehouse.rebuild import rebuild
 
@@ -17,15 +20,24 @@ if TYPE_CHECKING:
     from pipeline.warehouse.maintenance import Maintainer
     from pipeline.warehouse.tables import Tables, WarehouseTable
 
-MAINTAIN, REBUILD, RELEASE = "maintain", "rebuild", "release"
+MAINTAIN, REBUILD, RELEASE, REDRIVE, CHECK = "maintain", "rebuild", "release", "redrive", "check"
 NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
 
 
 def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Do one of the above; `names` are warehouse tables to maintain, else schema and name of one source table."""
+    """Do one of the above.
+
+    `names`: warehouse tables to maintain, a selection to redrive, else source tables, each as schema and name.
+    """
     if what == MAINTAIN:
         maintained(maintainer, [table for table in _tables(bench) if str(table.name) in names])
         return {}
+    if what == REDRIVE:
+        return asdict(redrive(bench, Selection(*names)))
+    if what == CHECK:
+        wanted = {TableName(*names[at : at + 2]).key for at in range(0, len(names), 2)}
+        tables = [table for table in bench.tables if not wanted or table.source.key in wanted]
+        return {name: [asdict(one) for one in results] for name, results in audit(bench, tables).items()}
     source = TableName(*names)
     if what == REBUILD:
         return {"keys": rebuild(bench.spark, with_current(bench.tables, source), bench.timezone)}

@@ -21,6 +21,7 @@ STEPS = (
     "evolved",
     "changes-appended",
     "unreadable-set-aside",
+    "quarantined",
     "branch-made",
     "backfilled",
     "truncated",
@@ -28,6 +29,7 @@ STEPS = (
     "staged",
     "published",
     "dead-letters-appended",
+    "results-appended",
     "cuts-appended",
     "ledger-appended",
     "compacted",
@@ -36,6 +38,10 @@ STEPS = (
     "release-begun",
     "release-appended",
     "released",
+    "redrive-begun",
+    "redrive-quarantined",
+    "redrive-appended",
+    "redrive-marked",
 )
 """Every durable step, roughly in the order of a batch; tests end the process behind each of them."""
 

@@ -7,28 +7,38 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.messages import Landing, SeenVersion, Target, TopicPartition
+from pipeline.model.names import quoted
+from pipeline.quality.rulebook import Shape
+from pipeline.quality.samples import sampled
+from pipeline.quality.suites import Severity
+from pipeline.streaming import aside
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import late, timeline
+from pipeline.streaming.fence import fence
+from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import Range, Refused, TableMessages
+    from pipeline.model.messages import Range, TableMessages
+    from pipeline.quality.rules import Result, RuleSet
+    from pipeline.quality.samples import Sample
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.speculation import Speculation
+    from pipeline.streaming.staged import Staged
     from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.tables import WarehouseTable
 
 NO_KEY = "NO_HANDLE_KEY"
@@ -67,6 +77,14 @@ class TableLanding:
     """Commit ts of a TRUNCATE that came before the pair was made."""
     speculation: Speculation | None = None
     """The append, if it was made while the batch was read."""
+    judged: tuple[Result, ...] = ()
+    """What the rules say of what was appended."""
+    fingerprint: str = ""
+    """Of those rules."""
+    forbidden: bool = False
+    """Whether the verdict has made the table wait."""
+    obliged: bool = False
+    """Whether a person wants the rows in, whatever the verdict on all of them is."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
 
@@ -150,37 +168,103 @@ class TableLanding:
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         """See `TablePort.append`."""
-        table = self._made()
-        ahead, landing = self.speculation, landing_of(table.layout)
-        if ahead is not None and ahead.fits(table, landing, ranges):
-            return ahead.show()
+        table, rules, landing = self._made(), self._rules(), landing_of(self._made().layout)
+        ahead = self.speculation
+        if ahead is not None and not self._fences and ahead.fits(table, landing, rules, ranges):
+            return self._let_in(ahead.staged)
         ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
-        frame = self.bench.protocol.changes(self._only(ranges), self.messages, landing)
         self._named(f"{table.source}: append changes")
-        return changes.append(table, frame, self.batch_id, ends, self.operation).counts
+        entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences)
+        frame = self.judged_frame(ranges) if self._fences else self._frame(ranges)
+        if rules.gates:
+            return self._let_in(stage(table, frame, entry))
+        appended = changes.append(table, frame, entry)
+        return self._counted(appended, self._beyond(rules, table.name.changes.sql))
+
+    def _rules(self) -> RuleSet:
+        return rules_of(self.bench, self._known(), self._made().layout)
+
+    def _let_in(self, staged: Staged) -> Mapping[str, int]:
+        """Let main have what was appended on a branch, unless the verdict forbids it."""
+        beyond = self._beyond(self._rules(), staged.name)
+        results = (*staged.appended.results, *beyond)
+        forbidden = None if self.obliged else self.bench.gate.verdict(results, staged.appended.aside)
+        counts = self._counted(staged.appended, beyond)
+        if forbidden is None:
+            staged.show()
+            return counts
+        staged.drop()
+        if forbidden.severity is Severity.FAIL:
+            raise forbidden.error(self.messages.table)
+        self.bench.tables.set_state(self._made(), State.HELD, forbidden.reason)
+        self.forbidden = True
+        return {}
+
+    def _beyond(self, rules: RuleSet, appended: str) -> tuple[Result, ...]:
+        """What Great Expectations says of the rows that the batch has appended, where it has to be asked and is due."""
+        if not rules.beyond or not self.bench.is_due(f"checks of {self.messages.table}", self.bench.gx_seconds):
+            return ()
+        rows = self.bench.spark.table(appended).where(F.col(change.BATCH_ID) == self.batch_id)
+        rows = rows.where(F.col(change.OP) != change.Op.DELETE.value)
+        live = [F.col(quoted(column.name)) for column in self._made().layout.columns if column.live]
+        self._named(f"{self.messages.table}: Great Expectations")
+        return self.bench.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
+
+    def _counted(self, appended: Appended, beyond: tuple[Result, ...]) -> Mapping[str, int]:
+        self.judged, self.fingerprint = (*appended.results, *beyond), self._rules().fingerprint
+        return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside}
 
     def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
         """See `TablePort.set_aside_unreadable`."""
-        layout = self.table.layout if self.table else Layout()
-        met = tuple(v for v in self.messages.versions if layout.version(v.version.version))
-        if not met:
+        known = self._known()
+        if not known.versions:
             return 0
-        frame = self.bench.protocol.changes(
-            self._only(ranges), replace(self.messages, versions=met), landing_of(layout)
-        )
-        sentences = self.bench.protocol.sentences()
-        text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
-        letters = frame.where(F.col(change.ERROR).isNotNull()).select(
-            F.col(change.TOPIC).alias("topic"),
-            F.col(change.PARTITION).alias("kafka_partition"),
-            F.col(change.OFFSET).alias("offset"),
-            F.col(change.INDEX).alias("index"),
-            F.col(change.KEY_BYTES).alias("key"),
-            F.col(change.VALUE_BYTES).alias("value"),
-            F.col(change.ERROR).alias("code"),
-            text.alias("message"),
-        )
-        return set_aside(self.bench, letters, self.batch_id, self.messages.table.schema, self.messages.table.table)
+        frame = self.bench.protocol.changes(self._only(ranges), known, landing_of(self._made().layout))
+        letters = aside.unreadable(frame, self.bench.protocol.sentences())
+        source = self.messages.table
+        return aside.set_aside(self.bench, letters, self.batch_id, source.schema, source.table)
+
+    def quarantine(self, ranges: Mapping[TopicPartition, Range], *, again: bool) -> int:
+        """See `TablePort.quarantine`."""
+        if not self._known().versions:
+            return 0
+        table, rules = self._made(), self._rules()
+        readable = self.judged_frame(ranges).where(F.col(change.ERROR).isNull())
+        if again:
+            since = self.bench.ledger.unfinished if self.bench.recovering else self.batch_id
+            out = aside.not_in_changes(self.bench, readable, table, since)
+        else:
+            broken = rules.breaks(Severity.QUARANTINE)
+            out = readable.where((broken | F.col(change.FENCED)) if self._fences else broken)
+        self._named(f"{table.source}: quarantine")
+        rows = aside.quarantined(out, rules, table.layout, self.messages.table, fenced=self._fences)
+        return aside.written(self.bench, "quarantine", rows, self.batch_id)
+
+    def samples(self) -> Mapping[str, list[Sample]]:
+        """A few rows for each rule that rows of this batch break."""
+        table = self._made()
+        self._named(f"{table.source}: sample")
+        return sampled(self.judged_frame({}), self._rules(), [column.name for column in table.layout.key])
+
+    def judged_frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+        """The change frame of the messages in these ranges (none: of all), with the bits of every rule, and fenced."""
+        rules, layout = self._rules(), self._made().layout
+        judged = rules.judged(self._frame(ranges))
+        return fence(self.bench, judged, rules, layout, self.messages.table) if self._fences else judged
+
+    def _frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+        return self.bench.protocol.changes(self._only(ranges), self._known(), landing_of(self._made().layout))
+
+    def _known(self) -> TableMessages:
+        """The messages of versions that the table has met: all, unless it is held."""
+        layout = self.table.layout if self.table else Layout()
+        met = tuple(seen for seen in self.messages.versions if layout.version(seen.version.version))
+        return self.messages if met == self.messages.versions else replace(self.messages, versions=met)
+
+    @property
+    def _fences(self) -> bool:
+        """Whether changes wait behind quarantined ones of their key; a redrive sees to that itself."""
+        return self.bench.settings.quality.fenced == "hold" and self._rules().gates and not self.obliged
 
     def hold(self) -> int:
         """See `TablePort.hold`."""
@@ -204,7 +288,7 @@ class TableLanding:
                 F.lit("open").alias("status"),
             )
         )
-        return written(self.bench, "held", records, self.batch_id)
+        return aside.written(self.bench, "held", records, self.batch_id)
 
     def _own_statements(self) -> Column:
         """Where the DDL messages about this table stand: they wait with its rows."""
@@ -227,6 +311,10 @@ class TableLanding:
         )
         seconds = time.monotonic() - self.started
         return Landed(str(table.source), order_unknown=done.order_unknown, seconds=seconds, snapshot=done.snapshot)
+
+    def broken(self) -> Mapping[str, int]:
+        """See `TablePort.broken`."""
+        return {result.rule: result.unexpected for result in self.judged if not result.success}
 
     def _arrivals(self) -> DataFrame:
         return self.raw.select(
@@ -286,57 +374,9 @@ def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Colu
     return inside if exhaustive else inside | ~listed
 
 
-def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> DataFrame:
-    """Where the records stand (topic, partition, offset) that this batch and later ones put into a changes table."""
-    rows = bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
-    return rows.select(
-        F.col(change.TOPIC).alias("topic"),
-        F.col(change.PARTITION).alias("partition"),
-        F.col(change.OFFSET).alias("offset"),
-    )
-
-
-def without(raw: DataFrame, places: DataFrame) -> DataFrame:
-    """The raw records that do not stand at these places (topic, partition, offset)."""
-    return raw.join(places, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
-
-
-def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:
-    """Make dead letters of messages that belong to no table; how many there were."""
-    code, message = F.lit(None).cast("string"), F.lit(None).cast("string")
-    for refusal in refused:
-        code = F.when(refusal.where, F.lit(refusal.code)).otherwise(code)
-        message = F.when(refusal.where, F.lit(refusal.message)).otherwise(message)
-    letters = raw.select(
-        "topic",
-        F.col("partition").alias("kafka_partition"),
-        "offset",
-        F.lit(0).alias("index"),
-        "key",
-        "value",
-        code.alias("code"),
-        message.alias("message"),
-    )
-    return set_aside(bench, letters.where(F.col("code").isNotNull()), batch_id, None, None)
-
-
-def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, schema: str | None, table: str | None) -> int:
-    """Append dead letters; how many there were. The frame lacks what is the same for all."""
-    full = letters.select(
-        "*",
-        F.lit(schema).cast("string").alias("schema_name"),
-        F.lit(table).cast("string").alias("table_name"),
-        F.lit(None).cast("array<string>").alias("rules"),
-        F.lit(None).cast("string").alias("fingerprint"),
-        F.lit(None).cast("bigint").alias("commit_ts"),
-        F.lit(None).cast("string").alias("key_values"),
-        F.lit("open").alias("status"),
-    )
-    return written(bench, "dead_letters", full, batch_id)
-
-
-def written(bench: Workbench, name: str, frame: DataFrame, batch_id: int) -> int:
-    """Append a frame to one of the pipeline's tables and count it in the same pass."""
-    observed = Observation()
-    bench.records.append(name, batch_id, frame.observe(observed, F.count(F.lit(1)).alias("rows")))
-    return int(observed.get["rows"])
+def rules_of(bench: Workbench, messages: TableMessages, layout: Layout) -> RuleSet:
+    """What judges the messages of a table that has this layout."""
+    versions = tuple(seen.version for seen in messages.versions if not seen.key_only)
+    key = tuple(column.name for column in layout.key)
+    live = tuple(column.name for column in layout.columns if column.live)
+    return bench.rulebook.of(Shape(messages.table, versions, landing_of(layout), key, live))

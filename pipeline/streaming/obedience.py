@@ -157,8 +157,7 @@ class Obedience:
             return "no such table"
         # A second try finds what the first has done, be it a whole chain of names in which this one is taken again.
         if table.source.key != new.key and table.renamed_at < at and table.layout.ddl_at <= at:
-            if table.state != State.LIVE:
-                self.bench.records.rename_held(table.source, new)
+            self.bench.records.rename_aside(table.source, new)
             self.bench.tables.rename(table, new, at)
         return f"renamed to {table.name}"
 

@@ -7,20 +7,23 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.model.types import WarehouseType
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
+from pipeline.quality.gate import Gate, QualityStop
+from pipeline.quality.rulebook import Rulebook
+from pipeline.quality.suites import load
 from pipeline.sources.kafka import Cluster, stream_options
-from pipeline.streaming import failpoints, position
+from pipeline.streaming import failpoints, position, redrive, release
+from pipeline.streaming.audit import audit_after
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.errands import errand
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.position import Committed, KafkaState
-from pipeline.streaming.release import unfinished
 from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session
 from pipeline.streaming.spark_batch import SparkBatch
@@ -33,7 +36,7 @@ from pipeline.warehouse.tables import ENDS, Tables, write_ends
 from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -59,6 +62,7 @@ class Pipeline:
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._error: BaseException | None = None
+        self._landed: set[str] = set()
 
     @classmethod
     def open(
@@ -92,9 +96,14 @@ class Pipeline:
         """Ask a running `run` to end after its current batch; may be called from a signal handler."""
         self._stopping.set()
 
+    def errand(self, what: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """Do what a person asks for (`errands`)."""
+        return errand(self.bench, self._maintainer, what, names)
+
     def run(self, *, available_now: bool = False) -> None:
         """Stream until stopped, or with `available_now` until everything that is there now is committed."""
         self._error = None
+        self._landed.clear()
         state = kafka_state(self.bench.cluster)
         if not state.topics and available_now:
             return
@@ -111,6 +120,8 @@ class Pipeline:
             self._wind_up(query)
         if self._error is not None:
             raise self._error
+        if available_now:
+            audit_after(self.bench, frozenset(self._landed))
 
     def _await_topics(self, state: KafkaState) -> None:
         while not state.topics and not self._stopping.wait(1.0):
@@ -151,7 +162,7 @@ class Pipeline:
         """Do what others ask for, unless a batch is under way: then after it."""
         if self._working.acquire(blocking=False):
             try:
-                self._inbox.take(lambda what, names: errand(self.bench, self._maintainer, what, names))
+                self._inbox.take(self.errand)
             finally:
                 self._working.release()
 
@@ -170,6 +181,8 @@ class Pipeline:
             outcome = micro_batch(batch, self.bench.step)
         except BaseException as error:
             self._error, self.bench.recovering = error, True
+            if isinstance(error, QualityStop):
+                batch.write_results()
             raise
         finally:
             batch.close()
@@ -180,6 +193,7 @@ class Pipeline:
 
     def _maintain(self, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}
+        self._landed |= landed
         try:
             self._maintainer.after_batch(
                 [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
@@ -236,10 +250,16 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
         said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
     )
     protocol = AvroProtocol(registry, said.timezone, overrides, asserted)
-    bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, failpoints.from_environment())
+    quality = settings.quality
+    rulebook = Rulebook(spark, load(quality.suites) if quality.suites else (), quality.built_in)
+    rulebook.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
+    step = failpoints.from_environment()
+    bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, step, rulebook)
+    bench.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
     bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     tables.sweep()
-    unfinished(bench)
+    release.unfinished(bench)
+    redrive.unfinished(bench)
     return bench
 
 

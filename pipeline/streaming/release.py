@@ -9,8 +9,10 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import TableMessages
+from pipeline.streaming.aside import places_since, set_aside_refused, without
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused, without
+from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.mirror import mirror
 from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def release(bench: Workbench, source: TableName) -> int:
     bench.records.mark_held(source, "released")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
+    mirror(bench, max(0, bench.ledger.batch_id))
     bench.step("released")
     return records
 
@@ -68,10 +71,11 @@ def _waiting(bench: Workbench, source: TableName) -> DataFrame:
         & (F.col("status") == "open")
     )
     place = ["topic", "kafka_partition", "offset"]
-    dead = bench.records.read("dead_letters").where(F.col("batch_id") >= bench.ledger.batch_id)
-    dead = dead.select(*place)  # what a first try has set aside; older ones may be of a topic that was made again
+    for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a topic that was made again
+        done = bench.records.read(name).where(F.col("batch_id") >= bench.ledger.batch_id).select(*place)
+        held = held.join(done, place, "left_anti")
     partition = F.col("kafka_partition").alias("partition")
-    return held.join(dead, place, "left_anti").select("topic", partition, "offset", "timestamp", "key", "value")
+    return held.select("topic", partition, "offset", "timestamp", "key", "value")
 
 
 def _set_aside_refused(bench: Workbench, waiting: DataFrame, messages: Messages, table: WarehouseTable | None) -> None:
@@ -113,10 +117,12 @@ def _replay(
     if landing.table is None:
         raise AssertionError(f"{messages.table} has records but was not made")
     appended = landing.table.changes.inherited(OPERATION) == operation
-    unreadable = 1 if appended else landing.append({}).get("errors", 0)
+    counts = {"errors": 1, "quarantined": 1} if appended else landing.append({})
     bench.step("release-appended")
-    if unreadable:
+    if counts.get("errors"):
         landing.set_aside_unreadable({})
+    if counts.get("quarantined"):
+        landing.quarantine({}, again=appended)
     return landing.table
 
 
@@ -132,5 +138,5 @@ def _landing(
     if own is None:
         raise AssertionError("nothing to land")
     landing = TableLanding(bench, waiting, bench.ledger.batch_id, own, {}, statements, table)
-    landing.operation = operation
+    landing.operation, landing.obliged = operation, True
     return landing

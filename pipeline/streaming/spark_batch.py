@@ -8,30 +8,37 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
+from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
-from pipeline.streaming.landing import TableLanding, places_since, set_aside_refused, without
+from pipeline.streaming.aside import places_since, set_aside_refused, without
+from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
 from pipeline.streaming.speculation import speculate
+from pipeline.streaming.workbench import SAMPLE_SECONDS
 from pipeline.warehouse.evolution import Note
+from pipeline.warehouse.records import ASIDE
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from pipeline.model.columns import SourceColumn
     from pipeline.model.messages import Ddl, Messages, TableMessages
-    from pipeline.streaming.batch import Epoch, Outcome
+    from pipeline.streaming.batch import Epoch, Landed, Outcome
+    from pipeline.streaming.landing import TableLanding
     from pipeline.streaming.speculation import Planned, Speculation
     from pipeline.streaming.workbench import Ledger, Workbench
 
@@ -112,9 +119,9 @@ class SparkBatch:
             self.bench.records.read(name)
             .where(F.col("batch_id") >= self.bench.ledger.unfinished)
             .select("topic", F.col("kafka_partition").alias("partition"), "offset")
-            for name in ("dead_letters", "held")
+            for name in ASIDE
         ]
-        return settled[0].union(settled[1]).distinct()
+        return reduce(DataFrame.union, settled).distinct()
 
     def _unpassed(self, fresh: Ledger) -> bool:
         """Whether an unfinished batch has left something that lies beyond this ledger: its range was another."""
@@ -171,6 +178,8 @@ class SparkBatch:
         held = sum(landed.held for landed in outcome.landed)
         self._check_held(held)
         self._write_history(number, outcome)
+        self.write_results(outcome.landed)
+        self.bench.step("results-appended")
         watermarks = {**ledger.watermarks, **messages.watermarks}
         level = cuts.record(self.bench, number, outcome, watermarks, self.topic_ids)
         self.bench.step("cuts-appended")
@@ -193,9 +202,11 @@ class SparkBatch:
         for landed in outcome.landed:
             counts.update(landed.counts)
         dead_letters, rows = outcome.dead_letters, outcome.messages.rows
+        quarantined = sum(landed.quarantined for landed in outcome.landed)
         if self.bench.recovering:
-            counts, dead_letters, held = self._recounted()
-            rows = sum(counts.values()) + dead_letters + held + outcome.messages.control - self._held_statements()
+            counts, aside = self._recounted()
+            dead_letters, quarantined = aside["dead_letters"], aside["quarantine"]
+            rows = sum(counts.values()) + sum(aside.values()) + outcome.messages.control - self._held_statements()
         return {
             "query_id": self.query_id,
             "start_offsets": as_json(outcome.messages.starts),
@@ -204,7 +215,7 @@ class SparkBatch:
             "inserts": counts["insert"],
             "updates": counts["update"] + counts["upsert"],
             "deletes": counts["delete"],
-            "quarantined": 0,
+            "quarantined": quarantined,
             "dead_letters": dead_letters,
             "seconds": time.monotonic() - self.started,
             "level": level,
@@ -216,18 +227,31 @@ class SparkBatch:
         held = [statement for landing in self.landings if landing.held for statement in landing.statements]
         return len({(at, offset) for statement in held for at, offset in statement.ddl.at.items()})
 
-    def _recounted(self) -> tuple[Counter[str], int, int]:
-        """Changes by op, dead letters and held records of this batch, whichever try of it has written them."""
+    def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
+        """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them."""
         counts: Counter[str] = Counter()
         for table in self.bench.tables:
             if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
                 rows = self.bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]
-        aside = [
-            self.bench.records.read(name).where(F.col("batch_id") == self.batch_id) for name in ("dead_letters", "held")
-        ]
-        return counts, aside[0].count(), aside[1].count()
+        read = self.bench.records.read
+        return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in ASIDE}
+
+    def write_results(self, landed: Sequence[Landed] = ()) -> None:
+        """Record what the rules say of this batch; also of one that they have stopped."""
+        snapshots = {table.table: table.snapshot for table in landed}
+        rows = [row for landing in self.landings for row in self._results(landing, snapshots)]
+        self.bench.records.write("quality_results", self.batch_id, rows)
+
+    def _results(self, landing: TableLanding, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
+        source = landing.messages.table
+        broken = [result for result in landing.judged if result.unexpected]
+        due = broken and self.bench.is_due(f"samples of {source}", SAMPLE_SECONDS)
+        rows = landing.samples() if due else {}
+        for result in landing.judged:
+            said = told(result, rows.get(result.rule, ()))
+            yield as_row(result, source, landing.fingerprint, snapshots.get(str(source)), said)
 
     def _check_held(self, held: int) -> None:
         if not held:
@@ -247,7 +271,7 @@ class SparkBatch:
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
         self.bench.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
-        if rows or any(landing.met for landing in self.landings):
+        if rows or any(landing.met or landing.forbidden for landing in self.landings):
             self._mirror(number)
 
     def _unwritten(self, name: str, rows: list[Row], identity: Callable[[Row], object]) -> list[Row]:
@@ -270,15 +294,7 @@ class SparkBatch:
 
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
-        rows = [
-            {
-                "schema_name": t.source.schema, "table_name": t.source.table, "warehouse_name": str(t.name),
-                "uuid": t.uuid, "location": t.changes.location,
-                "handle_columns": [c.name for c in t.layout.key], "state": t.state.value, "held_reason": t.held_reason,
-            }
-            for t in self.bench.tables
-        ]  # fmt: skip
-        self.bench.records.replace("tables", number, rows)
+        mirror(self.bench, number)
         versions: list[Row] = [
             {
                 "schema_name": landing.table.source.schema, "table_name": landing.table.source.table,

@@ -12,9 +12,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.streaming.landing import landing_of
-from pipeline.warehouse import changes
-from pipeline.warehouse.tables import STAGE, State
+from pipeline.streaming.landing import landing_of, rules_of
+from pipeline.streaming.staged import stage
+from pipeline.warehouse.changes import Entry
+from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Guess, Kind, Landing, Messages, Range, TopicPartition
     from pipeline.model.names import TableName
+    from pipeline.quality.rules import RuleSet
     from pipeline.streaming.batch import Outcome
+    from pipeline.streaming.staged import Staged
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.changes import Appended
-    from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
+    from pipeline.warehouse.tables import WarehouseTable
 
 LEAST_ROWS = 10_000
 """A smaller batch is read sooner than a branch is made and shown."""
@@ -64,31 +67,22 @@ class Expected:
 class Speculation:
     """An append that waits on a branch. `messages`: what it was found to have."""
 
-    table: WarehouseTable
-    branch: str
+    staged: Staged
     landing: Landing
-    ends: dict[TopicIdPartition, int]
+    rules: RuleSet
     messages: Messages
-    counts: Mapping[str, int]
-    waits: bool = True
 
-    def fits(self, table: WarehouseTable, landing: Landing, ranges: Mapping[TopicPartition, Range]) -> bool:
+    def fits(
+        self, table: WarehouseTable, landing: Landing, rules: RuleSet, ranges: Mapping[TopicPartition, Range]
+    ) -> bool:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
-        return self.waits and table is self.table and landing == self.landing and ranges == whole
-
-    def show(self) -> Mapping[str, int]:
-        """Let main have it; gives the counts by op."""
-        self.table.changes.publish(self.branch)
-        self.table.ends = {**self.table.ends, **self.ends}
-        self.waits = False
-        return self.counts
+        same = table is self.staged.table and landing == self.landing and rules is self.rules
+        return self.staged.waits and same and ranges == whole
 
     def drop(self) -> None:
         """Let it go, if it still waits."""
-        if self.waits:
-            self.table.changes.drop_branch(self.branch)
-            self.waits = False
+        self.staged.drop()
 
 
 def speculate(
@@ -104,23 +98,21 @@ def speculate(
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
     if guess is None:
         return None
-    operation = f"batch{batch_id}"
-    branch = f"{STAGE}{operation}"
-    table.changes.stage(branch)
+    rules = rules_of(bench, guess.messages.tables[0], table.layout)
     bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
-    appended = changes.append_on_branch(table, branch, guess, batch_id, ends, operation)
+    staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))
     bench.step("speculated")
-    made = Speculation(table, branch, landing, ends, guess.messages, appended.counts)
-    if _is_right(guess, appended):
-        return made
-    made.drop()
+    if _is_right(guess, staged.appended):
+        return Speculation(staged, landing, rules, guess.messages)
+    staged.drop()
     return None
 
 
 def _is_right(guess: Guess, appended: Appended) -> bool:
     """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind."""
-    return not appended.odd and appended.rows + appended.errors == guess.messages.rows
+    found = appended.rows + appended.errors + appended.aside
+    return not appended.odd and found == guess.messages.rows
 
 
 def _ranges(planned: Planned, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, Range]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import TopicPartition
+from pipeline.quality.gate import Gate
 from pipeline.streaming.position import Committed
 from pipeline.streaming.speculation import Expected
 from pipeline.warehouse.evolution import Policy
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.model.messages import SourceProtocol
+    from pipeline.quality.rulebook import Rulebook
     from pipeline.settings import Settings
     from pipeline.sources.kafka import Cluster
     from pipeline.warehouse.records import Records
     from pipeline.warehouse.tables import Tables, TopicIdPartition
 
+SAMPLE_SECONDS = 60.0
+"""Rows that break a rule are looked for at most so often for a table."""
 TOPIC_NAMES = "ticdc.topic-names"
 WATERMARKS = "ticdc.watermarks"
 BATCH = "ticdc.batch"
@@ -96,12 +101,28 @@ class Workbench:
     records: Records
     ledger: Ledger
     step: Callable[[str], None]
+    rulebook: Rulebook
+    gate: Gate = field(default_factory=Gate)
     order_unknown: set[str] = field(default_factory=set)
     """Tables of which it was said that keys stand in several partitions."""
     expected: Expected = field(default_factory=Expected)
     """What the batches until now have taught of the next one."""
+    _done: dict[str, float] = field(default_factory=dict)
     recovering: bool = True
     """Until the ledger has passed what an unfinished batch of another process may have left in the tables."""
+
+    def is_due(self, what: str, seconds: float) -> bool:
+        """Whether something that costs a pass of its own was last done longer ago than this; then it counts as done."""
+        now = time.monotonic()
+        if now - self._done.get(what, -seconds) < seconds:
+            return False
+        self._done[what] = now
+        return True
+
+    @property
+    def gx_seconds(self) -> float:
+        """How often Great Expectations may judge the batches of a table."""
+        return self.settings.quality.gx_interval_seconds
 
     @property
     def timezone(self) -> str:

@@ -14,6 +14,8 @@ from pipeline.model import change
 from pipeline.model.change import ERROR, Op
 from pipeline.model.names import quoted
 from pipeline.model.projection import Projection
+from pipeline.quality.rules import RuleSet
+from pipeline.quality.suites import Severity
 from pipeline.warehouse.tables import ENDS, OPERATION, write_ends
 
 if TYPE_CHECKING:
@@ -21,79 +23,75 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import Guess
+    from pipeline.quality.rules import Result
     from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
 
 ERRORS = "errors"
+ASIDE = "aside"
 _ODD = "odd"
 _STAMP = "_stamp"
 """Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
+NO_RULES = RuleSet()
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
     """What one append wrote, counted in the same pass.
 
-    `errors` rows could not be decoded and are not in it; `odd` ones are messages of another kind than was guessed.
+    `errors` rows could not be decoded and `aside` ones broke a rule: they are not in it. `odd` ones are messages of
+    another kind than was guessed. `results`: what the rules say.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
+    errors: int = 0
+    aside: int = 0
     odd: int = 0
+    results: tuple[Result, ...] = ()
 
     @property
     def rows(self) -> int:
         """Changes appended."""
-        return sum(count for op, count in self.counts.items() if op != ERRORS)
-
-    @property
-    def errors(self) -> int:
-        """Messages that are not in the table because they cannot be decoded."""
-        return self.counts.get(ERRORS, 0)
+        return sum(self.counts.values())
 
 
-def append(
-    table: WarehouseTable,
-    frame: DataFrame,
-    batch_id: int,
-    ends: Mapping[TopicIdPartition, int],
-    operation: str,
-) -> Appended:
-    """Append a change frame in one commit that also carries how far the table has come.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an append is, besides its rows.
 
-    `ends`: end offset (exclusive) per topic id and partition, for the partitions of this append alone.
+    `ends`: end offset (exclusive) per topic id and partition that the table has with it, of those partitions alone.
+    `odd` says of a row that it is counted as such.
     """
-    observed, reached = Observation(), {**table.ends, **ends}
-    _write(_rows(table, frame, observed, batch_id), table.name.changes.sql, reached, operation)
+
+    batch_id: int
+    ends: Mapping[TopicIdPartition, int]
+    operation: str
+    rules: RuleSet = NO_RULES
+    odd: Column | None = None
+    fenced: bool = False
+    """Whether the frame is judged already, and says of rows that they are `_fenced`: they go aside too."""
+
+
+def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
+    """Judge a change frame and append it in one commit, which also carries how far the table has come.
+
+    On a branch: main has it, and the table its ends, when that is published.
+    """
+    observed, reached = Observation(), {**table.ends, **entry.ends}
+    target = table.name.changes.branch(branch) if branch else table.name.changes.sql
+    _write(_rows(table, frame, observed, entry), target, reached, entry.operation)
     table.changes.refresh()
-    table.ends = reached
-    return _appended(observed)
+    if not branch:
+        table.ends = reached
+    return _appended(observed, entry.rules)
 
 
-def append_on_branch(
-    table: WarehouseTable,
-    branch: str,
-    guess: Guess,
-    batch_id: int,
-    ends: Mapping[TopicIdPartition, int],
-    operation: str,
-) -> Appended:
-    """As `append`, but on a branch: main has it, and the table its ends, when the branch is published."""
-    observed = Observation()
-    rows = _rows(table, guess.frame, observed, batch_id, guess.odd)
-    _write(rows, table.name.changes.branch(branch), {**table.ends, **ends}, operation)
-    table.changes.refresh()
-    return _appended(observed)
-
-
-def _rows(
-    table: WarehouseTable, frame: DataFrame, observed: Observation, batch_id: int, odd: Column | None = None
-) -> DataFrame:
+def _rows(table: WarehouseTable, frame: DataFrame, observed: Observation, entry: Entry) -> DataFrame:
     """The rows that a change frame adds, counted on the way."""
-    made = _recipe(tuple(column.name for column in table.layout.columns))
-    counters = made.counters if odd is None else (*made.counters, F.count_if(odd).alias(_ODD))
-    counted = frame.observe(observed, *counters).where(made.readable)
-    stamp = F.array(F.lit(batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
+    made = _recipe(tuple(column.name for column in table.layout.columns), entry.rules, entry.fenced)
+    counters = made.counters if entry.odd is None else (*made.counters, F.count_if(entry.odd).alias(_ODD))
+    counted = (frame if entry.fenced else entry.rules.judged(frame)).observe(observed, *counters).where(made.enters)
+    stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
     return made.rows.of(counted.withColumns({_STAMP: stamp}))
 
 
@@ -104,32 +102,39 @@ def _write(rows: DataFrame, target: str, reached: dict[TopicIdPartition, int], o
     writer.append()
 
 
-def _appended(observed: Observation) -> Appended:
-    counts = {name: count for name, count in observed.get.items() if count}
-    return Appended(counts, counts.pop(_ODD, 0))
+def _appended(observed: Observation, rules: RuleSet) -> Appended:
+    counted = observed.get
+    counts = {op.value: counted[op.value] for op in Op if counted[op.value]}
+    errors, aside, odd = (counted.get(name) or 0 for name in (ERRORS, ASIDE, _ODD))
+    judged = sum(counts.values()) + aside - counts.get(Op.DELETE.value, 0)
+    return Appended(counts, errors, aside, odd, rules.results(counted, judged))
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
     counters: tuple[Column, ...]
-    readable: Column
+    enters: Column
     rows: Projection
 
 
 @lru_cache(maxsize=1024)
-def _recipe(columns: tuple[str, ...]) -> _Recipe:
-    """What an append takes: it depends on nothing but the table's columns."""
+def _recipe(columns: tuple[str, ...], rules: RuleSet, fenced: bool) -> _Recipe:  # noqa: FBT001
+    """What an append takes: it depends on nothing but the table's columns and rules."""
+    readable, aside = F.col(ERROR).isNull(), rules.breaks(Severity.QUARANTINE)
+    if fenced:
+        aside = aside | F.col(change.FENCED)
+    enters = readable & ~aside if rules.gates else readable
     zero = F.least(F.col(change.PARTITION), F.lit(0))
     stamped = {
         change.BATCH_ID: F.col(_STAMP)[zero].alias(change.BATCH_ID),
         change.INGESTED_AT: F.timestamp_micros(F.col(_STAMP)[zero + 1]).alias(change.INGESTED_AT),
     }
     rows = Projection(stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns))
-    return _Recipe(tuple(_counters()), F.col(ERROR).isNull(), rows)
+    kept = [F.count_if(readable & aside).alias(ASIDE), *rules.counters] if rules.rules else []
+    return _Recipe((*_counters(enters), *kept), enters, rows)
 
 
-def _counters() -> Iterator[Column]:
-    good = F.col(ERROR).isNull()
-    yield F.count_if(~good).alias(ERRORS)
+def _counters(enters: Column) -> Iterator[Column]:
+    yield F.count_if(F.col(ERROR).isNotNull()).alias(ERRORS)
     for op in Op:
-        yield F.count_if(good & (F.col(change.OP) == op.value)).alias(op.value)
+        yield F.count_if(enters & (F.col(change.OP) == op.value)).alias(op.value)

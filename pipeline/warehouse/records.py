@@ -49,6 +49,13 @@ DEFINITIONS = {
 }
 """Columns of each table after `pipeline, batch_id, recorded_at`."""
 
+ASIDE = ("dead_letters", "quarantine", "held")
+"""Tables of what did not enter the warehouse's others."""
+
+AT = ("topic", "kafka_partition", "offset", "index")
+"""Where a change stands, as `dead_letters` and `quarantine` say it."""
+
+_FOUND = "_ticdc_found"
 _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
 
 
@@ -128,20 +135,32 @@ class Records:
 
     def mark_held(self, source: TableName, status: str) -> None:
         """Give what waits of a source table another status."""
-        self._update_held(source, "status = :status", {"status": status})
+        self._update("held", source, "status = :status", {"status": status})
 
-    def rename_held(self, source: TableName, to: TableName) -> None:
-        """What waits of a source table goes with it to its new name."""
+    def rename_aside(self, source: TableName, to: TableName) -> None:
+        """What is set aside of a source table goes with it to its new name."""
         names = {"to_schema": to.schema, "to_table": to.table}
-        self._update_held(source, "schema_name = :to_schema, table_name = :to_table", names)
+        for name in (name for name in ASIDE if self.tables[name].head() is not None):
+            self._update(name, source, "schema_name = :to_schema, table_name = :to_table", names)
 
-    def _update_held(self, source: TableName, change: str, values: Mapping[str, str]) -> None:
+    def _update(self, name: str, source: TableName, change: str, values: Mapping[str, str]) -> None:
         self.spark.sql(
-            f"UPDATE {where('held').sql} SET {change} WHERE lower(schema_name) = lower(:schema) "  # noqa: S608 - names of ours, values as parameters
+            f"UPDATE {where(name).sql} SET {change} WHERE lower(schema_name) = lower(:schema) "  # noqa: S608 - names of ours, values as parameters
             "AND lower(table_name) = lower(:table) AND status = 'open'",
             args={"schema": source.schema, "table": source.table, **values},
         )
-        self.tables["held"].refresh()
+        self.tables[name].refresh()
+
+    def mark(self, name: str, found: DataFrame) -> None:
+        """Give open records their `status`, by where they stand (`AT`)."""
+        found.createOrReplaceTempView(_FOUND)
+        same = " AND ".join(f"t.{column} = s.{column}" for column in AT)
+        self.spark.sql(
+            f"MERGE INTO {where(name).sql} t USING {_FOUND} s ON t.status = 'open' AND {same} "
+            "WHEN MATCHED THEN UPDATE SET status = s.status"
+        )
+        self.spark.catalog.dropTempView(_FOUND)
+        self.tables[name].refresh()
 
 
 def where(name: str) -> WarehouseName:

@@ -59,7 +59,15 @@ class Ground:
     stack: Devstack
     folder: Path
 
-    def config(self, name: str, topics: dict[str, Any], *, batch: int, current: bool = True) -> str:
+    def config(
+        self,
+        name: str,
+        topics: dict[str, Any],
+        *,
+        batch: int,
+        current: bool = True,
+        quality: dict[str, Any] | None = None,
+    ) -> str:
         """Write a configuration for a warehouse of its own. `topics`: `topics` or `topic_pattern` of the source."""
         folder = self.folder / name
         folder.mkdir(parents=True)
@@ -74,6 +82,7 @@ class Ground:
             },
             "registry": {"url": self.stack.registry_url},
             "warehouse": {"path": str(folder / "warehouse"), "current": current},
+            "quality": quality or {},
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"master": f"local[{cores()}]"},
         }

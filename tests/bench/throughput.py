@@ -88,12 +88,14 @@ class Ours:
     topic: str
     batch: int
     current: bool
+    quality: dict[str, Any] | None = None
 
     def prepare(self) -> None:
         """Nothing: the warm-up round starts Spark."""
 
     def run(self, name: str, truth: Truth) -> dict[str, Any]:
-        config = self.ground.config(name, {"topics": [self.topic]}, batch=self.batch, current=self.current)
+        topics = {"topics": [self.topic]}
+        config = self.ground.config(name, topics, batch=self.batch, current=self.current, quality=self.quality)
         self.worker.ask("open", config=config)
         facts = self.worker.ask("run")
         self.worker.ask("close")

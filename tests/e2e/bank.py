@@ -157,7 +157,7 @@ class Bank:
             },
         }
         for section, more in changes.items():
-            known = tree[section]
+            known = tree.get(section)
             tree[section] = {**known, **more} if isinstance(known, dict) and isinstance(more, dict) else more  # type: ignore[assignment]
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "ticdc-warehouse.yaml"

@@ -94,9 +94,10 @@ def astray(bank: Bank, warehouse: Warehouse) -> Iterator[str]:
     landed = {tuple(row[c] for c in _PLACE[:3]) for rows in warehouse.changes().values() for row in rows}
     letters = {tuple(row[c] for c in _ASIDE) for row in warehouse.own("dead_letters")}
     held = {tuple(row[c] for c in _ASIDE) for row in warehouse.own("held") if row["status"] == "open"}
+    quarantine = {tuple(row[c] for c in _ASIDE) for row in warehouse.own("quarantine") if row["status"] != "redriven"}
+    asides = (("changes", landed), ("dead letters", letters), ("held", held), ("quarantine", quarantine))
     for *place, control in bank.records():
-        where = [name for name, places in (("changes", landed), ("dead letters", letters), ("held", held))
-                 if tuple(place) in places]  # fmt: skip
+        where = [name for name, places in asides if tuple(place) in places]
         if len(where) > 1 or (not where and not control) or (control and where not in ([], ["held"])):
             yield f"{place} is in {where or 'nothing'}"
 
@@ -105,8 +106,9 @@ def unaccounted(bank: Bank, warehouse: Warehouse) -> Iterator[str]:
     """Batches whose `rows_in` is not the sum of what became of their records, or whose counts are not the tables'."""
     control = {tuple(place) for *place, control in bank.records() if control}
     changes = [row for rows in warehouse.changes().values() for row in rows]
-    asides = {name: warehouse.own(name) for name in ("dead_letters", "held")}
+    asides = {name: warehouse.own(name) for name in ("dead_letters", "quarantine", "held")}
     held = {tuple(row[c] for c in _ASIDE) for row in asides["held"]}
+    quarantined = {tuple(row[c] for c in _ASIDE) for row in asides["quarantine"]}
     reached: dict[tuple[str, int], int] = {}
     batches = sorted(warehouse.own("batches"), key=lambda batch: batch["batch_id"])
     if [batch["batch_id"] for batch in batches] != list(range(len(batches))):
@@ -116,16 +118,19 @@ def unaccounted(bank: Bank, warehouse: Warehouse) -> Iterator[str]:
         inside = {(t, p, o) for (t, p), (low, high) in ranges.items() for o in range(low, high)}
         ops = Counter(
             row["_op"] for row in changes
-            if row["_batch_id"] == number and tuple(row[c] for c in _PLACE[:3]) not in held
+            if row["_batch_id"] == number and tuple(row[c] for c in _PLACE[:3]) not in held | quarantined
         )  # fmt: skip
         counted = {name: sum(row["batch_id"] == number for row in rows) for name, rows in asides.items()}
         messages = len(inside & control - held)
-        total = ops.total() + counted["dead_letters"] + counted["held"] + messages
+        total = ops.total() + sum(counted.values()) + messages
         if not batch["rows_in"] == total == len(inside):
             seen = f"{batch['rows_in']} rows in, {len(inside)} records"
             yield f"batch {number}: {seen}, {ops}, {counted}, {messages} control"
-        shown = [batch["inserts"], batch["updates"], batch["deletes"], batch["dead_letters"]]
-        if shown != [ops["insert"], ops["update"] + ops["upsert"], ops["delete"], counted["dead_letters"]]:
+        shown = [batch["inserts"], batch["updates"], batch["deletes"], batch["dead_letters"], batch["quarantined"]]
+        if shown[:3] != [ops["insert"], ops["update"] + ops["upsert"], ops["delete"]] or shown[3:] != [
+            counted["dead_letters"],
+            counted["quarantine"],
+        ]:
             yield f"batch {number}: says {shown}, has {ops} and {counted}"
 
 

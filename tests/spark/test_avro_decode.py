@@ -72,7 +72,7 @@ def test_upserts_and_key_only_deletes_are_rows_of_one_frame(spark):
     upsert, delete = changes(spark, (KEY, bytearray(GOOD)), (KEY, None))
     assert (upsert["_op"], upsert["id"], upsert["name"], upsert["_schema_id"]) == ("upsert", 1, "a", VALUE_ID)
     assert (delete["_op"], delete["id"], delete["name"], delete["_schema_id"]) == ("delete", 1, None, KEY_ID)
-    assert upsert["_error"] is delete["_error"] is None
+    assert upsert[change.ERROR] is delete[change.ERROR] is None
 
 
 def test_a_delete_of_newer_ticdc_carries_its_commit_ts(spark):
@@ -95,14 +95,14 @@ def test_a_delete_of_newer_ticdc_carries_its_commit_ts(spark):
 )
 def test_a_body_that_is_not_its_schemas_is_told(spark, body):
     damaged, sound = changes(spark, (KEY, bytearray(body)), (KEY, bytearray(GOOD)))
-    assert damaged["_error"] == CORRUPT_VALUE
-    assert bytes(damaged["_value_bytes"]) == body
-    assert (sound["_error"], sound["id"]) == (None, 1)
+    assert damaged[change.ERROR] == CORRUPT_VALUE
+    assert bytes(damaged[change.VALUE_BYTES]) == body
+    assert (sound[change.ERROR], sound["id"]) == (None, 1)
 
 
 def test_a_key_that_is_not_its_schemas_is_told(spark):
     (damaged,) = changes(spark, (KEY[:-1], None))
-    assert damaged["_error"] == CORRUPT_KEY
+    assert damaged[change.ERROR] == CORRUPT_KEY
 
 
 def test_messages_of_other_schemas_are_not_this_tables(spark):

@@ -107,6 +107,8 @@ def test_the_targets_are_those_of_the_issue():
         "small.all_seconds": (45, 30),
         "many.seconds_per_table": (0.4, 0.4),
         "steady.late/early": (1.5, 1.5),
+        "quality.judged/plain": (0.85, 0.85),
+        "quality.small": (1.5, 1.5),
         "backlog.peak_gib": (4, 4),
     }
 

@@ -69,7 +69,13 @@ def source_column(column: AvroColumn, override: WarehouseType | None = None) -> 
     elif column.length is not None:
         described = f"BIT({column.length})"
     return SourceColumn(
-        column.name, override or warehouse_type(column), described, column.nullable, origin_default(column)
+        column.name,
+        override or warehouse_type(column),
+        described,
+        column.nullable,
+        origin_default(column),
+        unsigned="UNSIGNED" in column.tidb_type.upper(),
+        members=tuple(column.allowed),
     )
 
 

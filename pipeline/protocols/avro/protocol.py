@@ -219,7 +219,8 @@ class AvroProtocol:
         table = TableName(schema.schema_name, schema.table_name)
         overrides = overrides_for(self.overrides, table.schema, table.table)
         columns = tuple(source_column(column, overrides.get(column.name.casefold())) for column in schema.columns)
-        return TableVersion(table, schema_id, columns, handle)
+        says_op = schema.extension or schema.operation
+        return TableVersion(table, schema_id, columns, handle, says_op, schema.extension)
 
     def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Refused, ...]]:
         rows = (

@@ -1,0 +1,148 @@
+"""Rules that nobody writes: they follow from the source's own schema.
+
+They warn, and never take a row that TiDB itself returns; only a key column that is NULL and a checksum that does not
+fit its row set the row aside. One rule is about all columns of its sort: which of them it was, the sample shows.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model import types as t
+from pipeline.model.change import Op
+from pipeline.model.names import quoted
+from pipeline.quality.rules import Rule
+from pipeline.quality.suites import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import SourceColumn, TableVersion
+    from pipeline.model.messages import Landing
+
+PREFIX = "builtin:"
+_AMBIGUOUS = frozenset("\\'")
+"""TiCDC's list of members does not say where one with such a character ends (`registry.columns.members_of`)."""
+_CALENDAR = frozenset({t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ})
+
+_Landed = tuple["TableVersion", "SourceColumn", str]
+"""A version, one of its columns, and the warehouse column where that lands."""
+
+
+def builtin(versions: Sequence[TableVersion], landing: Landing, key: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules for messages of these versions, where they land so. `key`: the warehouse's key columns."""
+    types = {target.name: target.type for target in landing.targets}
+    landed = [
+        (version, column, landing.fields[version.version][column.name])
+        for version in versions
+        for column in version.columns
+        if column.name in landing.fields[version.version]
+    ]
+    numbers = [one for one in landed if one[1].unsigned and types[one[2]] != t.STRING]
+    texts = [one for one in landed if types[one[2]] == t.STRING]
+    made = (
+        _key_not_null(landed, key),
+        _about("enum_members", (one for one in texts if _members(one[1], "ENUM")), _is_member, versions),
+        _about("set_members", (one for one in texts if _members(one[1], "SET")), _are_members, versions),
+        _about("unsigned", numbers, _positive, versions),
+        _about("zero_dates", (one for one in landed if types[one[2]] in _CALENDAR), _is_date, versions),
+        _envelope("op", [v for v in versions if v.tells_op], versions, F.col(change.OP) != Op.UPSERT.value),
+        _envelope(
+            "commit_ts", [v for v in versions if v.tells_commit_ts], versions,
+            F.coalesce(F.col(change.COMMIT_TS), F.lit(0)) > 0,
+        ),
+        _checksum(),
+    )  # fmt: skip
+    return tuple(rule for rule in made if rule is not None)
+
+
+def _key_not_null(landed: Iterable[_Landed], key: Sequence[str]) -> Rule | None:
+    """A zero date in a key is NULL with its text in `_unrepresentable`: that is a value."""
+    if not key:
+        return None
+    missing = [F.col(quoted(name)).isNull() & F.col(change.UNREPRESENTABLE)[F.lit(name)].isNull() for name in key]
+    sent = {name for _, column, name in landed if not column.nullable}
+    never = sent - {name for _, column, name in landed if column.nullable}
+    possible = not never.issuperset(key)
+    unexpected = _known(reduce(or_, missing))
+    return Rule(f"{PREFIX}key_not_null", Severity.QUARANTINE, F.lit(True), unexpected, tuple(key), possible=possible)
+
+
+def _checksum() -> Rule:
+    sent, right = F.col(change.CHECKSUM).isNotNull(), F.col(change.CHECKSUM)
+    return Rule(f"{PREFIX}checksum", Severity.QUARANTINE, sent, _known(sent & ~right))
+
+
+def _members(column: SourceColumn, kind: str) -> bool:
+    return column.tidb_type == kind and bool(column.members) and not _AMBIGUOUS & set("".join(column.members))
+
+
+def _is_member(column: SourceColumn, name: str) -> Column:
+    return F.col(quoted(name)).isin("", *column.members)
+
+
+def _are_members(column: SourceColumn, name: str) -> Column:
+    known = F.array(*(F.lit(member) for member in ("", *column.members)))
+    return F.size(F.array_except(F.split(F.col(quoted(name)), ","), known)) == 0
+
+
+def _positive(_: SourceColumn, name: str) -> Column:
+    return F.col(quoted(name)) >= 0
+
+
+def _is_date(_: SourceColumn, name: str) -> Column:
+    return F.col(change.UNREPRESENTABLE)[F.lit(name)].isNull()
+
+
+def _about(
+    name: str,
+    landed: Iterable[_Landed],
+    meets: Callable[[SourceColumn, str], Column],
+    versions: Sequence[TableVersion],
+) -> Rule | None:
+    """A rule about every column of a sort; NULL meets it."""
+    by_column: dict[str, dict[SourceColumn, list[TableVersion]]] = {}
+    for version, column, target in landed:
+        by_column.setdefault(target, {}).setdefault(column, []).append(version)
+    breaks = [_breaks(target, sorts, meets, versions) for target, sorts in by_column.items()]
+    if not breaks:
+        return None
+    return Rule(f"{PREFIX}{name}", Severity.WARN, F.lit(True), _known(reduce(or_, breaks)), tuple(by_column))
+
+
+def _breaks(
+    target: str,
+    sorts: Mapping[SourceColumn, Sequence[TableVersion]],
+    meets: Callable[[SourceColumn, str], Column],
+    versions: Sequence[TableVersion],
+) -> Column:
+    """Where a column breaks the rule; versions may differ in what they allow."""
+    found = [_in(sent, versions, _known(~meets(column, target))) for column, sent in sorts.items()]
+    return reduce(or_, found)
+
+
+def _envelope(
+    name: str, telling: Sequence[TableVersion], versions: Sequence[TableVersion], meets: Column
+) -> Rule | None:
+    if not telling:
+        return None
+    judged = _in(telling, versions, F.lit(True))
+    return Rule(f"{PREFIX}{name}", Severity.WARN, judged, judged & ~meets, (f"_{name}",))
+
+
+def _in(some: Sequence[TableVersion], versions: Sequence[TableVersion], condition: Column) -> Column:
+    """The condition, for rows of some of a batch's versions."""
+    if len(some) == len(versions):
+        return condition
+    return F.col(change.SCHEMA_ID).isin(*(version.version for version in some)) & condition
+
+
+def _known(condition: Column) -> Column:
+    return F.coalesce(condition, F.lit(False))

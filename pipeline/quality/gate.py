@@ -1,0 +1,71 @@
+"""Whether a batch may enter a table: what `hold` and `fail` rules and the circuit breaker say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+from pipeline.quality.suites import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline.model.names import TableName
+    from pipeline.quality.rules import Result
+
+CHECK_FAILED = "CHECK_FAILED"
+TOO_MANY = "QUARANTINE_LIMIT"
+
+
+class QualityStop(PipelineError):
+    """A rule of severity `fail` is broken: the stream ends with exit code 1, and the batch is not committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """Why a batch of a table may not enter. `severity`: `hold` or `fail`."""
+
+    severity: Severity
+    reason: str
+
+    def error(self, table: TableName) -> QualityStop:
+        """What ends the stream."""
+        return QualityStop(
+            CHECK_FAILED,
+            f"{table}: {self.reason.removeprefix(f'{CHECK_FAILED}: ')}; nothing of this batch is in the table",
+            "the next run takes the same records again: give the check another severity (hold makes this table wait, "
+            "quarantine sets such rows aside), or mend it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """`share`: a table is held where more of a batch than this would be set aside, from `rows` such rows on."""
+
+    share: float = 0.5
+    rows: int = 100
+
+    def verdict(self, results: Iterable[Result], aside: int) -> Forbidden | None:
+        """What forbids a batch; None where nothing does."""
+        broken = [result for result in results if not result.success]
+        for severity in (Severity.FAIL, Severity.HOLD):
+            found = [_sentence(result) for result in broken if result.severity is severity]
+            if found:
+                return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(found)}")
+        return self._too_many(list(results), aside)
+
+    def _too_many(self, results: list[Result], aside: int) -> Forbidden | None:
+        judged = max((result.rows for result in results), default=0)
+        if aside < self.rows or aside <= self.share * judged:
+            return None
+        rules = ", ".join(r.rule for r in results if r.severity is Severity.QUARANTINE and r.unexpected)
+        said = f"{aside:,} of {judged:,} rows would be set aside ({rules})"
+        return Forbidden(Severity.HOLD, f"{TOO_MANY}: {said}")
+
+
+def _sentence(result: Result) -> str:
+    if result.observed:
+        return f"{result.rule}: {result.observed}"
+    why = f" ({result.because})" if result.because else ""
+    return f"{result.rule}: {result.unexpected:,} of {result.evaluated:,} rows break it{why}"

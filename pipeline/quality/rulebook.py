@@ -1,0 +1,134 @@
+"""Which rules judge which table: the built-in ones and those of the user's suites, made once per layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pipeline.quality.builtin import builtin
+from pipeline.quality.rules import Result, Rule, RuleSet
+from pipeline.quality.suites import Check, Suite, fingerprint, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.messages import Landing
+    from pipeline.model.names import TableName
+
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the rules of a table depend on, besides the suites."""
+
+    table: TableName
+    versions: tuple[TableVersion, ...]
+    landing: Landing
+    key: tuple[str, ...]
+    live: tuple[str, ...]
+    """The columns that checks may name: those of the changes table that the source still has."""
+
+
+@dataclass(slots=True)
+class Rulebook:
+    """The rules of one pipeline. Great Expectations is imported with the first table that has a suite."""
+
+    spark: SparkSession
+    suites: Sequence[Suite] = ()
+    built_in: bool = True
+    _made: dict[Shape, RuleSet] = field(default_factory=dict)
+    _judge: Any = None
+
+    def of(self, shape: Shape) -> RuleSet:
+        """The rules for messages of these versions. A check that cannot be made of the table fails with every batch."""
+        if shape not in self._made:
+            if len(self._made) >= _REMEMBERED:
+                self._made.clear()
+            self._made[shape] = self._make(shape)
+        return self._made[shape]
+
+    def refuse_nonsense(self, *, allow_slow_regex: bool) -> None:
+        """Raise `SettingsError` with what is wrong in the suites, whatever the tables are."""
+        if not self.suites:
+            return
+        validation = import_module("pipeline.quality.validation")  # with Great Expectations
+        found = validation.validate(self.suites, {}, lambda: self.spark, allow_slow_regex=allow_slow_regex)
+        wrong = [str(finding) for finding in found if finding.is_error]
+        if wrong:
+            raise refused(wrong)
+
+    def checks(self, table: TableName) -> tuple[Check, ...]:
+        """What the suites expect of a table."""
+        return tuple(check for suite in self.suites if suite.is_about(table) for check in suite.checks)
+
+    def private(self, table: TableName) -> frozenset[str]:
+        """The table's columns, in lower case, of which no value is kept as a sample."""
+        return frozenset().union(*(suite.private for suite in self.suites if suite.is_about(table)))
+
+    def judge(self, frame: DataFrame, checks: Sequence[Check], table: TableName) -> tuple[Result, ...]:
+        """What Great Expectations says of these rows; with jobs of its own."""
+        if self._judge is None:
+            self._judge = _gx().Judge()
+        judged: tuple[Result, ...] = self._judge.judge(frame, checks, self.private(table))
+        return judged
+
+    def of_whole(self, table: TableName, *, only: bool) -> tuple[Check, ...]:
+        """The checks that can be run on a whole table; `only`: those that say nothing about a batch."""
+        checks = self.checks(table)
+        return tuple(_gx().of_tables(checks)) if checks and only else checks
+
+    def _make(self, shape: Shape) -> RuleSet:
+        rules = list(builtin(shape.versions, shape.landing, shape.key)) if self.built_in else []
+        checks = self.checks(shape.table)
+        numbered: Mapping[str, str] = {}
+        unmade: tuple[Result, ...] = ()
+        beyond: tuple[Check, ...] = ()
+        if checks:
+            types = {target.name: target.type for target in shape.landing.targets if target.name in shape.live}
+            found, unmade = self._compiled(checks, types)
+            numbered, beyond = found.columns, _gx().of_batches(checks)
+            rules += [_rule(one) for one in found.rules]
+        said = fingerprint(checks) if checks else ""
+        fingerprints = said or ("builtin" if rules else "")
+        return RuleSet(tuple(rules), fingerprints, numbered, self.private(shape.table), unmade, beyond)
+
+    def _compiled(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
+        """The checks that can be made of a table as it is now; a column may be gone, or not be there yet."""
+        compiled = import_module("pipeline.quality.compiled")  # Great Expectations takes seconds to import
+        left = [check for check in checks if check.expectation in compiled.COMPILED]
+        unmade: list[Result] = []
+        while True:
+            try:
+                return compiled.compiled(self.spark, left, types), tuple(unmade)
+            except compiled.NotCompiled as error:
+                check, why = error.args
+                left.remove(check)
+                unmade.append(
+                    Result(
+                        check.name, check.severity, 0, 0, success=False,
+                        because=check.because, owner=check.owner, observed=f"cannot be checked: {why}",
+                    )
+                )  # fmt: skip
+
+
+def _gx() -> Any:
+    return import_module("pipeline.quality.gx")
+
+
+def _rule(made: Any) -> Rule:
+    check: Check = made.check
+    return Rule(
+        check.name,
+        check.severity,
+        made.judged,
+        made.unexpected,
+        check.columns,
+        made.success,
+        check.because,
+        check.owner,
+    )

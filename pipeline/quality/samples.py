@@ -1,0 +1,79 @@
+"""A few of the rows that break a rule, as text: what a person looks at first."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.quality.suites import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.names import TableName
+    from pipeline.quality.rules import Result, RuleSet
+
+ROWS = 3
+"""Rows for each rule."""
+_LOOKED_AT = 60
+"""Rows that are looked at to find some for every rule."""
+_AT = (change.TOPIC, change.PARTITION, change.OFFSET)
+
+Sample = dict[str, Any]
+
+
+def sampled(judged: DataFrame, rules: RuleSet, key: Sequence[str]) -> dict[str, list[Sample]]:
+    """Rule → rows that break it: where each stands, its key, and the values of the rule's columns."""
+    shown = sorted({*key, *(name for rule in rules.rules for name in rule.columns)})
+    values = [part for name in shown for part in (F.lit(name), rules.shown(name))]
+    rows = judged.where(rules.breaks(*Severity)).select(
+        *(F.col(name) for name in _AT),
+        (F.create_map(*values) if values else F.lit(None).cast("map<string,string>")).alias("values"),
+        rules.broken().alias("rules"),
+    )
+    columns = {rule.name: rule.columns for rule in rules.rules}
+    found: dict[str, list[Sample]] = defaultdict(list)
+    for row in rows.limit(_LOOKED_AT).collect():
+        for name in row["rules"]:
+            if len(found[name]) < ROWS:
+                found[name].append(
+                    {
+                        "at": [row[name] for name in _AT],
+                        "key": {column: row["values"][column] for column in key},
+                        "values": {column: row["values"][column] for column in columns[name]},
+                    }
+                )
+    return found
+
+
+def told(result: Result, rows: Sequence[Sample]) -> str | None:
+    """The `sample` of a result: JSON with what there is to say beside the counts."""
+    said: dict[str, object] = {}
+    if rows and not result.success:
+        said["rows"] = list(rows)
+    if result.evaluated < result.rows and (result.evaluated or result.unexpected == 0):
+        said["not_checked"] = result.rows - result.evaluated
+    if not result.success:
+        said |= {"because": result.because, "owner": result.owner}
+    if result.observed:
+        said["observed"] = result.observed
+    said = {name: value for name, value in said.items() if value}
+    return json.dumps(said, ensure_ascii=False) if said else None
+
+
+def as_row(
+    result: Result, table: TableName, fingerprint: str, snapshot: int | None, sample: str | None
+) -> dict[str, object]:
+    """A row of `_pipeline.quality_results`."""
+    return {
+        "schema_name": table.schema, "table_name": table.table, "rule": result.rule,
+        "severity": result.severity.value, "fingerprint": fingerprint, "engine": result.engine,
+        "evaluated": result.evaluated, "unexpected": result.unexpected, "success": result.success,
+        "snapshot_id": snapshot, "sample": sample,
+    }  # fmt: skip

@@ -1,0 +1,139 @@
+"""What does not enter the tables: dead letters, quarantined and held records, with their bytes and coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.messages import Refused
+    from pipeline.model.names import TableName
+    from pipeline.quality.rules import RuleSet
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.tables import WarehouseTable
+
+QUARANTINED, FENCED = "QUARANTINED", "FENCED"
+BEHIND = "an older change of its key is in quarantine"
+LEFT_OUT = "an earlier try of this batch left it out, under other rules than today's"
+
+
+def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> DataFrame:
+    """Where the records stand (topic, partition, offset) that this batch and later ones put into a changes table."""
+    rows = bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    return rows.select(
+        F.col(change.TOPIC).alias("topic"),
+        F.col(change.PARTITION).alias("partition"),
+        F.col(change.OFFSET).alias("offset"),
+    )
+
+
+def without(raw: DataFrame, places: DataFrame) -> DataFrame:
+    """The raw records that do not stand at these places (topic, partition, offset)."""
+    return raw.join(places, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+
+
+def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:
+    """Make dead letters of messages that belong to no table; how many there were."""
+    code, message = F.lit(None).cast("string"), F.lit(None).cast("string")
+    for refusal in refused:
+        code = F.when(refusal.where, F.lit(refusal.code)).otherwise(code)
+        message = F.when(refusal.where, F.lit(refusal.message)).otherwise(message)
+    letters = raw.select(
+        "topic",
+        F.col("partition").alias("kafka_partition"),
+        "offset",
+        F.lit(0).alias("index"),
+        "key",
+        "value",
+        code.alias("code"),
+        message.alias("message"),
+    )
+    return set_aside(bench, letters.where(F.col("code").isNotNull()), batch_id, None, None)
+
+
+def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
+    """The dead letters of a change frame."""
+    text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
+    rows = frame.where(F.col(change.ERROR).isNotNull())
+    return rows.select(*_placed_bytes(), F.col(change.ERROR).alias("code"), text.alias("message"))
+
+
+def quarantined(
+    frame: DataFrame, rules: RuleSet, layout: Layout, table: TableName, *, fenced: bool = False
+) -> DataFrame:
+    """Rows of `_pipeline.quarantine` for a judged change frame; `fenced`: one that says what is `_fenced`."""
+    names = rules.broken()
+    behind = F.col(change.FENCED) if fenced else F.lit(False)
+    said = F.when(behind, F.lit(BEHIND)).when(F.size(names) == 0, F.lit(LEFT_OUT)).otherwise(rules.sentence())
+    return frame.select(
+        *_placed_bytes(),
+        F.lit(table.schema).alias("schema_name"),
+        F.lit(table.table).alias("table_name"),
+        F.when(behind, F.lit(FENCED)).otherwise(F.lit(QUARANTINED)).alias("code"),
+        said.alias("message"),
+        names.alias("rules"),
+        F.lit(rules.fingerprint).alias("fingerprint"),
+        F.col(change.COMMIT_TS).alias("commit_ts"),
+        key_values(layout).alias("key_values"),
+        F.lit("open").alias("status"),
+    )
+
+
+def key_values(layout: Layout) -> Column:
+    """The key of a change as JSON: column → value as text, or the text that the column cannot hold."""
+    pairs: list[Column] = []
+    for column in layout.key:
+        value = F.col(quoted(column.name))
+        text = F.hex(value) if column.type == "binary" else value.cast("string")
+        pairs += [F.lit(column.name), F.coalesce(text, F.col(change.UNREPRESENTABLE)[F.lit(column.name)])]
+    return F.to_json(F.create_map(*pairs), {"ignoreNullFields": "false"}) if pairs else F.lit(None).cast("string")
+
+
+def _placed_bytes() -> list[Column]:
+    return [
+        F.col(change.TOPIC).alias("topic"),
+        F.col(change.PARTITION).alias("kafka_partition"),
+        F.col(change.OFFSET).alias("offset"),
+        F.col(change.INDEX).alias("index"),
+        F.col(change.KEY_BYTES).alias("key"),
+        F.col(change.VALUE_BYTES).alias("value"),
+    ]
+
+
+def not_in_changes(bench: Workbench, frame: DataFrame, table: WarehouseTable, batch_id: int) -> DataFrame:
+    """The rows of a change frame that neither this batch nor a later one has put into the changes table."""
+    place = list(change.POSITION)
+    rows = bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    return frame.join(rows.select(*place), place, "left_anti")
+
+
+def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, schema: str | None, table: str | None) -> int:
+    """Append dead letters; how many there were. The frame lacks what is the same for all."""
+    full = letters.select(
+        "*",
+        F.lit(schema).cast("string").alias("schema_name"),
+        F.lit(table).cast("string").alias("table_name"),
+        F.lit(None).cast("array<string>").alias("rules"),
+        F.lit(None).cast("string").alias("fingerprint"),
+        F.lit(None).cast("bigint").alias("commit_ts"),
+        F.lit(None).cast("string").alias("key_values"),
+        F.lit("open").alias("status"),
+    )
+    return written(bench, "dead_letters", full, batch_id)
+
+
+def written(bench: Workbench, name: str, frame: DataFrame, batch_id: int) -> int:
+    """Append a frame to one of the pipeline's tables and count it in the same pass."""
+    observed = Observation()
+    bench.records.append(name, batch_id, frame.observe(observed, F.count(F.lit(1)).alias("rows")))
+    return int(observed.get["rows"])

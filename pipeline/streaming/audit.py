@@ -1,0 +1,61 @@
+"""Running suites on whole current tables: on demand (`checks run`), and behind `run --available-now`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.names import quoted
+from pipeline.quality.gate import Forbidden
+from pipeline.quality.samples import as_row, told
+from pipeline.quality.suites import Severity, fingerprint
+from pipeline.streaming.mirror import mirror
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline.quality.rules import Result
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.tables import WarehouseTable
+
+
+def audit(bench: Workbench, tables: Iterable[WarehouseTable], *, only: bool = False) -> dict[str, tuple[Result, ...]]:
+    """Judge current tables as they stand by their suites and record the results; by source table.
+
+    `only`: by those checks that say nothing about batches.
+    """
+    found: dict[str, tuple[Result, ...]] = {}
+    rows: list[dict[str, object]] = []
+    for table in tables:
+        checks = bench.rulebook.of_whole(table.source, only=only)
+        if table.current is None or not checks:
+            continue
+        bench.spark.sparkContext.setJobDescription(f"{table.source}: checks on the whole table")
+        columns = [F.col(quoted(column.name)) for column in table.layout.current if column.live]
+        frame = bench.spark.table(table.name.sql).select(*columns)
+        results = bench.rulebook.judge(frame, checks, table.source)
+        found[str(table.source)] = results
+        said, head = fingerprint(bench.rulebook.checks(table.source)), table.current.head()
+        rows += [as_row(result, table.source, said, head, told(result, ())) for result in results]
+    bench.records.write("quality_results", max(0, bench.ledger.batch_id), rows)
+    return found
+
+
+def audit_after(bench: Workbench, landed: frozenset[str]) -> None:
+    """What a run that takes everything ends with. Holds tables, and raises `QualityStop`, as batches do."""
+    audited = audit(bench, [table for table in bench.tables if str(table.source) in landed], only=True)
+    stops = []
+    for table in bench.tables:
+        broken = [result for result in audited.get(str(table.source), ()) if not result.success]
+        forbidden = bench.gate.verdict(broken, 0) if broken else None
+        if forbidden is None:
+            continue
+        if forbidden.severity is Severity.FAIL:
+            stops.append((table, forbidden))
+        elif table.state is State.LIVE:
+            bench.tables.set_state(table, State.HELD, forbidden.reason)
+            mirror(bench, max(0, bench.ledger.batch_id))
+    for table, forbidden in stops:
+        raise Forbidden(forbidden.severity, forbidden.reason).error(table.source)

@@ -1,0 +1,53 @@
+"""Key fencing: later changes of a key wait behind one that is quarantined, where `quality.fenced` is `hold`.
+
+Deletes never wait: what is quarantined of their key is superseded by them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.change import Op
+from pipeline.quality.suites import Severity
+from pipeline.streaming.aside import key_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.names import TableName
+    from pipeline.quality.rules import RuleSet
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.layout import Layout
+
+_KEY, _FIRST, _AT = "_fence_key", "_fence_first", "_fence_at"
+
+
+def fence(bench: Workbench, judged: DataFrame, rules: RuleSet, layout: Layout, source: TableName) -> DataFrame:
+    """A judged change frame with `_fenced`: reads the batch twice, since what it breaks comes before what follows."""
+    at = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
+    keyed = judged.withColumns({_KEY: key_values(layout), _AT: at})
+    broken = keyed.where(F.col(change.ERROR).isNull() & rules.breaks(Severity.QUARANTINE)).select(_KEY, _AT)
+    waiting = open_keys(bench, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
+    first = (
+        broken.union(waiting)
+        .groupBy(_KEY)
+        .agg(F.min(_AT).alias(_FIRST), F.max(F.col(_AT).isNull()).alias("_fence_open"))
+    )
+    behind = F.col("_fence_open") | (F.col(_AT) > F.col(_FIRST))
+    fenced = F.coalesce(behind, F.lit(False)) & (F.col(change.OP) != Op.DELETE.value)
+    fenced = fenced & F.col(change.ERROR).isNull() & ~rules.breaks(Severity.QUARANTINE)
+    joined = keyed.join(F.broadcast(first), _KEY, "left").withColumn(change.FENCED, fenced)
+    return joined.drop(_KEY, _AT, _FIRST, "_fence_open")
+
+
+def open_keys(bench: Workbench, source: TableName) -> DataFrame:
+    """The keys of a table that have something in quarantine, as `key_values`."""
+    rows = bench.records.read("quarantine").where(F.col("status") == "open")
+    own = (F.lower("schema_name") == source.schema.lower()) & (F.lower("table_name") == source.table.lower())
+    return rows.where(own & F.col("key_values").isNotNull()).select("key_values").distinct()
+
+
+_PLACE = "struct<_topic: string, _kafka_partition: int, _offset: bigint, _index: int>"

@@ -1,0 +1,265 @@
+"""Redriving: what was set aside is judged anew and enters its table, by the function that lands any record.
+
+Rows that still break a rule stay where they are. One that is older than what the changes table has of its key, deletes
+included, becomes `superseded`: applied, it would undo the newer one. The operation and its selection stand in a
+property of the table that is redriven until all is done, so that whoever opens the warehouse after a crash ends it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.messages import TableMessages
+from pipeline.model.names import TableName
+from pipeline.quality.suites import Severity
+from pipeline.streaming import aside
+from pipeline.streaming.landing import TableLanding, rules_of
+from pipeline.warehouse import changes
+from pipeline.warehouse.keys import Keys
+from pipeline.warehouse.records import AT
+from pipeline.warehouse.shape import current_shape
+from pipeline.warehouse.tables import OPERATION, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.messages import Messages
+    from pipeline.quality.rules import RuleSet
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.tables import WarehouseTable
+
+UNDER_WAY = "ticdc.redrive"
+QUARANTINE, LETTERS = "quarantine", "dead_letters"
+REDRIVEN, SUPERSEDED, QUARANTINED, OPEN = "redriven", "superseded", "quarantined", "open"
+_KEY, _STUCK = "_key_values", "_stuck"
+_STATUS, _LATER, _ENTERED, _BATCH = "status", "_later", "_entered", "_read_in"
+_PLACE = dict(zip(change.POSITION, ("topic", "partition", "offset", "index"), strict=True))
+"""Where a change stands: as changes tables say it, and as the raw frame does."""
+_RAW = {"kafka_partition": "partition", "recorded_at": "timestamp", "batch_id": _BATCH}
+"""Columns of what was set aside, as the raw frame calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to redrive: of `quarantine` or `dead_letters`, a table's, those of a rule, those since a moment (ISO)."""
+
+    what: str = QUARANTINE
+    schema: str = ""
+    table: str = ""
+    rule: str = ""
+    since: str = ""
+
+    def where(self) -> Column:
+        """Which of the open records these are."""
+        found = F.col(_STATUS) == OPEN
+        if self.table:
+            found = found & (F.lower("schema_name") == self.schema.lower())
+            found = found & (F.lower("table_name") == self.table.lower())
+        if self.rule:
+            found = found & (F.array_contains("rules", self.rule) | (F.col("code") == aside.FENCED))
+        if self.since:
+            found = found & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
+        return found
+
+
+@dataclass(slots=True)
+class Redriven:
+    """What became of the records."""
+
+    redriven: int = 0
+    superseded: int = 0
+    quarantined: int = 0
+    """Of dead letters: those that can be read by now, and break a rule."""
+    open: int = 0
+
+
+def redrive(bench: Workbench, selection: Selection) -> Redriven:
+    """Let enter what may enter by now; the rest stays. Doing it again changes nothing more."""
+    records = bench.records.tables[selection.what]
+    if records.head() is None:
+        return Redriven()
+    operation = f"redrive{records.head()}"
+    records.set_properties({UNDER_WAY: json.dumps({"operation": operation, "selection": asdict(selection)})})
+    bench.step("redrive-begun")
+    return _carry_out(bench, selection, operation)
+
+
+def unfinished(bench: Workbench) -> None:
+    """End the redrives that a crash has interrupted."""
+    for name in (QUARANTINE, LETTERS):
+        under_way = bench.records.tables[name].properties.get(UNDER_WAY)
+        if under_way:
+            begun = json.loads(under_way)
+            _carry_out(bench, Selection(**begun["selection"]), begun["operation"])
+
+
+def _carry_out(bench: Workbench, selection: Selection, operation: str) -> Redriven:
+    records = bench.records.read(selection.what).where(selection.where())
+    done = Redriven()
+    for source, waiting, messages in _by_table(bench, records):
+        part = _Part(bench, selection.what, source, waiting, messages, operation)
+        counts = part.carry_out()
+        done.redriven += counts.get(REDRIVEN, 0)
+        done.superseded += counts.get(SUPERSEDED, 0)
+        done.quarantined += counts.get(QUARANTINED, 0)
+    done.open = bench.records.read(selection.what).where(selection.where()).count()
+    bench.records.tables[selection.what].set_properties({UNDER_WAY: ""})
+    return done
+
+
+def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
+    """The records of each table with what they are; those of which no table was known, by what they say now."""
+    columns = [
+        F.col(name).alias(_RAW.get(name, name))
+        for name in (*AT, "recorded_at", "key", "value", "batch_id", "code", "key_values")
+    ]
+    for row in records.select("schema_name", "table_name").distinct().collect():
+        own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
+        waiting = records.where(own).select(*columns)
+        messages = bench.protocol.read(waiting)
+        if row["table_name"] is not None:
+            yield TableName(row["schema_name"], row["table_name"]), waiting, messages
+            continue
+        for named in messages.tables:
+            yield named.table, waiting.where(bench.protocol.where(named)), messages
+
+
+@dataclass(slots=True)
+class _Part:
+    """One table's part of a redrive."""
+
+    bench: Workbench
+    what: str
+    source: TableName
+    waiting: DataFrame
+    messages: Messages
+    operation: str
+
+    def carry_out(self) -> Mapping[str, int]:
+        """Number of records by their new status."""
+        landing = self._landing()
+        if landing is None or landing.table is None:
+            return {}
+        table, rules = landing.table, rules_of(self.bench, landing.messages, landing.table.layout)
+        self.bench.spark.sparkContext.setJobDescription(f"redrive {self.source}")
+        decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
+            if counts.get(QUARANTINED):
+                self._set_aside(decided.where(F.col(_STATUS) == QUARANTINED), rules, table)
+            self.bench.step("redrive-quarantined")
+            fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
+            if not fresh.isEmpty():
+                changes.append(table, fresh, changes.Entry(self.bench.ledger.batch_id, {}, self.operation))
+            self.bench.step("redrive-appended")
+            landing.publish()
+            self._mark(decided.where(F.col(_STATUS) != OPEN))
+        finally:
+            decided.unpersist()
+        self.bench.step("redrive-marked")
+        return counts
+
+    def _landing(self) -> TableLanding | None:
+        """The table, with the versions of these records met; None where it is not one that takes records."""
+        versions = tuple(seen for named in self.messages.tables for seen in named.versions)
+        table = self.bench.tables.find(self.source)
+        if not versions or (table is not None and table.state != State.LIVE):
+            return None
+        if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
+            return None
+        part = TableMessages(self.source, versions)
+        landing = TableLanding(self.bench, self.waiting, self.bench.ledger.batch_id, part, {}, [], table)
+        landing.operation, landing.obliged = self.operation, True
+        landing.evolve()
+        return landing
+
+    def _decided(self, judged: DataFrame, rules: RuleSet, table: WarehouseTable) -> DataFrame:
+        """The readable records as judged changes, each with what becomes of it."""
+        read_in = self.waiting.select(
+            *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
+            F.col(_BATCH),
+            F.col("key_values").alias(_KEY),
+            (F.col("code") == aside.FENCED).alias(change.FENCED),
+        )
+        rows = judged.where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
+        rows = rows.join(self._superseded(rows, table), list(_PLACE), "left").join(
+            self._entered(table), list(_PLACE), "left"
+        )
+        broken = rules.breaks(Severity.QUARANTINE, Severity.HOLD, Severity.FAIL)
+        kept = OPEN if self.what == QUARANTINE else QUARANTINED
+        status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(_LATER), SUPERSEDED).when(broken, kept)
+        decided = rows.withColumns(
+            {_STATUS: status.otherwise(REDRIVEN), _ENTERED: F.coalesce(F.col(_ENTERED), F.lit(False))}
+        )
+        return self._fenced(decided) if self.what == QUARANTINE else decided
+
+    def _fenced(self, decided: DataFrame) -> DataFrame:
+        """Let what waits behind another change of its key wait on, where that stays in quarantine."""
+        entering = decided.where((F.col(_STATUS) != OPEN) & ~F.col(change.FENCED)).select(
+            *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
+        )
+        own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
+        first = self.bench.records.read(QUARANTINE).where(own & (F.col("code") != aside.FENCED))
+        stuck = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
+        rows = decided.join(stuck.withColumn(_STUCK, F.lit(True)), _KEY, "left")
+        waits = F.col(change.FENCED) & F.col(_STUCK) & (F.col(_STATUS) == REDRIVEN)
+        return rows.withColumn(_STATUS, F.when(waits, OPEN).otherwise(F.col(_STATUS)))
+
+    def _entered(self, table: WarehouseTable) -> DataFrame:
+        """Where the rows stand that a first try of this operation has appended."""
+        begun = table.changes.inherited(OPERATION) == self.operation
+        rows = self.bench.spark.table(table.name.changes.sql).where(F.lit(begun))
+        return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
+
+    def _superseded(self, rows: DataFrame, table: WarehouseTable) -> DataFrame:
+        """Which of the rows have a later change of their key in the changes table, or a TRUNCATE behind them.
+
+        In one partition offsets decide; in two, commit timestamps where both are known, else the batch. The rows
+        themselves do not count, when a first try has appended them, or Spark works this out again after the append.
+        """
+        keys = Keys(table.layout.key, current_shape(table.layout, self.bench.timezone)).expressions
+        known = (change.PARTITION, change.OFFSET, change.INDEX, change.COMMIT_TS, change.BATCH_ID)
+        mine = rows.select(*_PLACE, change.COMMIT_TS, _BATCH, *(key.alias(name) for name, key in keys.items()))
+        others = self.bench.spark.table(table.name.changes.sql).join(rows.select(*_PLACE), list(_PLACE), "left_anti")
+        theirs = others.select(
+            *(F.col(name).alias(f"x{name}") for name in (change.TOPIC, *known)),
+            *(key.alias(f"x{name}") for name, key in keys.items()),
+        )
+        same_key = [F.col(name).eqNullSafe(F.col(f"x{name}")) for name in keys]
+        later = mine.join(theirs, reduce(and_, [*same_key, _is_later()]), "left_semi")
+        truncated = mine.where(F.col(change.COMMIT_TS) <= table.truncated_at)
+        return later.union(truncated).select(*_PLACE, F.lit(True).alias(_LATER)).distinct()
+
+    def _set_aside(self, broken: DataFrame, rules: RuleSet, table: WarehouseTable) -> None:
+        """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
+        done = self.bench.records.read(QUARANTINE).where(F.col("batch_id") == self.bench.ledger.batch_id)
+        rows = aside.quarantined(broken, rules, table.layout, self.source).join(done.select(*AT), list(AT), "left_anti")
+        self.bench.records.append(QUARANTINE, self.bench.ledger.batch_id, rows)
+
+    def _mark(self, rows: DataFrame) -> None:
+        status = F.when(F.col(_STATUS) == SUPERSEDED, SUPERSEDED).otherwise(REDRIVEN)
+        at = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
+        if not rows.isEmpty():
+            self.bench.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
+
+
+def _is_later() -> Column:
+    one = (F.col(change.TOPIC) == F.col(f"x{change.TOPIC}")) & (
+        F.col(change.PARTITION) == F.col(f"x{change.PARTITION}")
+    )
+    by_offset = F.struct(F.col(f"x{change.OFFSET}").alias("o"), F.col(f"x{change.INDEX}").alias("i")) > F.struct(
+        F.col(change.OFFSET).alias("o"), F.col(change.INDEX).alias("i")
+    )
+    ours, other = F.col(change.COMMIT_TS), F.col(f"x{change.COMMIT_TS}")
+    elsewhere = F.coalesce(other > ours, F.col(f"x{change.BATCH_ID}") >= F.col(_BATCH))
+    return F.when(one, by_offset).otherwise(elsewhere)
