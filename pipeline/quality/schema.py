@@ -43,8 +43,7 @@ WHOLE_TABLE = frozenset(
         "unexpected_rows_expectation",
     }
 )
-"""A batch of changes may have a row many times, has as many as it happens to have, and may refer to rows that come into
-another table a moment later."""
+"""They say nothing about a batch: its rows are changes, of a part of the keys, and of one key perhaps many."""
 
 _NO_SPARK = "Great Expectations has it for other engines than Spark only"
 _NO_ORDER = "rows of a table, and of a batch, have no order"
@@ -141,6 +140,18 @@ _SHOWN = {
 
 _OWN = {
     "value_set": {"type": "array", "description": "the values; NULL is ignored in any case"},
+    "quantile_ranges": {
+        "type": "object",
+        "properties": {
+            "quantiles": {"type": "array", "items": {"type": "number"}},
+            "value_ranges": {
+                "type": "array",
+                "items": {"type": "array", "items": {"type": ["number", "null"]}, "minItems": 2, "maxItems": 2},
+            },
+        },
+        "required": ["quantiles", "value_ranges"], "additionalProperties": False,
+        "description": "increasing quantiles, and for each the least and the largest value that it may have",
+    },
     "value_pairs_set": {
         "type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2}, "description": "pairs of values",
     },
@@ -153,7 +164,11 @@ def _schema(expectation: str, definitions: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = getattr(get_expectation_impl(expectation), "schema")()  # noqa: B009 - as above
     own = arguments(expectation)
     required = [key for key in found.get("required", ()) if key in own]
-    properties = {key: _OWN.get(key) or _modern(value) for key, value in found["properties"].items() if key in own}
+    properties = {
+        key: _OWN.get(key) or _or_null(_modern(value), optional=key not in required)
+        for key, value in found["properties"].items()
+        if key in own
+    }
     for name in _referred(properties):
         definitions[name] = _modern(found["definitions"][name])
     return {
@@ -178,6 +193,13 @@ def _modern(entry: Any) -> Any:
     if isinstance(made.get("anyOf"), list):
         made["anyOf"] = [one for one in made["anyOf"] if one != {"type": "object"}]
     return made
+
+
+def _or_null(entry: dict[str, Any], *, optional: bool) -> dict[str, Any]:
+    """Without a default it may be written as null, which GX's schema does not say."""
+    if not optional or "default" in entry or not isinstance(entry.get("anyOf"), list):
+        return entry
+    return entry | {"anyOf": [*entry["anyOf"], {"type": "null"}]}
 
 
 def _referred(entry: Any) -> set[str]:

@@ -144,10 +144,9 @@ class _Validation:
         if taken is None:
             said = f"the regular expression takes more than {regexes.BUDGET:g} s on texts of {regexes.MANY} characters"
             self.findings.append(Finding(check.at(*keys), "REGEX_SLOW", said, _SLOW_HINT, not self.allow_slow_regex))
-        elif regexes.overflows(jvm, pattern):
-            said = f"on texts of {regexes.LONG:,} characters the regular expression can overflow Java's stack"
-            hint = "a set in place of alternatives, as `[ab]*` for `(a|b)*`, or `*+` for `*`, takes none of it"
-            self.findings.append(Finding(check.at(*keys), "REGEX_DEEP", said, hint, is_error=False))
+        elif why := regexes.strained(jvm, pattern):
+            said = f"on texts of {regexes.LONG:,} characters the regular expression {why}"
+            self.findings.append(Finding(check.at(*keys), "REGEX_STRAINED", said, _STRAINED_HINT, is_error=False))
 
     def find_lost(self, suites: Sequence[Suite], tables: Tables) -> None:
         """Patterns of tables that there are not, and private columns that none of a suite's tables has."""
@@ -214,6 +213,7 @@ class _Validation:
 
 
 _UNBOUNDED_HINT = "`++` and `(?>…)` give nothing back; or set quality.allow_slow_regex"
+_STRAINED_HINT = "`[ab]*` for `(a|b)*`, and `*+` for `*`, ask for less"
 _SLOW_HINT = "begin it with `^`, or make its parts unlike each other"
 _Told = tuple[tuple[str, ...], str, str, str]
 

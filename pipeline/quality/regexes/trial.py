@@ -77,8 +77,8 @@ def seconds(jvm: Any, pattern: str, budget: float = BUDGET) -> float | None:
     return trial.took(search, budget)
 
 
-def overflows(jvm: Any, pattern: str, budget: float = BUDGET) -> bool:
-    """Whether a long text that begins as it should makes Java's stack overflow, which ends a Spark task."""
+def strained(jvm: Any, pattern: str, budget: float = BUDGET) -> str:
+    """What a long text that begins as it should does to Java; an overflow of its stack ends a Spark task."""
     found: list[str] = []
     trial = _Trial(jvm)
 
@@ -92,8 +92,10 @@ def overflows(jvm: Any, pattern: str, budget: float = BUDGET) -> bool:
         except Py4JError as error:
             found.append(str(error))
 
-    trial.took(match, budget)
-    return any("StackOverflow" in said for said in found)
+    taken = trial.took(match, budget)
+    if any("StackOverflow" in said for said in found):
+        return "can overflow Java's stack"
+    return f"takes more than {budget:g} s" if taken is None else ""
 
 
 class _Trial:
