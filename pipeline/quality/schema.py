@@ -43,7 +43,8 @@ WHOLE_TABLE = frozenset(
         "unexpected_rows_expectation",
     }
 )
-"""They say nothing about a batch: its rows are changes, of a part of the keys, and of one key perhaps many."""
+"""A batch of changes may have a row many times, has as many as it happens to have, and may refer to rows that come into
+another table a moment later."""
 
 _NO_SPARK = "Great Expectations has it for other engines than Spark only"
 _NO_ORDER = "rows of a table, and of a batch, have no order"
