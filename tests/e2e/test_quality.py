@@ -4,7 +4,6 @@ import json
 
 import pytest
 import yaml
-from confluent_kafka import Producer
 from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from golden.warehouse import Warehouse
@@ -218,7 +217,7 @@ class TestVerdicts:
         """Aggregates of a batch before main sees it; what is unique, and what another table has, on whole tables."""
         branch.expect(
             {"expect_column_mean_to_be_between": {"column": "balance", "max_value": 1000}, "severity": "hold"},
-            {"expect_column_values_to_be_unique": {"column": "owner"}, "name": "one_each"},
+            {"expect_column_values_to_be_unique": {"column": "balance"}, "name": "one_each"},
             {
                 "unexpected_rows_expectation": {
                     "unexpected_rows_query": "SELECT * FROM {batch} LEFT ANTI JOIN warehouse.bank.note ON code = owner"
@@ -226,7 +225,8 @@ class TestVerdicts:
                 "name": "has_a_note",
             },
         )
-        branch.accounts((1, "first", 500), (2, "first", 700))
+        branch.note("second")
+        branch.accounts((1, "first", 500), (2, "second", 500))
         branch.run()
         results = {row["rule"]: (row["engine"], row["success"]) for row in branch.own("quality_results", engine="gx")}
         assert results == {
@@ -342,11 +342,12 @@ class TestRedrive:
         codec, topic = TableCodec(table, AvroOptions()), branch.bank.topic(table)
         with RegistryClient(RegistryConfig(branch.bank.stack.registry_url)) as registry:
             key = registry.register(subject_of(topic, "key"), codec.key_schema)
-            producer = Producer({"bootstrap.servers": branch.bank.stack.bootstrap_servers})
+            topics = branch.bank.feed._topics
+            topics.partitions(topic)  # makes it
             for number in (1, 2):
                 value = codec.value({"id": number}, key + 1, "c", branch.bank.last_ts)
-                producer.produce(topic, value, codec.key({"id": number}, key), 0)
-            producer.flush(30)
+                topics.send(topic, 0, codec.key({"id": number}, key), value)
+            topics.flush()
             branch.run()
             assert [row["code"] for row in branch.own("dead_letters")] == ["SCHEMA_NOT_FOUND"] * 2
             assert branch.redrive(what="dead_letters") == Redriven(open=2)
