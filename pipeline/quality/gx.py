@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ENGINE = "gx"
 _COLUMN_KEYS = ("column", "column_A", "column_B")
+_OF_TABLE = "expect_table_"
 _VALUES = 3
 _LENGTH = 100
 
@@ -52,10 +53,9 @@ class Judge:
         names = numbers(frame.columns)
         numbered = frame.select("*", *(F.col(quoted(name)).alias(names[name.casefold()]) for name in frame.columns))
         found: dict[int, Result] = {}
-        for rows, some in (
-            (numbered, {n: check for n, check in enumerate(checks) if check.columns}),
-            (frame, {n: check for n, check in enumerate(checks) if not check.columns}),
-        ):
+        of_columns = {number: check for number, check in enumerate(checks) if _is_of_columns(check)}
+        of_tables = {number: check for number, check in enumerate(checks) if number not in of_columns}
+        for rows, some in ((numbered, of_columns), (frame, of_tables)):
             found |= self._judged(rows, some, names, private)
         return tuple(found[number] for number in range(len(checks)))
 
@@ -87,13 +87,18 @@ class Judge:
         return self._batches.get_batch(batch_parameters={"dataframe": rows})
 
 
+def _is_of_columns(check: Check) -> bool:
+    """Whether it is about values of columns, and not about which columns there are."""
+    return bool(check.columns) and not check.expectation.startswith(_OF_TABLE)
+
+
 def _made(check: Check, names: Mapping[str, str], number: int) -> Any:
     """GX's expectation, on numbered columns: GX writes names into SQL, and names are hostile."""
     arguments = dict(check.arguments)
     for key in _COLUMN_KEYS:
         if isinstance(arguments.get(key), str):
             arguments[key] = _numbered(arguments[key], names)
-    if "column_list" in arguments:
+    if "column_list" in arguments and _is_of_columns(check):
         arguments["column_list"] = [_numbered(name, names) for name in arguments["column_list"]]
     make = cast("Any", get_expectation_impl(check.expectation))
     if check.row_condition:
