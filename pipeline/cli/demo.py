@@ -1,11 +1,13 @@
-"""`ticdc-warehouse demo`: a shop's changes, from a real broker into tables that equal the shop's own."""
+"""`ticdc-warehouse demo`: a shop's changes, from a real broker into checked tables that equal the shop's own."""
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,18 +16,20 @@ from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import Progress, duration
+from pipeline.cli.quarantine import Found
 from pipeline.cli.reading import reader, records
 from pipeline.cli.shelf import Extent
-from pipeline.demo import DemoSource, Part, compare, recall, remember, snippets
+from pipeline.demo import DemoSource, Part, checks, compare, keys_aside, recall, remember, snippets
 from pipeline.devstack import Broker, Devstack, Registry, fetch, ports
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import WarehouseName
+from pipeline.report import COLUMNS, assemble, page
 from pipeline.settings import parse
 from pipeline.streaming import Pipeline
 from pipeline.streaming.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pipeline.cli.output import Output
     from pipeline.demo import TableVerdict
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = Path(".demo")
 _STATE = "demo.json"
 _CONFIG = "ticdc-warehouse.yaml"
+_CHECKS = "checks"
+_REPORT = "report.html"
 _FILE = """\
 name: demo
 source:
@@ -49,9 +55,13 @@ changefeed:
 warehouse:
   path: ./warehouse
 checkpoint: ./checkpoint
+quality:
+  suites: ./checks
 """
+_TABLES = ("table", "rows", "changes", "set aside", "against the source")
+_RULES = ("rule", "table", "records", "for example")
 _LETTERS = ("code", "topic", "kafka_partition", "offset", "message")
-_BATCHES = ("batch_id", "rows_in", "inserts", "updates", "deletes", "dead_letters", "seconds", "level")
+_BATCHES = ("batch_id", "rows_in", "inserts", "updates", "deletes", "quarantined", "dead_letters", "seconds", "level")
 
 app = typer.Typer(help="A shop's changes, from a real broker into checked tables, on this machine.")
 
@@ -140,6 +150,7 @@ class Demo:
         broker, registry = Broker(self._folder, kafka_port), Registry(self._folder, registry_port)
         text = _FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url)
         (self._folder / _CONFIG).write_text(text)
+        checks.write(self._folder / _CHECKS)
         return parse(text, self._folder)
 
     def _begin(self, resources: ExitStack, servers: tuple[int, int], before: Sequence[Part]) -> DemoSource:
@@ -163,28 +174,59 @@ class Demo:
         self._out.line(f"the shop sends {first}{rows:,} row events in {source.parts[-1].transactions:,} transactions")
 
     def _compare(self, settings: Settings, source: DemoSource) -> list[TableVerdict]:
-        catalog = reader(settings)
+        catalog, waiting = reader(settings), _quarantine(settings)
         return [
-            compare(table, rows, catalog.table(WarehouseName(table.schema, table.name)).scan().to_arrow().to_pylist())
+            compare(
+                table,
+                rows,
+                catalog.table(WarehouseName(table.schema, table.name)).scan().to_arrow().to_pylist(),
+                keys_aside(table, waiting),
+            )
             for table, rows in source.truth()
         ]
 
     def _show(self, settings: Settings, verdicts: Sequence[TableVerdict]) -> None:
-        catalog, done = reader(settings), self._progress
+        catalog = reader(settings)
         sizes = {v.table: Extent.of(catalog.metadata(_changes(v.table))).rows for v in verdicts}
-        shown = [(v.table, v.rows, sizes[v.table], "equal" if v.equal else "DIFFERENT") for v in verdicts]
-        self._out.table("\ntables", ("table", "rows", "changes", "against the source"), shown)
+        shown = [(v.table, v.rows, sizes[v.table], v.set_aside, _equal(v)) for v in verdicts]
+        self._out.table("\ntables", _TABLES, shown)
         self._records(settings, "batches", "batch_id", _BATCHES)
+        waiting = self._set_aside(settings)
         self._records(settings, "dead_letters", "offset", _LETTERS)
+        report = self._report(settings)
         judge(verdicts)
-        rows = sum(v.rows for v in verdicts)
-        seconds = time.monotonic() - self._started
-        facts = {"folder": str(self._folder), "equal": True, "rows": rows, "changes": done.changes}
-        proof = f"every row of every table equals the source: {rows:,} rows of {len(verdicts)} tables"
-        self._out.result(
-            facts | {"seconds": round(seconds, 1)}, f"\n{proof}, after {done.changes:,} changes; {seconds:.0f} s"
-        )
-        self._out.line(self._invitation())
+        facts = {"folder": str(self._folder), "quarantined": waiting, "report": str(report)}
+        self._prove(verdicts, facts)
+        self._out.line(f"{self._invitation(report)}\n\nwhat was set aside and why, on a page: {report}")
+
+    def _set_aside(self, settings: Settings) -> int:
+        """Show what waits in quarantine, by rule; how many records that are."""
+        rows = _quarantine(settings)
+        groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            for rule in row["rules"]:
+                groups[rule, f"{row['schema_name']}.{row['table_name']}"].append(row)
+        cells = [(*group, len(found), found[0]["message"]) for group, found in sorted(groups.items())]
+        self._out.table("\nquarantine", _RULES, cells)
+        self._out.line("(from warehouse._pipeline.quarantine)")
+        return len(rows)
+
+    def _report(self, settings: Settings) -> Path:
+        """Write the page; after so few batches there is no need to read in parts."""
+        catalog = reader(settings)
+        read = {name: records(catalog, name, columns).to_pylist() for name, columns in COLUMNS.items()}
+        path = self._folder / _REPORT
+        path.write_text(page(assemble(read, settings.name, datetime.now(UTC))), encoding="utf-8")
+        return path
+
+    def _prove(self, verdicts: Sequence[TableVerdict], facts: Mapping[str, Any]) -> None:
+        rows, aside = sum(v.rows for v in verdicts), sum(v.set_aside for v in verdicts)
+        changes, seconds = self._progress.changes, time.monotonic() - self._started
+        counts = {"equal": True, "rows": rows, "set_aside": aside, "changes": changes, "seconds": round(seconds, 1)}
+        but = f", but for {aside:,} that were set aside" if aside else ""
+        compared = f"{rows - aside:,} of {rows:,}" if aside else f"{rows:,}"
+        proof = f"every row of every table equals the source{but}: {compared} rows of {len(verdicts)} tables"
+        self._out.result({**facts, **counts}, f"\n{proof}, after {changes:,} changes; {seconds:.0f} s")
 
     def _records(self, settings: Settings, name: str, order: str, columns: Sequence[str]) -> None:
         rows = records(reader(settings), name, columns).sort_by(order).to_pylist()
@@ -192,9 +234,9 @@ class Demo:
         self._out.table(f"\n{name.replace('_', ' ')}", columns, cells)
         self._out.line(f"(from warehouse._pipeline.{name})")
 
-    def _invitation(self) -> str:
+    def _invitation(self, report: Path) -> str:
         config, warehouse = self._folder / _CONFIG, self._folder / "warehouse"
-        asks = "\n".join(snippets.tables(config))
+        asks = "\n".join([*snippets.tables(config), *snippets.quality(config, report)])
         return f"\nlook around:\n\n{asks}\n\n{snippets.pyiceberg(warehouse)}\n\n{snippets.spark(config)}"
 
 
@@ -204,6 +246,16 @@ def judge(verdicts: Sequence[TableVerdict]) -> None:
     if differences:
         sentences = "\n  ".join(["the warehouse does not equal the source", *differences])
         raise PipelineError("DEMO_DIFFERS", sentences, "this should not be: please report it, with .demo")
+
+
+def _quarantine(settings: Settings) -> list[dict[str, Any]]:
+    return Found.read(settings, None, None, None, letters=False, every=False).rows
+
+
+def _equal(verdict: TableVerdict) -> str:
+    if not verdict.equal:
+        return "DIFFERENT"
+    return "equal but for these" if verdict.set_aside else "equal"
 
 
 def _changes(table: str) -> WarehouseName:

@@ -41,6 +41,12 @@ def tables(config: Path) -> list[str]:
     return [f"{_program()} tables {what} -c {shlex.quote(str(config))}" for what in asked]
 
 
+def quality(config: Path, report: Path) -> list[str]:
+    """Give the commands that show what was set aside, and write the report anew."""
+    asked = ("quarantine list", "quarantine show --limit 3", f"report --to {shlex.quote(str(report))}")
+    return [f"{_program()} {what} -c {shlex.quote(str(config))}" for what in asked]
+
+
 def _command(code: str) -> str:
     return f"{shlex.quote(_short(sys.executable))} - <<'END'\n{code}END"
 

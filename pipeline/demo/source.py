@@ -1,5 +1,7 @@
 """The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that nobody can read.
 
+Some of the shop's orders have a fault that a check finds: a negative total, an unknown currency, a time far ahead.
+
 The shop is seeded and its clock is written down, so that a later demo in the same folder (`--keep`) can
 repeat in memory what was sent before, and go on from there.
 """
@@ -28,6 +30,8 @@ SEED = 7
 PREFIX = "tidb"
 TRANSACTIONS = 1_500
 STEP_MILLISECONDS = 2
+DIRTY = 0.06
+"""The share of new orders with a fault: some dozens in two parts."""
 _FLUSH_SECONDS = 30.0
 _UNKNOWN_SCHEMA = 999_999
 
@@ -47,7 +51,7 @@ class DemoSource:
     def __init__(self, bootstrap_servers: str, registry_url: str) -> None:
         self.parts: list[Part] = []
         self._now = 0
-        self._shop = Shop(SEED, self._tick)
+        self._shop = Shop(SEED, self._tick, DIRTY)
         self._servers, self._registry_url = bootstrap_servers, registry_url
         self._feed = Changefeed(
             bootstrap_servers, registry_url, prefix=PREFIX, watermarks=True, watermark_every=TRANSACTIONS

@@ -2,21 +2,26 @@
 
 # ruff: noqa: RUF001 - the minus sign of the batch lines is one on purpose
 
+import html
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from golden.warehouse import Warehouse
 
 from pipeline.cli import demo as command
 from pipeline.cli.progress import Progress
-from pipeline.demo import DemoSource, Part, compare, recall, remember
+from pipeline.demo import DemoSource, Part, checks, compare, keys_aside, recall, remember
 from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.model.names import TableName
+from pipeline.quality.suites import Severity, load
 from pipeline.simulate import Column, Table
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +42,19 @@ class Played:
         words = ["bash", "-c", line]
         return subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
 
+    def verdicts(self):
+        """What the demo says of each table: its name, the rows set aside, how it compares."""
+        lines = re.findall(r"^(shop\.\w+) +\d+ +\d+ +(\d+)  (\w.*)$", self.said.stdout, re.MULTILINE)
+        return [(table, int(aside), verdict) for table, aside, verdict in lines]
+
+    def results(self):
+        """Batch → what the suites' rules said of it, but for one that is broken by chance."""
+        found = defaultdict(dict)
+        for row in Warehouse.at(self.folder / ".demo" / "warehouse").own("quality_results"):
+            if not row["rule"].startswith("builtin:") and row["rule"] != "no_credit":
+                found[row["batch_id"]][row["rule"]] = (row["engine"], row["success"])
+        return dict(found)
+
     def pasted(self, word):
         """The command of the invitation that has this word in it, heredoc and all."""
         invitation = self.said.stdout.partition("look around:")[2]
@@ -55,8 +73,43 @@ class TestDemo:
     def test_it_ends_with_every_row_equal_to_the_source(self, played):
         assert played.said.returncode == 0, played.said.stderr
         assert "every row of every table equals the source" in played.said.stdout
-        verdicts = re.findall(r"^(shop\.\w+) +\d+ +\d+ +(\w+)$", played.said.stdout, re.MULTILINE)
-        assert verdicts == [(table, "equal") for table in TABLES]
+        assert [(table, verdict) for table, _, verdict in played.verdicts()] == [
+            (table, "equal but for these" if table == "shop.orders" else "equal") for table in TABLES
+        ]
+
+    def test_it_says_how_many_rows_it_did_not_compare(self, played):
+        (aside,) = (aside for table, aside, _ in played.verdicts() if table == "shop.orders")
+        proof = re.search(r"but for (\d+) that were set aside: ([\d,]+) of ([\d,]+) rows of 5", played.said.stdout)
+        named, compared, rows = (int(number.replace(",", "")) for number in proof.groups())
+        assert (named, compared) == (aside, rows - aside)
+        assert 0 < aside < 100
+
+    def test_it_shows_what_was_set_aside_by_rule(self, played):
+        for rule, example in (("known_currency", r"currency = \?\?\?"), ("total_not_negative", r"total = -[\d.]+")):
+            assert re.search(rf"^{rule} +shop\.orders +\d+ +{rule}: {example}$", played.said.stdout, re.MULTILINE)
+        assert re.search(r"^batch 0  shop\.orders .* quarantined \d+ ", played.said.stdout, re.MULTILINE)
+
+    def test_no_row_that_breaks_such_a_rule_is_in_its_table(self, played):
+        rows = Warehouse.at(played.folder / ".demo" / "warehouse").current("shop.orders").rows
+        assert {row.values["currency"] for row in rows} <= {"EUR", "USD", "JPY", "GBP"}
+        assert min(row.values["total"] for row in rows) >= 0
+
+    def test_each_check_is_recorded_and_what_warns_was_broken(self, played):
+        for batch, engines in played.results().items():
+            assert engines == {
+                "total_not_negative": ("compiled", False), "known_currency": ("compiled", False),
+                "placed_in_our_time": ("compiled", False), "email_is_an_address": ("compiled", True),
+                "one_account_per_email": ("gx", True),
+            }, batch  # fmt: skip
+
+    def test_it_ends_with_the_report_whose_verdict_names_the_rules(self, played):
+        last = played.said.stdout.splitlines()[-1]
+        page = (played.folder / last.rpartition(": ")[2]).read_text()
+        text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page)))
+        for rule in ("known_currency", "total_not_negative"):
+            assert re.search(rf"\d+ changes of shop\.orders break {rule}", text)
+        assert "shop.orders breaks placed_in_our_time" in text
+        assert "@example.com" not in page
 
     def test_it_shows_two_batches_with_inserts_updates_and_deletes(self, played):
         lines = played.said.stdout.splitlines()
@@ -86,6 +139,19 @@ class TestDemo:
         assert said.returncode == 0, said.stderr
         assert "shop.orders" in said.stdout
 
+    @pytest.mark.parametrize(
+        ("word", "answer"),
+        [
+            ("quarantine list", r"shop\.orders +total_not_negative +\d+"),
+            ("quarantine show", r"shop\.orders(.*\n)+.*the newest 3 are shown"),
+            ("report --to", r"changes are set aside; the rest is in the warehouse"),
+        ],
+    )
+    def test_what_it_says_about_quality_can_be_pasted(self, played, word, answer):
+        said = played.call(played.pasted(word))
+        assert said.returncode == 0, said.stderr
+        assert re.search(answer, said.stdout), said.stdout
+
     def test_the_pyiceberg_snippet_and_the_spark_snippet_give_the_same_answer(self, played):
         pyiceberg = played.call(played.pasted("pyiceberg.catalog"))
         spark = played.call(played.pasted("session("))
@@ -105,6 +171,11 @@ class TestDemo:
         assert facts["equal"] is True
         assert facts["rows"] > first
         assert len(facts["batches"]) == 4
+        assert facts["quarantined"] >= facts["set_aside"] > 0
+        assert {row["rule"] for row in facts["quarantine"]} == {"known_currency", "total_not_negative"}
+        assert sum(row["records"] for row in facts["quarantine"]) == facts["quarantined"]
+        assert sum(row["set aside"] for row in facts["tables"]) == facts["set_aside"]
+        assert (played.folder / facts["report"]).is_file()
 
 
 class TestPreparing:
@@ -134,6 +205,20 @@ class TestPreparing:
         monkeypatch.setenv("TICDC_WAREHOUSE__WAREHOUSE__PATH", "/precious")
         settings = command.Demo(tmp_path / ".demo", None, Progress(None))._configure(1, 2)
         assert settings.warehouse.path == tmp_path / ".demo" / "warehouse"
+
+    def test_it_writes_suites_that_can_be_read_and_stop_nothing(self, tmp_path):
+        settings = command.Demo(tmp_path / ".demo", None, Progress(None))._configure(1, 2)
+        suites = load(settings.quality.suites)
+        for table in ("orders", "customers"):
+            (suite,) = (suite for suite in suites if suite.is_about(TableName("shop", table)))
+            assert all(check.because and check.owner for check in suite.checks)
+            assert {check.severity for check in suite.checks} <= {Severity.WARN, Severity.QUARANTINE}
+
+    def test_suites_that_were_mended_stay_mended(self, tmp_path):
+        checks.write(tmp_path)
+        (tmp_path / "orders.yaml").write_text("table: shop.orders\n")
+        checks.write(tmp_path)
+        assert (tmp_path / "orders.yaml").read_text() == "table: shop.orders\n"
 
     def test_what_was_sent_is_remembered_for_the_next_demo(self, tmp_path):
         parts = [Part(10, adds_column=False, began=5), Part(20, adds_column=True, began=9)]
@@ -182,6 +267,30 @@ class TestProof:
         rows = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
         verdict = compare(ITEMS, rows, [{**row, "_commit_ts": 5} for row in reversed(rows)])
         assert (verdict.equal, verdict.rows) == (True, 2)
+
+    def test_a_row_whose_key_is_in_quarantine_is_counted_and_not_compared(self):
+        rows = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
+        found = [{"id": 1, "name": "a"}, {"id": 2, "name": "as it was"}]
+        verdict = compare(ITEMS, rows, found, {("2",), ("3",)})
+        assert (verdict.equal, verdict.rows, verdict.set_aside) == (True, 3, 2)
+
+    @pytest.mark.parametrize(
+        ("found", "sentence"),
+        [
+            ([{"id": 1, "name": "A"}], "key 1: name is 'A', the source has 'a'"),
+            ([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 2, "name": "b"}], "key 2 stands there twice"),
+            ([{"id": 1, "name": "a"}, {"id": 9, "name": "i"}], "key 9 should not be there"),
+        ],
+    )
+    def test_quarantine_excuses_nothing_but_the_rows_of_its_keys(self, found, sentence):
+        verdict = compare(ITEMS, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], found, {("2",), ("9",)})
+        assert verdict.differences == (sentence,)
+        assert verdict.set_aside == 1
+
+    def test_keys_are_those_of_the_table_and_a_row_without_one_excuses_nothing(self):
+        rows = [("s", "items", '{"id":"2"}'), ("s", "others", '{"id":"3"}'), ("s", "items", None)]
+        quarantine = [dict(zip(("schema_name", "table_name", "key_values"), row, strict=True)) for row in rows]
+        assert keys_aside(ITEMS, quarantine) == {("2",)}
 
     def test_a_difference_ends_the_demo_with_an_error_that_names_it(self):
         verdict = compare(ITEMS, [{"id": 1, "name": "a"}], [])
