@@ -170,7 +170,8 @@ def _both(one: TableLine, other: TableLine) -> TableLine:
     lags = [lag for lag in (one.lag, other.lag) if lag is not None]
     seconds = [number for number in (one.seconds, other.seconds) if number is not None]
     counts = one.counts + other.counts
-    return TableLine(one.table, counts, min(lags, default=None), sum(seconds), one.note or other.note)
+    notes = dict.fromkeys(note for line in (one, other) for note in line.note.split(", ") if note)
+    return TableLine(one.table, counts, min(lags, default=None), sum(seconds), ", ".join(notes))
 
 
 def aligned(batch: int, lines: Sequence[TableLine]) -> list[Text]:

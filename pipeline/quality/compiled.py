@@ -10,6 +10,7 @@ Rules see columns under numbered names: GX writes names into SQL text, and names
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from functools import reduce
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.quality.suites import Check
+
+logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
+"""It sets itself to INFO when it is imported, and tells of each folder that it makes."""
 
 COMPILED = frozenset(
     {
