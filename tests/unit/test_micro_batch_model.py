@@ -1,4 +1,4 @@
-"""The micro-batch under thousands of histories: crashes, re-sends, checkpoints, held tables, schema changes.
+"""The micro-batch under thousands of histories: crashes, re-sends, checkpoints, held tables, schema changes, suites.
 
 The product's own code runs on dictionaries (`unit.batch_model`); invariants hold after every step. A history that
 fails is cut down to the steps that matter. `TICDC_WAREHOUSE_HISTORIES` runs that many of each mode.

@@ -1,29 +1,35 @@
 """The micro-batch's ports on dictionaries: the product's own classes, with Spark's part of them replaced.
 
-`SparkBatch`, `TableLanding`, `release`, `changes.append`, `current.publish` and `Tables` run as they are, on frames of
-dictionaries (`frames`); what stands in a current table is worked out by the few functions in `replacements`.
+`SparkBatch`, `TableLanding`, `release`, `redrive`, `RuleSet`, `changes.append`, `current.publish` and `Tables` run as
+they are, on frames of dictionaries (`frames`); what stands in a current table is worked out by the few functions in
+`replacements`.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
 
 from unit.batch_model.frames import Col, F, Frame, Observation, Projection
+from unit.batch_model.suites import FENCE, broken, rule_set
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import Ddl, Guess, Messages, Refused, SeenVersion, TableMessages, TopicPartition
-from pipeline.streaming import landing, obedience, release, spark_batch, speculation
+from pipeline.quality import rules, samples
+from pipeline.quality.suites import Severity
+from pipeline.streaming import aside, fence, landing, obedience, redrive, release, spark_batch, speculation
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, tables
-from pipeline.warehouse.records import DEFINITIONS, Records, where
-from pipeline.warehouse.tables import OPERATION
+from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
+from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
 CORRUPT = "CORRUPT_VALUE"
 _ENVELOPE = (*change.ENVELOPE, change.ERROR, change.KEY_BYTES, change.VALUE_BYTES)
 _NAMES = {name: tuple(c.split()[0] for c in text.split(", ")) for name, text in DEFINITIONS.items()}
+_SHARED = ("batch_id", "recorded_at")
 
 
 class Crash(BaseException):
@@ -85,18 +92,26 @@ class ModelSpark:
         self.sparkContext = SimpleNamespace(setJobDescription=lambda _what: None)
 
     def table(self, name: str) -> Frame:
-        """A changes table."""
-        rows = [
-            {
-                change.TOPIC: row.record.at.topic,
-                change.PARTITION: row.record.at.partition,
-                change.OFFSET: row.record.offset,
-                change.BATCH_ID: row.batch_id,
-                change.OP: row.op,
-            }
-            for row in self.catalog.by_sql(name).content()
-        ]
-        return Frame(rows, (change.TOPIC, change.PARTITION, change.OFFSET, change.BATCH_ID, change.OP), self.catalog)
+        """A changes table, without its bytes."""
+        table = self.catalog.by_sql(name)
+        own = {column: field for column, field in table.fields().items() if column not in change.ENVELOPE}
+
+        def rows() -> list[dict[str, Any]]:
+            return [
+                {
+                    change.TOPIC: row.record.at.topic,
+                    change.PARTITION: row.record.at.partition,
+                    change.OFFSET: row.record.offset,
+                    change.INDEX: 0,
+                    change.BATCH_ID: row.batch_id,
+                    change.OP: row.op,
+                    change.COMMIT_TS: row.record.message.told_ts,
+                    **{column: row.values.get(field) for column, field in own.items()},
+                }
+                for row in table.content()
+            ]
+
+        return Frame(rows, (*change.POSITION, change.BATCH_ID, change.OP, change.COMMIT_TS, *own), self.catalog)
 
 
 class ModelProtocol:
@@ -144,6 +159,8 @@ class ModelProtocol:
         """See `SourceProtocol.guess`."""
         versions = [(schema and self.registry.find(schema), deletes) for _, schema, deletes in kinds]
         if any(version is None or version.version not in landing.fields for version, _ in versions):
+            return None
+        if len({version.table.key for version, _ in versions}) != 1:
             return None
         first, last = {at: low for at, (low, _) in ranges.items()}, {at: high - 1 for at, (_, high) in ranges.items()}
         seen = tuple(SeenVersion(version, first, last, 0, deletes) for version, deletes in versions)
@@ -208,6 +225,7 @@ def _changed(row: Mapping[str, Any], landing: Landing) -> dict[str, Any]:
         change.PARTITION: record.at.partition,
         change.OFFSET: record.offset,
         change.INDEX: 0,
+        change.COMMIT_TS: message.told_ts,
         change.SCHEMA_ID: message.schema,
         change.COMMIT_TIME: record,
         change.ERROR: CORRUPT if message.kind == "damaged" else None,
@@ -232,7 +250,7 @@ def _statement(copies: Sequence[Record]) -> Ddl:
 
 
 class ModelRecords(Records):
-    """The pipeline's own tables; the rows of `held` and `dead_letters` are `Aside`."""
+    """The pipeline's own tables; their rows are dictionaries. A record's time of arrival is its number."""
 
     @staticmethod
     def load(catalog: ModelCatalog) -> ModelRecords:
@@ -242,31 +260,42 @@ class ModelRecords(Records):
         return ModelRecords(None, catalog, Path(), "model", made)
 
     def append(self, name, batch_id, frame):
-        self.write(name, batch_id, frame.rows)
+        self.write(name, batch_id, frame.select(*_NAMES[name]).rows)
 
     def write(self, name, batch_id, rows, summary=None):
         if rows or summary is not None:
-            self.tables[name].append([{**row, "batch_id": batch_id} for row in rows], summary or {})
+            self.tables[name].append(self._stamped(batch_id, rows), summary or {})
 
     def replace(self, name, batch_id, rows):
-        self.tables[name].write("overwrite", (), tuple({**row, "batch_id": batch_id} for row in rows), {})
+        self.tables[name].write("overwrite", (), tuple(self._stamped(batch_id, rows)), {})
 
-    def mark_held(self, source, status):
-        self._change_held(source, {"status": status})
+    def _stamped(self, batch_id, rows):
+        shared = {"batch_id": batch_id, "recorded_at": next(self.catalog.numbers)}
+        return [{**row, **shared} for row in rows]
 
-    def rename_held(self, source, to):
-        self._change_held(source, {"schema_name": to.schema, "table_name": to.table})
+    def _update(self, name, source, change, values):
+        changed = {column: values[parameter] for column, parameter in re.findall(r"(\w+) = :(\w+)", change)}
 
-    def _change_held(self, source, change):
         def theirs(row):
             return (row["schema_name"], row["table_name"], row["status"]) == (source.schema, source.table, "open")
 
-        held = self.tables["held"]
-        held.write("overwrite", (), tuple({**row, **change} if theirs(row) else row for row in held.content()), {})
+        self._rewrite(name, [{**row, **changed} if theirs(row) else row for row in self.tables[name].content()])
+
+    def mark(self, name, found):
+        status = {tuple(row[column] for column in AT): row["status"] for row in found.rows}
+        assert len(status) == len(found.rows), "MERGE finds a row twice"
+
+        def marked(row):
+            new = status.get(tuple(row[column] for column in AT)) if row["status"] == "open" else None
+            return {**row, "status": new} if new else row
+
+        self._rewrite(name, [marked(row) for row in self.tables[name].content()])
+
+    def _rewrite(self, name, rows):
+        self.tables[name].write("overwrite", (), tuple(rows), {})
 
     def read(self, name):
-        columns = ("batch_id", *_NAMES[name])
-        return Frame(self.tables[name].content(), columns, self.catalog)
+        return Frame(self.tables[name].content(), (*_SHARED, *_NAMES[name]), self.catalog)
 
 
 class ModelBatch(SparkBatch):
@@ -297,6 +326,24 @@ class ModelBatch(SparkBatch):
             raise errors[0]
         return results
 
+    def commit(self, outcome):
+        SparkBatch.commit(self, outcome)
+        self._adds_up(self.bench.records.tables["batches"].content()[-1], outcome)
+
+    def _adds_up(self, row, outcome):
+        """Whether what the ledger says of a batch is what its tables have of it."""
+        number, read = row["batch_id"], self.bench.records.read
+        entered = sum(one.batch_id == number for table in self.bench.tables for one in table.changes.content())
+        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in ASIDE}
+        statements = {(*at, offset) for ddl in outcome.messages.ddl for at, offset in ddl.at.items()}
+        control = outcome.messages.control - sum(one["value"].place in statements for one in aside["held"])
+        found = {
+            "changes": entered, "quarantined": len(aside["quarantine"]), "dead_letters": len(aside["dead_letters"]),
+            "rows_in": entered + sum(map(len, aside.values())) + control,
+        }  # fmt: skip
+        said = {**row, "changes": row["inserts"] + row["updates"] + row["deletes"]}
+        assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
+
 
 class ModelLanding(TableLanding):
     """One table's part."""
@@ -309,7 +356,33 @@ class ModelLanding(TableLanding):
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         self._may_fail("append")
-        return super().append(ranges)
+        before, let_in, waiting = len(self._on_main()), False, self._waiting()
+        try:
+            counts = super().append(ranges)
+            let_in = self.table.state != State.HELD
+        finally:
+            added = self._on_main()[before:]
+            self._is_fit_to_be_seen(added, let_in=let_in)
+            past = [row for row in added if row.key in waiting and not row.deletes]
+            assert not past, f"{self.table.source} has changes that are to wait behind others: {past}"
+        return counts
+
+    def _waiting(self) -> set[int]:
+        """Keys whose changes wait behind one that is quarantined."""
+        if self.obliged or FENCE not in self.bench.rulebook.suite:
+            return set()
+        rows, source = self.bench.records.read("quarantine").where("status = 'open'").rows, self.messages.table
+        return {row["value"].message.key for row in rows if row["table_name"] == source.table}
+
+    def _on_main(self) -> tuple[ChangeRow, ...]:
+        return self.bench.spark.catalog.pointers[self.table.changes.name].content()
+
+    def _is_fit_to_be_seen(self, added: Sequence[ChangeRow], *, let_in: bool) -> None:
+        """Whether main has got what the verdict lets in, and no row that a rule keeps out."""
+        kept_out = [Severity.QUARANTINE] if self.obliged else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
+        bad = [row for row in added if broken(row.record.message, self.bench.rulebook.suite, *kept_out)]
+        assert not bad, f"{self.table.source} has rows that break a rule: {bad}"
+        assert let_in or not added, f"{self.table.source} has rows of a batch that may not enter: {added}"
 
     def publish(self) -> Landed:
         self._may_fail("publish")
@@ -361,7 +434,7 @@ def _empty(publisher: Any, *, afresh: bool) -> None:
 def _apply(publisher: Any, news: Sequence[ChangeRow]) -> current.Published:
     """For `current._apply`: delete the keys that changed, append what they are now."""
     table, target = publisher.table, publisher.current
-    last = {row.key: row for row in sorted(news, key=lambda row: row.record.sequence)}
+    last, conflicts = _last(news, publisher.arrivals)
     if not last:
         return current.Published()
     kept = tuple(row for row in target.content(publisher.branch) if row.key not in last)
@@ -376,7 +449,24 @@ def _apply(publisher: Any, news: Sequence[ChangeRow]) -> current.Published:
         {OPERATION: publisher.operation},
         publisher.branch,
     )
-    return current.Published(len(last))
+    return current.Published(len(last), conflicts)
+
+
+def _last(news: Sequence[ChangeRow], arrivals: Callable[[], Frame] | None) -> tuple[Mapping[int, ChangeRow], int]:
+    """The last change of each key: by offset or, where they stand in two partitions, by arrival; and how many do."""
+    rows: dict[int, list[ChangeRow]] = {}
+    for row in news:
+        rows.setdefault(row.key, []).append(row)
+    conflicts = [key for key, mine in rows.items() if len({row.record.at for row in mine}) > 1]
+    found = arrivals().rows if conflicts and arrivals is not None else ()
+    arrived = {tuple(row[name] for name in change.POSITION[:3]): row[change.ARRIVED_AT] for row in found}
+
+    def when(row: ChangeRow) -> tuple[int, int, int]:
+        return arrived.get(row.record.place, -1), crc32(repr(row.record.at).encode()), row.record.offset
+
+    return {
+        key: max(mine, key=when if key in conflicts else lambda row: row.record.offset) for key, mine in rows.items()
+    }, len(conflicts)
 
 
 def _current_row(layout: Layout, row: ChangeRow, fields: Mapping[str, int], to: Mapping[str, int]) -> CurrentRow:
@@ -426,15 +516,32 @@ class _OneThread:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """In place of `Keys`: the key of a changes row. The handle column never changes."""
+
+    columns: Sequence[Column]
+    shape: None
+
+    @property
+    def expressions(self) -> Mapping[str, Col]:
+        """See `Keys.expressions`."""
+        return {f"k{number}": F.col(column.name) for number, column in enumerate(self.columns)}
+
+
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
+    rule_set.cache_clear()
+    written_for_spark = (spark_batch, obedience, landing, release, changes, aside, fence, rules, samples, redrive)
     return [
-        *((module, "F", F) for module in (spark_batch, obedience, landing, release, changes)),
-        (changes, "Projection", Projection),
+        *((module, "F", F) for module in written_for_spark),
+        *((module, "Projection", Projection) for module in (changes, rules)),
+        (spark_batch, "DataFrame", Frame),
         (changes, "_recipe", functools.cache(changes._recipe.__wrapped__)),
-        *((module, "Observation", Observation) for module in (landing, changes)),
-        (obedience, "TableLanding", ModelLanding),
-        (release, "TableLanding", ModelLanding),
+        *((module, "Observation", Observation) for module in (aside, changes)),
+        *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
+        (redrive, "Keys", _Keys),
+        (redrive, "current_shape", lambda *_: None),
         (current._Publisher, "_appended", _appended),
         (current, "_apply", _apply),
         (current, "_fill", _fill),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.batch import ModelBatch, ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
-from pipeline.streaming import batch, epochs, landing, obedience, release, speculation
+from pipeline.quality import rules
+from pipeline.streaming import batch, epochs, fence, landing, obedience, redrive, release, speculation
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.staged import Staged
 from pipeline.streaming.workbench import Ledger
 from pipeline.warehouse import changes, current, evolution, tables
 from pipeline.warehouse.tables import State
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 ROWS, COLUMN, BATCH = "a_row_changes", "a_column_changes", "a_batch_is_taken"
 DAMAGE, CHECKPOINT = "a_message_is_damaged", "something_befalls_the_checkpoint"
 HOLD = "a_table_is_held_or_released"
+SUITE, REDRIVE = "the_suite_changes", "what_was_set_aside_is_redriven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ def refused_after_the_tables(plant: Plant) -> Hunt:
 
     def side_by_side(self: SparkBatch, work: Any, wanted: Any) -> Any:
         landed = original(self, work, wanted)
-        if wanted and self.epoch is self.cut[-1]:
+        if wanted and self.obeyed.epoch is self.obeyed.epochs[-1]:
             put(self, self.pending)
         return landed
 
@@ -259,7 +263,7 @@ def names_bound_as_they_are_today(plant: Plant) -> Hunt:
 
 def held_records_left_under_the_old_name(plant: Plant) -> Hunt:
     """A held table that is renamed leaves what waits behind."""
-    plant.setattr(ModelRecords, "rename_held", lambda *_: None)
+    plant.setattr(ModelRecords, "rename_aside", lambda *_: None)
     return Hunt(NAMES)
 
 
@@ -272,15 +276,126 @@ def speculation_never_doubted(plant: Plant) -> Hunt:
 def speculation_shown_at_once(plant: Plant) -> Hunt:
     """What is appended while the batch is read goes to main, whether it was guessed right or not."""
 
-    def append(table: Any, branch: str, guess: Any, *given: Any) -> Any:
-        appended = original(table, branch, guess, *given)
-        table.changes.publish(branch)
-        table.changes.stage(branch)
-        return appended
+    def stage(table: Any, *given: Any) -> Any:
+        staged = original(table, *given)
+        table.changes.publish(staged.branch)
+        table.changes.stage(staged.branch)
+        return staged
 
-    original = changes.append_on_branch
-    plant.setattr(changes, "append_on_branch", append)
+    original = speculation.stage
+    plant.setattr(speculation, "stage", stage)
     return Hunt(PLAIN, (ROWS, BATCH, COLUMN))
+
+
+def quarantined_by_the_rules_of_today(plant: Plant) -> Hunt:
+    """A second try sets aside what breaks a rule now, not what the first has left out."""
+    original = TableLanding.quarantine
+    plant.setattr(TableLanding, "quarantine", lambda self, ranges, *, again: original(self, ranges, again=False))  # noqa: ARG005
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def quarantined_rows_counted_nowhere(plant: Plant) -> Hunt:
+    """A batch does not say how many rows it has set aside."""
+    original = TableLanding.quarantine
+    plant.setattr(TableLanding, "quarantine", lambda self, ranges, *, again: original(self, ranges, again=again) * 0)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def forbidden_batches_shown(plant: Plant) -> Hunt:
+    """A verdict holds the table, and its batch is shown nevertheless."""
+
+    class Shown(Staged):
+        __slots__ = ()
+
+        def drop(self) -> None:
+            self.show()
+
+    def let_in(self: TableLanding, staged: Staged) -> Any:
+        return original(self, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}))
+
+    original = TableLanding._let_in
+    plant.setattr(TableLanding, "_let_in", let_in)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def stopped_batches_left_on_their_branch(plant: Plant) -> Hunt:
+    """A batch that is forbidden stays on its branch."""
+    plant.setattr(Staged, "drop", lambda self: setattr(self, "waits", False))
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def deletes_judged(plant: Plant) -> Hunt:
+    """Rules judge deletes."""
+    plant.setattr(rules, "Op", SimpleNamespace(DELETE=SimpleNamespace(value="no such thing")))
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def released_rows_not_judged(plant: Plant) -> Hunt:
+    """What a person lets in enters whole, with rows that are to be set aside."""
+
+    def append(self: TableLanding, ranges: Any) -> Any:
+        if not self.obliged:
+            return original(self, ranges)
+        with plant.context() as lenient:
+            lenient.setattr(TableLanding, "_rules", lambda _self: changes.NO_RULES)
+            return original(self, ranges)
+
+    original = TableLanding.append
+    plant.setattr(TableLanding, "append", append)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE, HOLD))
+
+
+def later_changes_overlooked(plant: Plant) -> Hunt:
+    """A redriven row undoes what came after it."""
+
+    def superseded(self: Any, rows: Any, table: Any) -> Any:
+        return original(self, rows, table).limit(0)
+
+    original = redrive._Part._superseded
+    plant.setattr(redrive._Part, "_superseded", superseded)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def redriven_again_after_a_crash(plant: Plant) -> Hunt:
+    """A redrive does not know, after a crash, that it has appended."""
+    plant.setattr(redrive, "OPERATION", "ticdc.nothing")
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
+
+
+def redrives_not_taken_up_again(plant: Plant) -> Hunt:
+    """Nobody ends a redrive that a crash has interrupted."""
+    plant.setattr(redrive, "unfinished", lambda _bench: None)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
+
+
+def redriven_records_stay_open(plant: Plant) -> Hunt:
+    """What was redriven is not marked."""
+    plant.setattr(ModelRecords, "mark", lambda *_: None)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def redriven_whatever_the_rules_say(plant: Plant) -> Hunt:
+    """A redrive lets rows in that still break a rule."""
+
+    def breaks(self: Any, *severities: Any) -> Any:
+        return original(self, *(one for one in severities if len(severities) == 1))
+
+    original = rules.RuleSet.breaks
+    plant.setattr(rules.RuleSet, "breaks", breaks)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
+
+
+def fences_that_forget(plant: Plant) -> Hunt:
+    """Changes wait behind what their own batch quarantines, not behind what an earlier one has."""
+    original = fence.open_keys
+    plant.setattr(fence, "open_keys", lambda *given: original(*given).limit(0))
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE))
+
+
+def fences_open_to_a_redrive(plant: Plant) -> Hunt:
+    """A redrive lets changes in that wait behind one that stays."""
+    plant.setattr(redrive._Part, "_fenced", lambda _self, decided: decided)
+    return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
 
 
 born = TableLanding._born
@@ -310,4 +425,17 @@ FAULTS = (
     held_records_left_under_the_old_name,
     speculation_never_doubted,
     speculation_shown_at_once,
+    quarantined_by_the_rules_of_today,
+    quarantined_rows_counted_nowhere,
+    forbidden_batches_shown,
+    stopped_batches_left_on_their_branch,
+    deletes_judged,
+    released_rows_not_judged,
+    later_changes_overlooked,
+    redriven_again_after_a_crash,
+    redrives_not_taken_up_again,
+    redriven_records_stay_open,
+    redriven_whatever_the_rules_say,
+    fences_that_forget,
+    fences_open_to_a_redrive,
 )

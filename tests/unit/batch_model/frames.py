@@ -5,6 +5,8 @@ A row is a dictionary that nobody changes. `value` of a raw record is the record
 
 from __future__ import annotations
 
+import json
+import operator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,7 +19,7 @@ Row = dict[str, Any]
 
 
 class Col:
-    """An expression over one row; comparisons with NULL are false, which is as good as NULL in a filter."""
+    """An expression over one row, with SQL's three values: None is NULL."""
 
     __hash__ = None
     __slots__ = ("name", "of")
@@ -25,33 +27,71 @@ class Col:
     def __init__(self, of: Callable[[Row], Any], name: str = "") -> None:
         self.of, self.name = of, name
 
-    def _with(self, other: object, compare: Callable[[Any, Any], bool]) -> Col:
+    def _with(self, other: object, compute: Callable[[Any, Any], Any]) -> Col:
         mine = self.of
         if isinstance(other, Col):
             theirs = other.of
-            return Col(lambda row: None not in (a := mine(row), b := theirs(row)) and compare(a, b))
-        return Col(lambda row: (a := mine(row)) is not None and compare(a, other))
+            return Col(lambda row: None if None in (a := mine(row), b := theirs(row)) else compute(a, b))
+        return Col(lambda row: None if (a := mine(row)) is None else compute(a, other))
 
     def __eq__(self, other: object) -> Col:  # type: ignore[override]
-        return self._with(other, lambda a, b: a == b)
+        return self._with(other, operator.eq)
+
+    def __ne__(self, other: object) -> Col:  # type: ignore[override]
+        return self._with(other, operator.ne)
 
     def __lt__(self, other: object) -> Col:
-        return self._with(other, lambda a, b: a < b)
+        return self._with(other, operator.lt)
+
+    def __le__(self, other: object) -> Col:
+        return self._with(other, operator.le)
+
+    def __gt__(self, other: object) -> Col:
+        return self._with(other, operator.gt)
 
     def __ge__(self, other: object) -> Col:
-        return self._with(other, lambda a, b: a >= b)
+        return self._with(other, operator.ge)
+
+    def __add__(self, other: object) -> Col:
+        return self._with(other, operator.add)
+
+    def bitwiseAND(self, other: object) -> Col:  # noqa: N802 - Spark's name
+        return self._with(other, operator.and_)
+
+    def bitwiseOR(self, other: object) -> Col:  # noqa: N802 - Spark's name
+        return self._with(other, operator.or_)
+
+    def eqNullSafe(self, other: object) -> Col:  # noqa: N802 - Spark's name
+        mine, theirs = self.of, _lit(other).of
+        return Col(lambda row: mine(row) == theirs(row))
 
     def __and__(self, other: Col) -> Col:
         mine, theirs = self.of, other.of
-        return Col(lambda row: mine(row) and theirs(row))
+
+        def both(row: Row) -> bool | None:
+            one = mine(row)
+            if one is False:
+                return False
+            two = theirs(row)
+            return two if one else (False if two is False else None)
+
+        return Col(both)
 
     def __or__(self, other: Col) -> Col:
         mine, theirs = self.of, other.of
-        return Col(lambda row: mine(row) or theirs(row))
+
+        def either(row: Row) -> bool | None:
+            one = mine(row)
+            if one:
+                return True
+            two = theirs(row)
+            return two if one is False else (True if two else None)
+
+        return Col(either)
 
     def __invert__(self) -> Col:
         mine = self.of
-        return Col(lambda row: not mine(row))
+        return Col(lambda row: None if (one := mine(row)) is None else not one)
 
     def isNull(self) -> Col:  # noqa: N802 - Spark's name
         mine = self.of
@@ -61,17 +101,8 @@ class Col:
         mine = self.of
         return Col(lambda row: mine(row) is not None)
 
-    def otherwise(self, other: Col) -> Col:
-        mine, theirs = self.of, other.of
-        return Col(lambda row: theirs(row) if (found := mine(row)) is None else found)
-
-    def __add__(self, other: int) -> Col:
-        mine = self.of
-        return Col(lambda row: mine(row) + other)
-
     def __getitem__(self, index: Col) -> Col:
-        mine, at = self.of, index.of
-        return Col(lambda row: mine(row)[at(row)])
+        return self._with(index, operator.getitem)
 
     def isin(self, *values: object) -> Col:
         mine = self.of
@@ -82,6 +113,31 @@ class Col:
 
     def alias(self, name: str) -> Col:
         return Col(self.of, name)
+
+
+class When(Col):
+    """CASE WHEN … THEN … ELSE."""
+
+    __slots__ = ("branches",)
+
+    def __init__(self, branches: Sequence[tuple[Col, Col]], otherwise: Col | None = None) -> None:
+        self.branches = tuple(branches)
+        choices = tuple((condition.of, value.of) for condition, value in branches)
+        last = otherwise.of if otherwise is not None else (lambda _row: None)
+
+        def chosen(row: Row) -> Any:
+            for met, found in choices:
+                if met(row):
+                    return found(row)
+            return last(row)
+
+        super().__init__(chosen)
+
+    def when(self, condition: Col, value: object) -> When:
+        return When((*self.branches, (condition, _lit(value))))
+
+    def otherwise(self, value: object) -> Col:
+        return When(self.branches, _lit(value))
 
 
 class Agg:
@@ -99,9 +155,12 @@ def _col(name: str) -> Col:
     return Col(lambda row: row[plain], plain)
 
 
-def _when(condition: Col, value: Col) -> Col:
-    met, found = condition.of, value.of
-    return Col(lambda row: found(row) if met(row) else None)
+def _named(column: Col | str) -> Col:
+    return _col(column) if isinstance(column, str) else column
+
+
+def _lit(value: object) -> Col:
+    return value if isinstance(value, Col) else Col(lambda _row: value)
 
 
 def _coalesce(*columns: Col) -> Col:
@@ -113,16 +172,57 @@ def _count_if(condition: Col) -> Agg:
     return Agg(lambda rows: sum(bool(met(row)) for row in rows))
 
 
+def _sum(column: Col) -> Agg:
+    found = column.of
+    return Agg(lambda rows: sum(found(row) for row in rows) if rows else None)
+
+
+def _extreme(pick: Callable[..., Any]) -> Callable[[Col | str], Agg]:
+    """MIN or MAX: NULL is neither."""
+
+    def aggregate(column: Col | str) -> Agg:
+        found = _named(column).of
+        return Agg(lambda rows: pick((v for row in rows if (v := found(row)) is not None), default=None))
+
+    return aggregate
+
+
+def _on(function: Callable[..., Any], *columns: Col | str) -> Col:
+    """A function that gives NULL where an argument is NULL."""
+    of = tuple(_named(column).of for column in columns)
+    return Col(lambda row: None if None in (values := [one(row) for one in of]) else function(*values))
+
+
+def _all(function: Callable[[list[Any]], Any], *columns: Col | str) -> Col:
+    """A function of all values, whatever they are."""
+    of = tuple(_named(column).of for column in columns)
+    return Col(lambda row: function([one(row) for one in of]))
+
+
 F = SimpleNamespace(
     col=_col,
-    lit=lambda value: value if isinstance(value, Col) else Col(lambda _row: value),
-    when=_when,
+    lit=_lit,
+    when=lambda condition, value: When([(condition, _lit(value))]),
     coalesce=_coalesce,
     count=lambda _column: Agg(len),
     count_if=_count_if,
-    lower=lambda name: Col(lambda row: None if row[name] is None else row[name].lower()),
-    array=lambda *columns: Col(lambda row: [column.of(row) for column in columns]),
-    least=lambda *columns: Col(lambda row: min(column.of(row) for column in columns)),
+    sum=_sum,
+    min=_extreme(min),
+    max=_extreme(max),
+    lower=lambda column: _on(str.lower, column),
+    hex=lambda column: _on(bytes.hex, column),
+    size=lambda column: _on(len, column),
+    shiftright=lambda column, bits: _on(lambda number: number >> bits, column),
+    substring=lambda column, start, count: _on(lambda text: str(text)[start - 1 :][:count], column),
+    concat=lambda *columns: _on(lambda *parts: "".join(map(str, parts)), *columns),
+    concat_ws=lambda glue, *columns: _all(lambda parts: glue.join(p for p in parts if p is not None), *columns),
+    array=lambda *columns: _all(list, *columns),
+    array_compact=lambda column: _on(lambda values: [v for v in values if v is not None], column),
+    array_contains=lambda column, value: _on(lambda values: value in values, column),
+    create_map=lambda *columns: _all(lambda values: dict(zip(values[::2], values[1::2], strict=True)), *columns),
+    to_json=lambda column, _options: _on(json.dumps, column),
+    struct=lambda *columns: _all(tuple, *columns),
+    least=lambda *columns: _on(min, *columns),
     timestamp_micros=lambda column: column,
     current_timestamp=lambda: Col(lambda _row: 0),
     broadcast=lambda frame: frame,
@@ -169,10 +269,11 @@ class Frame:
             return self
         columns: dict[str, Callable[[Row], Any]] = {}
         for one in wanted:
-            if isinstance(one, str) and one == "*":
+            column = _named(one)
+            if column.name == "*":
                 columns |= {name: _col(name).of for name in self.columns}
             else:
-                column = _col(one) if isinstance(one, str) else one
+                assert column.name, "a column without a name is selected"
                 columns[column.name] = column.of
         items = tuple(columns.items())
         return self._next(lambda: [{name: of(row) for name, of in items} for row in self.rows], tuple(columns))
@@ -186,14 +287,30 @@ class Frame:
 
         return self._next(rows, tuple(dict.fromkeys((*self.columns, *added))))
 
-    def join(self, other: Frame, on: Sequence[str], how: str) -> Frame:
-        assert how == "left_anti"
+    def join(self, other: Frame, on: str | Sequence[str] | Col, how: str = "inner") -> Frame:
+        on = [on] if isinstance(on, str) else on
+        if isinstance(on, Col):
+            assert how == "left_semi"
+            met = on.of
+            return self._next(lambda: [row for row in self.rows if any(met({**row, **one}) for one in other.rows)])
+        added = {} if how == "left_anti" else dict.fromkeys(name for name in other.columns if name not in on)
+        assert not added.keys() & set(self.columns)
 
         def rows() -> list[Row]:
-            there = {tuple(row[name] for name in on) for row in other.rows}
-            return [row for row in self.rows if tuple(row[name] for name in on) not in there]
+            there: dict[tuple[Any, ...], list[Row]] = {}
+            for row in other.rows:
+                there.setdefault(tuple(row[name] for name in on), []).append(row)
+            joined: list[Row] = []
+            for row in self.rows:
+                found = there.get(tuple(row[name] for name in on), [])
+                if how == "left_anti":
+                    joined += [] if found else [row]
+                else:
+                    assert how in ("inner", "left")
+                    joined += [{**row, **one} for one in found or ([added] if how == "left" else [])]
+            return joined
 
-        return self._next(rows)
+        return self._next(rows, (*self.columns, *added))
 
     def union(self, other: Frame) -> Frame:
         assert self.columns == other.columns
@@ -207,6 +324,12 @@ class Frame:
 
     def unpersist(self) -> None:
         pass
+
+    def drop(self, *names: str) -> Frame:
+        return self.select(*(name for name in self.columns if name not in names))
+
+    def limit(self, count: int) -> Frame:
+        return self._next(lambda: list(self.rows[:count]))
 
     def coalesce(self, _partitions: int) -> Self:
         return self
@@ -227,19 +350,29 @@ class Frame:
 
         return self._next(rows)
 
-    def groupBy(self, name: str) -> Frame:  # noqa: N802 - Spark's name
-        """Groups, of which only `agg` with one number and then `collect` is asked."""
-        groups: dict[Any, list[Row]] = {}
-        for row in self.rows:
-            groups.setdefault(row[name], []).append(row)
-        return SimpleNamespace(  # type: ignore[return-value]
-            agg=lambda number: SimpleNamespace(
-                collect=lambda: [{name: key, number.name: number.of(rows)} for key, rows in groups.items()]
-            )
-        )
+    def groupBy(self, name: str) -> Groups:  # noqa: N802 - Spark's name
+        """Groups by one column."""
+        return Groups(self, name)
 
     def writeTo(self, table: str) -> Writer:  # noqa: N802 - Spark's name
         return Writer(self, table)
+
+
+class Groups:
+    """Of which numbers are asked."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self.frame, self.name = frame, name
+
+    def count(self) -> Frame:
+        return self.agg(F.count("*").alias("count"))
+
+    def agg(self, *numbers: Agg) -> Frame:
+        groups: dict[Any, list[Row]] = {}
+        for row in self.frame.rows:
+            groups.setdefault(row[self.name], []).append(row)
+        rows = [{self.name: key, **{one.name: one.of(rows) for one in numbers}} for key, rows in groups.items()]
+        return Frame(rows, (self.name, *(one.name for one in numbers)), self.frame.catalog)
 
 
 class Projection:

@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model import batch as model
 from unit.batch_model.process import Crash, Process, World
+from unit.batch_model.suites import NONE, SUITES, broken
 from unit.batch_model.upstream import KEYS, PARTITIONS
 
 from pipeline.errors import BatchFailed
 from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE
+from pipeline.quality.gate import QualityStop
+from pipeline.quality.suites import Severity
+from pipeline.streaming.aside import FENCED
+from pipeline.streaming.redrive import LETTERS, QUARANTINE, UNDER_WAY
+from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import State, obligations
 
 if TYPE_CHECKING:
@@ -33,6 +39,7 @@ LIMITS = (
 CRASHES = (*[None] * 25, *range(25))
 OTHERS = ((), (0,), (2,), (5,), (9,), (0, 4), (6, 1))
 FAULTS = (*[None] * 12, *itertools.product(TABLES, ("evolve", "append", "publish")))
+ASIDE = (QUARANTINE, LETTERS)
 
 Step = tuple[str, dict[str, Any]]
 
@@ -230,7 +237,7 @@ class History:
             if self.process is None:
                 self.process = Process(self.world, self.fuse)
             return work(self.process)
-        except (Crash, BatchFailed):
+        except (Crash, BatchFailed, QualityStop):
             self.process = None
         finally:
             self.fuse.arm(None)
@@ -297,34 +304,64 @@ class History:
 
         self.mortally(work, crash)
 
+    @rule(12, suite=SUITES)
+    def the_suite_changes(self, suite):
+        self.world.suite, self.process = suite, None
+
+    @rule(14, what=ASIDE, crash=(None, None, *range(15)), then=(None, None, *SUITES))
+    def what_was_set_aside_is_redriven(self, what, crash, then):
+        """`then`: what holds after a crash. No dead letters where names change: what a name meant is forgotten."""
+        if what == QUARANTINE or self.mode != NAMES:
+            self.mortally(lambda process: self.redrive(process, what), crash)
+        if self.process is None and then is not None:
+            self.world.suite = then
+
+    def redrive(self, process, what):
+        """Redrive all: what enters breaks no rule of now, and what was behind another enters with it or after it."""
+        tables = process.bench.tables
+        before = {table.uuid: len(table.changes.content()) for table in tables}
+        process.redrive(what)
+        quarantine = process.bench.records.read(QUARANTINE).rows
+        fenced = {row["value"].place for row in quarantine if row["code"] == FENCED}
+        for table in tables:
+            first = {r["value"].message.key for r in quarantine if r["status"] == "open" and r["code"] != FENCED
+                     and r["table_name"] == table.source.table}  # fmt: skip
+            for row in table.changes.content()[before.get(table.uuid, 0) :]:
+                bad = broken(row.record.message, self.world.suite, Severity.QUARANTINE, Severity.HOLD, Severity.FAIL)
+                assert not bad, f"{table.source} has got {row}, which breaks {bad}"
+                assert row.key not in first or row.record.place not in fenced, f"{row} does not wait"
+
     # what must hold
 
     def everything_holds(self):
         if self.dirty:
             self.no_record_stands_twice_and_none_is_lost()
+            self.no_delete_is_set_aside_by_a_rule()
             self.current_tables_are_their_changes_replayed()
             self.dirty = False
 
     def standing(self):
-        """Where every record stands: in a changes table, a dead letter, or held and open.
+        """Where every record stands: in a changes table, set aside and not redriven, or held and open.
 
-        While a release is under way, what it has appended is still marked as held.
+        While a release or a redrive is under way, what it has appended is still marked as held or set aside.
         """
-        catalog, found, held, releasing = self.world.catalog, Counter(), [], set()
+        catalog, found, releasing = self.world.catalog, Counter(), set()
         for name, metadata in catalog.pointers.items():
-            if name.namespace != PIPELINE_NAMESPACE:
-                properties = metadata.properties
-                if properties["ticdc.role"] == "changes":
-                    found.update(row.record.place for row in metadata.content())
-                    if properties["ticdc.state"] == State.RELEASING:
-                        releasing.add((properties["ticdc.source-schema"], properties["ticdc.source-table"]))
-            elif name.name == "dead_letters":
-                found.update(row["value"].place for row in metadata.content())
-            elif name.name == "held":
-                rows = [row for row in metadata.content() if row["value"].message.kind != "ddl"]
-                found.update(row["value"].place for row in rows if row["status"] == "dropped")
-                held = [row for row in rows if row["status"] == "open"]
-        for row in held:
+            properties = metadata.properties
+            if name.namespace != PIPELINE_NAMESPACE and properties["ticdc.role"] == "changes":
+                found.update(row.record.place for row in metadata.content())
+                if properties["ticdc.state"] == State.RELEASING:
+                    releasing.add((properties["ticdc.source-schema"], properties["ticdc.source-table"]))
+        for name in ASIDE:
+            metadata = catalog.pointers.get(where(name))
+            under_way = metadata is not None and metadata.properties.get(UNDER_WAY)
+            for row in metadata.content() if metadata is not None else ():
+                if row["status"] != "redriven" and not (under_way and row["value"].place in found):
+                    found[row["value"].place] += 1
+        held = catalog.pointers.get(where("held"))
+        for row in held.content() if held is not None else ():
+            if row["value"].message.kind == "ddl" or row["status"] == "released":
+                continue
             if (row["schema_name"], row["table_name"]) not in releasing or row["value"].place not in found:
                 found[row["value"].place] += 1
         return found
@@ -338,6 +375,11 @@ class History:
             end = ends.get((self.source.broker.topics[at.topic].id, at.partition), 0)
             lost = [r for r in log[:end] if r.place not in standing and r.message.kind not in ("ddl", "watermark")]
             assert not lost, f"the ledger is ahead of the tables: {lost}"
+
+    def no_delete_is_set_aside_by_a_rule(self):
+        quarantine = self.world.catalog.pointers.get(where("quarantine"))
+        deletes = [r for r in quarantine.content() if r["value"].message.deletes] if quarantine is not None else []
+        assert not deletes, f"deletes are in quarantine: {deletes}"
 
     def current_tables_are_their_changes_replayed(self):
         for table in Process.tables_of(self.world):
@@ -373,8 +415,12 @@ class History:
         self.source.registry.forgotten.clear()
         for table in self.source.tables.values():
             self.source.put(table, 0)  # the newest version is in the stream
+        self.the_suite_changes(NONE)
         self.drain()
         self.everything_holds()
+        for what in reversed(ASIDE):
+            self.what_was_set_aside_is_redriven(what, None, None)
+            self.everything_holds()
         self.everything_is_accounted_for()
         self.current_tables_are_the_truth()
 
@@ -405,16 +451,16 @@ class History:
 
     def current_tables_are_the_truth(self):
         bench = self.process.bench
-        dead = {row["value"].place for row in bench.records.read("dead_letters").rows}
-        logs = self.source.broker.logs.values()
-        tainted = {r.message.key for log in logs for r in log if r.place in dead and r.message.kind == "row"}
+        letters = self.rows_of(LETTERS)
+        waiting = [row for row in (*letters, *self.rows_of(QUARANTINE)) if row["status"] == "open"]
+        assert self.mode == NAMES or not waiting, f"these wait although nothing is in their way: {waiting}"
         for name, source in self.source.tables.items():
             table = bench.tables.find(source.name)
             assert table is not None, f"{name} is not in the warehouse"
             assert table.state == State.LIVE, f"{name} is {table.state}: {table.held_reason}"
             fields = table.current.fields()
             rows = {row.key: row.values for row in table.current.content()}
-            for key in set(KEYS) - tainted:
+            for key in set(KEYS) - self.tainted(letters, source, table):
                 want = source.rows.get(key)
                 assert (key in rows) == (want is not None), f"{name} {key}: {rows.get(key)}, but TiDB has {want}"
                 for column in source.columns if want else ():
@@ -422,3 +468,20 @@ class History:
                     assert live is not None, f"{name} has no column {column.name}"
                     got = rows[key].get(fields[live.name])
                     assert got == want[column.name], f"{name}.{column.name} {key}: {got}, TiDB has {want}"
+
+    def rows_of(self, what):
+        """The readable rows that were set aside."""
+        return [row for row in self.process.bench.records.read(what).rows if row["value"].message.kind == "row"]
+
+    @staticmethod
+    def tainted(letters, source, table):
+        """Keys whose row nobody can know.
+
+        A dead letter that waits; one that was redriven, but a TRUNCATE came when nobody knew the table (a limit).
+        """
+        unknown = source.truncated_at if table.truncated_at < source.truncated_at else 0
+        return {
+            row["value"].message.key
+            for row in letters
+            if row["status"] == "open" or row["value"].message.commit_ts < unknown
+        }

@@ -31,8 +31,17 @@ def _names(name: str, what: str) -> Any:
     return "names_change", {"name": name, "what": what}
 
 
+def _suite(*names: str) -> Any:
+    return "the_suite_changes", {"suite": names}
+
+
+def _redrive(what: str, crash: int | None = None, then: tuple[str, ...] | None = None) -> Any:
+    return "what_was_set_aside_is_redriven", {"what": what, "crash": crash, "then": then}
+
+
 LOST = ("something_befalls_the_checkpoint", {"what": "lose"})
 FORGET = ("the_registry_forgets_or_remembers", {"pick": 0, "forget": True})
+FORGET_ANOTHER = ("the_registry_forgets_or_remembers", {"pick": 1, "forget": True})
 REMEMBER = ("the_registry_forgets_or_remembers", {"pick": 0, "forget": False})
 
 KNOWN = {
@@ -130,6 +139,80 @@ KNOWN = {
             _batch(),
             _batch(crash=5),
             _batch(fault=("b", "append")),
+        ],
+    ),
+    "what lies beyond the end of a table that is held since is held, and nothing else": (
+        PLAIN,
+        [_batch(), _row("b", 1), _batch(crash=6), LOST, _row("b", 3), _hold("b"), _batch()],
+    ),
+    "a release that is taken up again quarantines nothing of what it has appended": (
+        PLAIN,
+        [_suite("wait"), _row("a", 2, times=3), _batch(), _hold("a", hold=False, crash=1), _redrive("quarantine", 3)],
+    ),
+    "statements of a held table are counted once, where some of their copies are not held": (
+        COLUMNS,
+        [("a_statement_of_another_kind", {"name": "a", "what": "strange_statement"})],
+    ),
+    "statements of a table that was released in the middle of their batch are counted once": (
+        COLUMNS,
+        [_column("a", "add", 0), _suite("wait"), _batch(crash=23), _hold("a", hold=False)],
+    ),
+    "what is quarantined of a dropped table is not of the next one of its name": (
+        NAMES,
+        [_suite("set aside"), _row("a", 3), _batch(), _names("a", "recreate")],
+    ),
+    "dead letters of two tables that nobody knew": (
+        PLAIN,
+        [_row("b", 0), FORGET, _column("a", "add", 0), FORGET_ANOTHER, _batch()],
+    ),
+    "dead letters of a batch that is not committed do not pass its other records": (
+        PLAIN,
+        [
+            _hold("a"),
+            _row("b", 3),
+            FORGET,
+            _row("b", 3, "replace"),
+            _batch(crash=2),
+            _redrive("dead_letters", 1),
+        ],
+    ),
+    "a redrive of dead letters that is taken up again under other rules": (
+        PLAIN,
+        [
+            _row("a", 0),
+            _batch(),
+            _column("a", "add", 1),
+            _row("a", 1, times=3),
+            FORGET,
+            _batch(),
+            REMEMBER,
+            _suite("set more aside"),
+            _redrive("dead_letters", 8, ()),
+        ],
+    ),
+    "a redrive that is taken up again under other rules does not undo what it has done": (
+        PLAIN,
+        [
+            _row("b", 0, times=4),
+            _row("a", 1),
+            _row("b", 0, times=2),
+            _row("a", 1),
+            _suite("set aside"),
+            _batch(),
+            _suite("set more aside"),
+            _redrive("quarantine", 10, ()),
+        ],
+    ),
+    "a redrive that is taken up again when its schema cannot be read any more": (
+        PLAIN,
+        [
+            _row("a", 0, times=2),
+            _suite("set more aside"),
+            _batch(),
+            _suite(),
+            _redrive("quarantine", 4),
+            FORGET,
+            _hold("a"),
         ],
     ),
 }

@@ -8,32 +8,33 @@ from pathlib import Path
 import yaml
 from unit.batch_model.batch import Crash, Fuse, ModelBatch, ModelProtocol, ModelRecords, ModelSpark
 from unit.batch_model.frames import raw_frame
-from unit.batch_model.iceberg import ModelCatalog
+from unit.batch_model.iceberg import MAIN, ModelCatalog
+from unit.batch_model.suites import FENCE, NONE, ModelRulebook
 from unit.batch_model.upstream import Source
 
 from pipeline.errors import BatchFailed
 from pipeline.model.messages import TopicPartition
+from pipeline.quality.gate import Gate, QualityStop
 from pipeline.settings import parse
-from pipeline.streaming import position
+from pipeline.streaming import position, redrive, release
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.position import KafkaState
-from pipeline.streaming.release import release, unfinished
 from pipeline.streaming.workbench import Ledger, Workbench
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import Tables
 
-SETTINGS = parse(
-    yaml.safe_dump(
-        {
-            "name": "model",
-            "source": {"kind": "kafka", "protocol": "avro", "bootstrap_servers": "a:1", "topic_pattern": "t_.*"},
-            "registry": {"url": "http://registry"},
-            "warehouse": {"path": "warehouse"},
-            "checkpoint": "checkpoint",
-        }
-    ),
-    Path("/model"),
-)
+WRITTEN = {
+    "name": "model",
+    "source": {"kind": "kafka", "protocol": "avro", "bootstrap_servers": "a:1", "topic_pattern": "t_.*"},
+    "registry": {"url": "http://registry"},
+    "warehouse": {"path": "warehouse"},
+    "checkpoint": "checkpoint",
+}
+SETTINGS = {
+    fenced: parse(yaml.safe_dump({**WRITTEN, "quality": {"fenced": fenced}}), Path("/model"))
+    for fenced in ("apply", "hold")
+}
+GATE = Gate(share=0.5, rows=3)
 Offsets = dict[TopicPartition, int]
 
 
@@ -65,6 +66,7 @@ class World:
         self.catalog = ModelCatalog()
         self.checkpoint: Checkpoint | None = None
         self.backup: Checkpoint | None = None
+        self.suite = NONE
         self.least = 0
 
     def kafka(self) -> KafkaState:
@@ -99,9 +101,13 @@ class Process:
         position.check(ledger.committed, world.kafka(), frozenset())
         spark = ModelSpark(world.catalog, fuse)
         protocol = ModelProtocol(world.source.registry)
-        self.bench = Workbench(spark, SETTINGS, world, protocol, tables, records, ledger, fuse.burn)
-        unfinished(self.bench)
+        rulebook = ModelRulebook(spark, built_in=False, suite=world.suite)
+        settings = SETTINGS["hold" if FENCE in world.suite else "apply"]
+        self.bench = Workbench(spark, settings, world, protocol, tables, records, ledger, fuse.burn, rulebook, GATE)
+        release.unfinished(self.bench)
+        redrive.unfinished(self.bench)
         self._begin()
+        self._nothing_is_staged()
 
     def _begin(self) -> None:
         """As `Pipeline._checkpoint` and `_start`."""
@@ -128,15 +134,26 @@ class Process:
         rows = (r.raw() for at, log in logs.items() for r in log[begins.get(at, 0) : ends.get(at, 0)])
         raw = raw_frame(rows, self.world.catalog)
         batch = ModelBatch(self.bench, raw, f"model/{last}", checkpoint.planned())
-        try:
-            micro_batch(batch, self.fuse.burn)
-        except BatchFailed:
-            batch.close()
-            raise
-        batch.close()
+        self._take(batch)
+        self._nothing_is_staged()
         self.fuse.burn("before-spark-commit")
         checkpoint.commits.add(last)
         return True
+
+    def _take(self, batch: ModelBatch) -> None:
+        """As `Pipeline._take`; a crash closes nothing."""
+        try:
+            micro_batch(batch, self.fuse.burn)
+        except (BatchFailed, QualityStop) as error:
+            if isinstance(error, QualityStop):
+                batch.write_results()
+            batch.close()
+            raise
+        batch.close()
+
+    def _nothing_is_staged(self) -> None:
+        for name, metadata in self.world.catalog.pointers.items():
+            assert set(metadata.refs) <= {MAIN}, f"{name} has branches left: {sorted(metadata.refs)}"
 
     @staticmethod
     def tables_of(world: World) -> Tables:
@@ -157,7 +174,11 @@ class Process:
 
     def release(self, source) -> int:
         """Release a held table between two batches."""
-        return release(self.bench, source)
+        return release.release(self.bench, source)
+
+    def redrive(self, what: str) -> redrive.Redriven:
+        """Redrive everything of `quarantine` or `dead_letters` between two batches."""
+        return redrive.redrive(self.bench, redrive.Selection(what))
 
 
 __all__ = ["Crash", "Process", "World"]

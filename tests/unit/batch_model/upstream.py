@@ -1,7 +1,7 @@
 """A source small enough to think about: tables, a changefeed that sends them, topics and a registry.
 
-One changefeed sends every row event and, where `ddl_sent`, every DDL statement to all partitions of its table's
-topic. What it has sent it may send again: a changefeed that restarts sends a suffix of the stream anew.
+One changefeed sends every row event and, where `ddl_sent`, its commit ts and every DDL statement to all partitions of
+its table's topic. What it has sent it may send again: a changefeed that restarts sends a suffix of the stream anew.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ class Message:
     values: tuple[tuple[str, object], ...] | None = None
     sql: str = ""
     action: int = 0
+    extended: bool = True
+    """Whether the changefeed tells the commit ts of rows."""
+
+    @property
+    def told_ts(self) -> int | None:
+        """The commit ts as a reader knows it."""
+        return self.commit_ts if self.extended else None
 
     @property
     def deletes(self) -> bool:
@@ -88,6 +95,7 @@ class SourceTable:
     columns: tuple[SourceColumn, ...]
     rows: dict[int, Row] = field(default_factory=dict)
     next_column: int = 0
+    truncated_at: int = 0
 
     @property
     def others(self) -> tuple[SourceColumn, ...]:
@@ -224,7 +232,7 @@ class Source:
         key_schema = registry.register(table.name, (HANDLE,), key=True)
         schema = key_schema if row is None else registry.register(table.name, table.columns)
         values = None if row is None else tuple(row.items())
-        message = Message("row", ts, table.name, schema, key, values)
+        message = Message("row", ts, table.name, schema, key, values, extended=self.ddl_sent)
         self._send(self.topic_of(table.name), key % PARTITIONS, message)
 
     def add_column(self, table: SourceTable, *, again: str | None = None) -> None:
@@ -270,9 +278,9 @@ class Source:
 
     def truncate(self, table: SourceTable) -> None:
         """TRUNCATE TABLE: no deletes are sent."""
-        table.rows = {}
+        table.rows, table.truncated_at = {}, self._tick()
         sql = f"TRUNCATE TABLE `s`.`{table.name.table}`"
-        self._state(self._tick(), table.name, ActionType.TRUNCATE_TABLE, sql, table.name)
+        self._state(table.truncated_at, table.name, ActionType.TRUNCATE_TABLE, sql, table.name)
 
     def rename_table(self, old: str, new: str) -> None:
         """RENAME TABLE: the message goes to the topic of the old name and names the new one."""
