@@ -11,7 +11,7 @@ from pipeline.model import change
 from pipeline.model.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 QUARANTINED, FENCED = "QUARANTINED", "FENCED"
 BEHIND = "an older change of its key is in quarantine"
 LEFT_OUT = "an earlier try of this batch left it out, under other rules than today's"
+
+
+def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
+    """Whether a record set aside stands at one of a few places (topic, partition, offset)."""
+    found = F.lit(False)
+    for topic, partition, offset in sorted(places):
+        here = (F.col("topic") == topic) & (F.col("kafka_partition") == partition) & (F.col("offset") == offset)
+        found = found | here
+    return found
 
 
 def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> DataFrame:

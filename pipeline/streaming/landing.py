@@ -231,7 +231,7 @@ class TableLanding:
         table, rules = self._made(), self._rules()
         readable = self.judged_frame(ranges).where(F.col(change.ERROR).isNull())
         if again:
-            since = self.bench.ledger.unfinished if self.bench.recovering else self.batch_id
+            since = min(self.batch_id, self.bench.ledger.unfinished)  # a release writes with the last batch's number
             out = aside.not_in_changes(self.bench, readable, table, since)
         else:
             broken = rules.breaks(Severity.QUARANTINE)
@@ -343,10 +343,13 @@ class TableLanding:
             known = bounds.get(at, (0, 2**62))
             bounds[at] = (max(low, known[0]), min(high, known[1]))
         starts: dict[TopicPartition, int] = {}
+        lasts: dict[TopicPartition, int] = {}
         for seen in self.messages.versions:
             for at, first in seen.first.items():
                 starts[at] = min(first, starts.get(at, first))
-        needed = {at: b for at, b in bounds.items() if self.messages.bounds or b[0] > starts.get(at, 0)}
+                lasts[at] = max(seen.last[at], lasts.get(at, 0))
+        whole = {at for at, (low, high) in bounds.items() if low <= starts.get(at, 0) and high > lasts.get(at, 0)}
+        needed = {at: within for at, within in bounds.items() if self.messages.bounds or at not in whole}
         if not needed:
             return self.raw
         return self.raw.where(_inside(needed, exhaustive=self.messages.bounds is not None))

@@ -164,8 +164,7 @@ class Obedience:
     def _drop(self, table: WarehouseTable | None, at: int) -> str:
         if table is None or table.state == State.DROPPED:
             return "no such table"
-        if table.state != State.LIVE:
-            self.bench.records.mark_held(table.source, "dropped")
+        self.bench.records.mark_dropped(table.source)
         if self.bench.settings.warehouse.drop_table == "drop":
             self.bench.tables.forget(table)
             return "dropped"

@@ -8,7 +8,7 @@ property of the table that is redriven until all is done, so that whoever opens 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from pipeline.model.names import TableName
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside
 from pipeline.streaming.landing import TableLanding, rules_of
-from pipeline.warehouse import changes
+from pipeline.warehouse import changes, current
 from pipeline.warehouse.keys import Keys
 from pipeline.warehouse.records import AT
 from pipeline.warehouse.shape import current_shape
@@ -100,11 +100,29 @@ def unfinished(bench: Workbench) -> None:
         under_way = bench.records.tables[name].properties.get(UNDER_WAY)
         if under_way:
             begun = json.loads(under_way)
+            _settle(bench, name, begun["operation"])
             _carry_out(bench, Selection(**begun["selection"]), begun["operation"])
 
 
+def _settle(bench: Workbench, what: str, operation: str) -> None:
+    """Mark what the first try has done, whatever the rules say by now, and whether it can still be read."""
+    done = [bench.records.read(QUARANTINE).where(F.col("batch_id") == bench.ledger.batch_id).select(*AT).distinct()]
+    done = done if what == LETTERS else []
+    for table in bench.tables:
+        if table.changes.inherited(OPERATION) == operation:
+            current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+            rows = bench.spark.table(table.name.changes.sql)
+            done.append(rows.select(*(F.col(name).alias(at) for name, at in zip(_PLACE, AT, strict=True))))
+    for places in done:
+        waiting = bench.records.read(what).where(F.col(_STATUS) == OPEN).select(*AT)
+        bench.records.mark(what, waiting.join(places, list(AT)).select(*AT, F.lit(REDRIVEN).alias(_STATUS)))
+
+
 def _carry_out(bench: Workbench, selection: Selection, operation: str) -> Redriven:
-    records = bench.records.read(selection.what).where(selection.where())
+    committed = (
+        F.col("batch_id") < bench.ledger.unfinished
+    )  # what belongs to no batch yet comes with the next try of it
+    records = bench.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
     for source, waiting, messages in _by_table(bench, records):
         part = _Part(bench, selection.what, source, waiting, messages, operation)
@@ -131,7 +149,7 @@ def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName,
             yield TableName(row["schema_name"], row["table_name"]), waiting, messages
             continue
         for named in messages.tables:
-            yield named.table, waiting.where(bench.protocol.where(named)), messages
+            yield named.table, waiting.where(bench.protocol.where(named)), replace(messages, tables=(named,))
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
-from pipeline.streaming.aside import places_since, set_aside_refused, without
+from pipeline.streaming.aside import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
@@ -206,7 +206,12 @@ class SparkBatch:
         if self.bench.recovering:
             counts, aside = self._recounted()
             dead_letters, quarantined = aside["dead_letters"], aside["quarantine"]
-            rows = sum(counts.values()) + sum(aside.values()) + outcome.messages.control - self._held_statements()
+            rows = (
+                sum(counts.values())
+                + sum(aside.values())
+                + outcome.messages.control
+                - self._held_statements(outcome.messages.ddl)
+            )
         return {
             "query_id": self.query_id,
             "start_offsets": as_json(outcome.messages.starts),
@@ -222,10 +227,13 @@ class SparkBatch:
             "committed": True,
         }
 
-    def _held_statements(self) -> int:
-        """How many DDL messages wait with the rows of held tables: they are no control messages then."""
-        held = [statement for landing in self.landings if landing.held for statement in landing.statements]
-        return len({(at, offset) for statement in held for at, offset in statement.ddl.at.items()})
+    def _held_statements(self, statements: Sequence[Ddl]) -> int:
+        """How many DDL messages this batch holds with the rows of their tables: they are no control messages then."""
+        if not statements:
+            return 0
+        held = self.bench.records.read("held").where(F.col("batch_id") == self.batch_id)
+        places = {(*at, offset) for ddl in statements for at, offset in ddl.at.items()}
+        return held.where(stands_at(places)).count()
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
         """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them."""

@@ -137,11 +137,19 @@ class Records:
         """Give what waits of a source table another status."""
         self._update("held", source, "status = :status", {"status": status})
 
+    def mark_dropped(self, source: TableName) -> None:
+        """What is set aside of a table that is gone is not to come back into another one of its name."""
+        for name in self._used_asides():
+            self._update(name, source, "status = :status", {"status": "dropped"})
+
     def rename_aside(self, source: TableName, to: TableName) -> None:
         """What is set aside of a source table goes with it to its new name."""
         names = {"to_schema": to.schema, "to_table": to.table}
-        for name in (name for name in ASIDE if self.tables[name].head() is not None):
+        for name in self._used_asides():
             self._update(name, source, "schema_name = :to_schema, table_name = :to_table", names)
+
+    def _used_asides(self) -> list[str]:
+        return [name for name in ASIDE if self.tables[name].head() is not None]
 
     def _update(self, name: str, source: TableName, change: str, values: Mapping[str, str]) -> None:
         self.spark.sql(
