@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, cast
 
@@ -234,15 +234,21 @@ def _safe(predicate: Column, column: Column) -> Column:
     Spark computes first, and once, what several expressions have in common, also what stands in a `TryEval`: out of
     its reach. What stands in one branch of a CASE only stays there; its condition, always true, is opaque to Spark.
     """
-    jvm = cast("Any", SparkSession.active())._jvm
-    utils, expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.catalyst.expressions
+    utils, known_nullable, try_eval = _classes(cast("Any", SparkSession.active())._jvm)
 
     def wrapped(inner: Column, kind: Any) -> Column:
         return ClassicColumn(utils.column(kind(utils.expression(cast("Any", inner)._jc))))
 
-    any_value = wrapped(column, expressions.KnownNullable)
-    tried = wrapped(F.coalesce(predicate, F.lit(False)), expressions.TryEval)
+    any_value = wrapped(column, known_nullable)
+    tried = wrapped(F.coalesce(predicate, F.lit(False)), try_eval)
     return F.coalesce(F.when(any_value.isNull() | any_value.isNotNull(), tried), F.lit(True))
+
+
+@lru_cache(maxsize=1)
+def _classes(jvm: Any) -> tuple[Any, Any, Any]:
+    """Each step of a class's name is a call to the JVM."""
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    return jvm.org.apache.spark.sql.classic.ExpressionUtils, expressions.KnownNullable, expressions.TryEval
 
 
 def _analysed(frame: DataFrame, rules: Sequence[Rule]) -> None:

@@ -42,6 +42,8 @@ class Rulebook:
     suites: Sequence[Suite] = ()
     built_in: bool = True
     _made: dict[Shape, RuleSet] = field(default_factory=dict)
+    _compilations: dict[Any, tuple[Any, tuple[Result, ...]]] = field(default_factory=dict)
+    """Made once for all tables of the same columns and checks: it takes a second or two."""
     _judge: Any = None
 
     def of(self, shape: Shape) -> RuleSet:
@@ -97,8 +99,14 @@ class Rulebook:
         fingerprints = said or ("builtin" if rules else "")
         return RuleSet(tuple(rules), fingerprints, numbered, self.private(shape.table), unmade, beyond)
 
-    def _compiled(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
+    def _compiled(self, checks: Sequence[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
         """The checks that can be made of a table as it is now; a column may be gone, or not be there yet."""
+        known = tuple(id(check) for check in checks), tuple(types.items())
+        if known not in self._compilations:
+            self._compilations[known] = self._compile(checks, types)
+        return self._compilations[known]
+
+    def _compile(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
         compiled = import_module("pipeline.quality.compiled")  # Great Expectations takes seconds to import
         left = [check for check in checks if check.expectation in compiled.COMPILED]
         unmade: list[Result] = []
