@@ -9,7 +9,7 @@ from pipeline.errors import PipelineError
 from pipeline.quality.suites import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from pipeline.model.names import TableName
     from pipeline.quality.rules import Result
@@ -46,16 +46,16 @@ class Gate:
     share: float = 0.5
     rows: int = 100
 
-    def verdict(self, results: Iterable[Result], aside: int) -> Forbidden | None:
+    def verdict(self, results: Sequence[Result], aside: int) -> Forbidden | None:
         """What forbids a batch; None where nothing does."""
-        broken = [result for result in results if not result.success]
+        broken = [result for result in results if result.possible and not result.success]
         for severity in (Severity.FAIL, Severity.HOLD):
             found = [_sentence(result) for result in broken if result.severity is severity]
             if found:
                 return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(found)}")
-        return self._too_many(list(results), aside)
+        return self._too_many(results, aside)
 
-    def _too_many(self, results: list[Result], aside: int) -> Forbidden | None:
+    def _too_many(self, results: Sequence[Result], aside: int) -> Forbidden | None:
         judged = max((result.rows for result in results), default=0)
         if aside < self.rows or aside <= self.share * judged:
             return None

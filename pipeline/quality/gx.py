@@ -6,7 +6,7 @@ A run of GX has jobs of its own, a second of them for ten rows. So it judges a b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import great_expectations as gx
@@ -68,7 +68,7 @@ class Judge:
             try:
                 made[number] = _made(check, names, number)
             except (KeyError, ValueError, TypeError) as error:
-                found[number] = _result(check, success=False, observed=f"cannot be checked: {_first_line(error)}")
+                found[number] = _unmade(check, _first_line(error))
         if made:
             suite = gx.ExpectationSuite(name="checks", expectations=list(made.values()))
             form = {"result_format": "BASIC", "partial_unexpected_count": _VALUES}
@@ -117,13 +117,17 @@ def _numbered(name: str, names: Mapping[str, str]) -> str:
 def _read(check: Check, said: Any, private: frozenset[str]) -> Result:
     failed = next((one for one in said.exception_info.values() if isinstance(one, dict)), said.exception_info)
     if failed.get("raised_exception"):
-        return _result(check, success=False, observed=f"cannot be checked: {_short(failed['exception_message'])}")
+        return _unmade(check, _short(failed["exception_message"]))
     counts, hidden = said.result, any(column.casefold() in private for column in check.columns)
     nulls = counts.get("missing_count") or 0
     evaluated = max(0, (counts.get("element_count") or 0) - nulls)
     observed = counts.get("observed_value", counts.get("partial_unexpected_list") or "")
     text = PRIVATE if hidden and observed != "" else _short(observed)
     return _result(check, bool(said.success), text, evaluated, int(counts.get("unexpected_count") or 0))
+
+
+def _unmade(check: Check, why: str) -> Result:
+    return replace(_result(check, success=False, observed=f"cannot be checked: {why}"), possible=False)
 
 
 def _result(check: Check, success: bool, observed: str, evaluated: int = 0, unexpected: int = 0) -> Result:  # noqa: FBT001

@@ -119,7 +119,7 @@ class Rulebook:
                 unmade.append(
                     Result(
                         check.name, check.severity, 0, 0, success=False,
-                        because=check.because, owner=check.owner, observed=f"cannot be checked: {why}",
+                        because=check.because, owner=check.owner, observed=f"cannot be checked: {why}", possible=False,
                     )
                 )  # fmt: skip
 

@@ -74,6 +74,8 @@ class Result:
     because: str = ""
     owner: str = ""
     observed: str = ""
+    possible: bool = True
+    """Whether the check could be made at all; one that could not forbids nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
