@@ -143,7 +143,7 @@ class TestRun:
         lines = warehouse.first.out.splitlines()
         assert any(line.startswith("batch 0  no table") and "NOT_CONFLUENT" in line for line in lines)
         assert lines[-1].startswith("! 1 dead letters (NOT_CONFLUENT)")
-        assert "_pipeline.dead_letters" in lines[-1]
+        assert "quarantine list --dead-letters" in lines[-1]
 
     def test_a_program_gets_one_document_with_the_counts_of_the_changefeed(self, warehouse):
         facts = warehouse.second.facts
