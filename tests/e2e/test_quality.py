@@ -8,6 +8,7 @@ from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from golden.warehouse import Warehouse
 
+from pipeline.cli import main
 from pipeline.errors import SettingsError
 from pipeline.quality.gate import QualityStop
 from pipeline.settings import load
@@ -355,3 +356,37 @@ class TestRedrive:
         assert branch.redrive(what="dead_letters") == Redriven(redriven=2)
         assert sorted(row.values["id"] for row in branch.warehouse.current("bank.late").rows) == [1, 2]
         assert branch.redrive(what="dead_letters") == Redriven()
+
+
+class TestCommands:
+    def test_what_was_set_aside_is_listed_shown_and_sent_on_its_way_again(self, branch, capsys):
+        branch.expect({**NO_DEBT, "severity": "quarantine"}, private=["owner"])
+        branch.accounts((1, "Ada", -500), (2, "Bob", -7), (3, "Cyd", 7))
+        branch.run()
+
+        def said(*words):
+            capsys.readouterr()
+            code = main([*words, "-c", str(branch.file), "--output", "json"])
+            return code, json.loads(capsys.readouterr().out)
+
+        code, listed = said("quarantine", "list")
+        assert (code, listed["records"]) == (0, 2)
+        (group,) = listed["quarantine"]
+        assert (group["table"], group["reason"], group["records"]) == ("bank.account", "no_debt", 2)
+        code, shown = said("quarantine", "show", "--table", "bank.account", "--rule", "no_debt", "--limit", "1")
+        assert (code, shown["records"], len(shown["quarantine"])) == (0, 2, 1)
+        assert said("quarantine", "list", "--since", "2999-01-01")[1] == {"records": 0, "quarantine": []}
+        assert said("quarantine", "redrive")[1] == {"redriven": 0, "superseded": 0, "quarantined": 0, "open": 2}
+        code, checked = said("checks", "run")
+        assert (code, checked["checks"], checked["failed"]) == (0, 1, 0)
+        branch.expect({**NO_DEBT, "severity": "warn"})
+        done = said("quarantine", "redrive", "--table", "bank.account", "--rule", "no_debt", "--since", "1 day")
+        assert done == (0, {"redriven": 2, "superseded": 0, "quarantined": 0, "open": 0})
+        branch.assert_right()
+        assert said("quarantine", "list")[1]["records"] == 0
+        code, checked = said("checks", "run", "bank.account")
+        assert (code, checked["failed"]) == (0, 1)  # it warns
+        branch.expect({**NO_DEBT, "severity": "hold"})
+        assert said("checks", "run")[0] == 1
+        code, validated = said("checks", "validate")
+        assert (code, validated["checks"], validated["errors"]) == (0, 1, 0)
