@@ -156,7 +156,8 @@ class Found:
         kind = "dead letters" if self.what == LETTERS else "quarantined rows"
         if not self.rows:
             return f"no {kind}" + ("" if self._every else " wait")
-        more = f"; the newest {shown} are shown" if shown is not None and shown < len(self.rows) else ""
+        cut = shown is not None and shown < len(self.rows)
+        more = f"; shown: the newest{'' if shown == 1 else f' {shown}'}" if cut else ""
         return f"{len(self.rows):,} {kind}{'' if self._every else ' wait'}{more}"
 
 
