@@ -68,7 +68,8 @@ class TableVersion:
 
     `handle` names the columns that identify a row (the primary key, else the unique key that TiCDC chose); it is
     empty where the table has none, and None where this message does not say.
-    `tells_op` and `tells_commit_ts`: whether every message of it says what it does, and when that was committed.
+    `tells_op` and `tells_commit_ts`: whether every message of it says what it does, and when that was committed;
+    `has_checksum`: whether it has room for a checksum of the row.
     """
 
     table: TableName
@@ -77,3 +78,4 @@ class TableVersion:
     handle: tuple[str, ...] | None = None
     tells_op: bool = False
     tells_commit_ts: bool = False
+    has_checksum: bool = False

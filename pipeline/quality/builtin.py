@@ -58,7 +58,7 @@ def builtin(versions: Sequence[TableVersion], landing: Landing, key: Sequence[st
             "commit_ts", [v for v in versions if v.tells_commit_ts], versions,
             F.coalesce(F.col(change.COMMIT_TS), F.lit(0)) > 0,
         ),
-        _checksum(),
+        _checksum(versions),
     )  # fmt: skip
     return tuple(rule for rule in made if rule is not None)
 
@@ -75,9 +75,11 @@ def _key_not_null(landed: Iterable[_Landed], key: Sequence[str]) -> Rule | None:
     return Rule(f"{PREFIX}key_not_null", Severity.QUARANTINE, F.lit(True), unexpected, tuple(key), possible=possible)
 
 
-def _checksum() -> Rule:
+def _checksum(versions: Sequence[TableVersion]) -> Rule:
+    """Also where none is sent: so many rows were not checked."""
     sent, right = F.col(change.CHECKSUM).isNotNull(), F.col(change.CHECKSUM)
-    return Rule(f"{PREFIX}checksum", Severity.QUARANTINE, sent, _known(sent & ~right))
+    possible = any(version.has_checksum for version in versions)
+    return Rule(f"{PREFIX}checksum", Severity.QUARANTINE, sent, _known(sent & ~right), possible=possible)
 
 
 def _members(column: SourceColumn, kind: str) -> bool:

@@ -8,7 +8,7 @@ messages that cannot be decoded are judged by none. The counters add up bits, si
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -135,12 +135,7 @@ class RuleSet:
 
     def _counters(self) -> Iterator[Column]:
         for number in range(len(self.rules)):
-            for name in (_JUDGED, _BROKEN):
-                yield F.sum(self._bit(name, number)).alias(f"{name}_{number}")
-
-    def _bit(self, name: str, number: int) -> Column:
-        word, bit = divmod(number, BITS)
-        return F.shiftright(f"{name}{word}", bit).bitwiseAND(_long(1))
+            yield from (_counter(name, number) for name in (_JUDGED, _BROKEN))
 
     def results(self, counted: Mapping[str, int | None], rows: int) -> tuple[Result, ...]:
         """The verdict of every rule, from what its counters have counted."""
@@ -158,12 +153,12 @@ class RuleSet:
 
     def broken(self) -> Column:
         """ARRAY<STRING> of a judged row: the names of the rules that it breaks."""
-        names = (F.when(self._bit(_BROKEN, n) == 1, F.lit(rule.name)) for n, rule in enumerate(self.rules))
+        names = (F.when(_bit(_BROKEN, n) == 1, F.lit(rule.name)) for n, rule in enumerate(self.rules))
         return F.array_compact(F.array(*names)) if self.rules else F.array().cast("array<string>")
 
     def sentence(self) -> Column:
         """Which rules a judged row breaks, and with which values."""
-        said = [F.when(self._bit(_BROKEN, n) == 1, self._said(rule)) for n, rule in enumerate(self.rules)]
+        said = [F.when(_bit(_BROKEN, n) == 1, self._said(rule)) for n, rule in enumerate(self.rules)]
         return F.concat_ws("; ", *said) if said else F.lit("")
 
     def _said(self, rule: Rule) -> Column:
@@ -188,5 +183,19 @@ def _word(conditions: Iterator[Column]) -> Column:
     return reduce(lambda one, other: one.bitwiseOR(other), bits)
 
 
+# The same for every table: each function of Spark costs a millisecond in Python.
+@lru_cache(maxsize=1024)
+def _counter(name: str, number: int) -> Column:
+    return F.sum(_bit(name, number)).alias(f"{name}_{number}")
+
+
+@lru_cache(maxsize=1024)
+def _bit(name: str, number: int) -> Column:
+    """1 where a judged row has the bit of a rule, else 0."""
+    word, bit = divmod(number, BITS)
+    return F.shiftright(f"{name}{word}", bit).bitwiseAND(_long(1))
+
+
+@lru_cache(maxsize=256)
 def _long(number: int) -> Column:
     return F.lit(number).cast("bigint")

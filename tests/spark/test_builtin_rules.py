@@ -1,5 +1,7 @@
 """The rules that follow from the source schema: what breaks each, and what TiDB returns breaks none."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.model import change
@@ -106,7 +108,7 @@ def test_members_that_ticdc_sends_ambiguously_are_not_judged(spark):
     assert found == [[]]
 
 
-def test_only_a_null_key_and_a_wrong_checksum_take_rows():
+def test_only_a_null_key_and_a_wrong_checksum_take_rows(spark):  # noqa: ARG001 - columns need a session
     rules = rules_for(version()).rules
     assert {rule.name.removeprefix(PREFIX) for rule in rules if rule.severity is Severity.QUARANTINE} == {
         "key_not_null",
@@ -132,3 +134,12 @@ def test_more_rules_than_a_word_has_bits(spark):
     assert len(results) == len(rules.rules) > 126
     assert sum(result.unexpected for result in results) == 20
     assert judged.where(rules.breaks(Severity.WARN)).count() == 1
+
+
+def test_only_what_can_come_to_pass_makes_a_batch_wait_for_its_verdict(spark):  # noqa: ARG001 - as above
+    """An append on a branch costs two commits more."""
+    keyed = [replace(column, nullable=column.name != "id") for column in version().columns]
+    sound = replace(version(), columns=tuple(keyed))
+    assert not rules_for(sound).gates
+    assert rules_for(replace(sound, has_checksum=True)).gates
+    assert rules_for(version()).gates  # its key may be NULL

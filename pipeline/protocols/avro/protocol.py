@@ -220,7 +220,7 @@ class AvroProtocol:
         overrides = overrides_for(self.overrides, table.schema, table.table)
         columns = tuple(source_column(column, overrides.get(column.name.casefold())) for column in schema.columns)
         says_op = schema.extension or schema.operation
-        return TableVersion(table, schema_id, columns, handle, says_op, schema.extension)
+        return TableVersion(table, schema_id, columns, handle, says_op, schema.extension, schema.checksums)
 
     def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Refused, ...]]:
         rows = (
