@@ -83,6 +83,7 @@ class Judge:
             context = gx.get_context(mode="ephemeral")
             context.variables.progress_bars = cast("Any", {"globally": False})
             source = context.data_sources.add_spark(name="ticdc", persist=False)
+            source._spark = rows.sparkSession  # noqa: SLF001 - else SQL runs in whichever session came first
             self._batches = source.add_dataframe_asset(name="rows").add_batch_definition_whole_dataframe("all")
         return self._batches.get_batch(batch_parameters={"dataframe": rows})
 
