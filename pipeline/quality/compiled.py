@@ -119,7 +119,7 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
 
     Raises `NotCompiled`. No job is run.
     """
-    names = _numbers(columns)
+    names = numbers(columns)
     aliases = {alias: name for name, alias in zip(columns, names.values(), strict=True)}
     empty = _empty(spark, columns)
     wanted = [check for check in checks if check.expectation in COMPILED]
@@ -151,7 +151,7 @@ def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, 
     return rules
 
 
-def _numbers(columns: Iterable[str]) -> dict[str, str]:
+def numbers(columns: Iterable[str]) -> dict[str, str]:
     """Name without case → numbered name; none of these is a column's own."""
     known = [name.casefold() for name in columns]
     prefix = "_q"

@@ -14,9 +14,9 @@ from great_expectations.expectations.registry import get_expectation_impl
 from pyspark.sql import functions as F
 
 from pipeline.model.names import quoted
-from pipeline.quality.compiled import _numbers as numbers
+from pipeline.quality.compiled import numbers
 from pipeline.quality.rules import PRIVATE, Result
-from pipeline.quality.schema import Level, level
+from pipeline.quality.schema import Level, level, takes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ def _made(check: Check, names: Mapping[str, str], number: int) -> Any:
     make = cast("Any", get_expectation_impl(check.expectation))
     if check.row_condition:
         arguments |= {"row_condition": check.row_condition, "condition_parser": "spark"}
-    if "mostly" in make.model_fields if hasattr(make, "model_fields") else "mostly" in make.__fields__:
+    if takes(check.expectation, "mostly"):
         arguments["mostly"] = check.mostly
     return make(**arguments, meta={"number": number})
 
