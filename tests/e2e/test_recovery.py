@@ -327,7 +327,7 @@ class TestCatalog:
         assert "bank.account" in refusal.value.message
         assert "tables restore" in refusal.value.hint
         workshop.restore(world.settings)
-        written = [row for row in known if row[1] not in ("quarantine", "quality_results")]
+        written = [row for row in known if row[1] != "quarantine"]
         assert world.state() == written
         world.bank.rounds(1)
         world.run()
