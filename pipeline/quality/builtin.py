@@ -36,8 +36,8 @@ _Landed = tuple["TableVersion", "SourceColumn", str]
 """A version, one of its columns, and the warehouse column where that lands."""
 
 
-def builtin(versions: Sequence[TableVersion], landing: Landing, key: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules for messages of these versions, where they land so. `key`: the warehouse's key columns."""
+def builtin(versions: Sequence[TableVersion], landing: Landing) -> tuple[Rule, ...]:
+    """The rules for messages of these versions, where they land so."""
     types = {target.name: target.type for target in landing.targets}
     landed = [
         (version, column, landing.fields[version.version][column.name])
@@ -48,7 +48,7 @@ def builtin(versions: Sequence[TableVersion], landing: Landing, key: Sequence[st
     numbers = [one for one in landed if one[1].unsigned and types[one[2]] != t.STRING]
     texts = [one for one in landed if types[one[2]] == t.STRING]
     made = (
-        _key_not_null(landed, key),
+        _key_not_null(versions, landing),
         _about("enum_members", (one for one in texts if _members(one[1], "ENUM")), _is_member, versions),
         _about("set_members", (one for one in texts if _members(one[1], "SET")), _are_members, versions),
         _about("unsigned", numbers, _positive, versions),
@@ -63,16 +63,25 @@ def builtin(versions: Sequence[TableVersion], landing: Landing, key: Sequence[st
     return tuple(rule for rule in made if rule is not None)
 
 
-def _key_not_null(landed: Iterable[_Landed], key: Sequence[str]) -> Rule | None:
-    """A zero date in a key is NULL with its text in `_unrepresentable`: that is a value."""
-    if not key:
+def _key_not_null(versions: Sequence[TableVersion], landing: Landing) -> Rule | None:
+    """By the key of the row's own version: keys change. A zero date is NULL with its text: that is a value."""
+    sent: dict[tuple[str, ...], list[TableVersion]] = {}
+    for version in versions:
+        fields = landing.fields[version.version]
+        key = tuple(fields[name] for name in version.handle or () if name in fields)
+        if key:
+            sent.setdefault(key, []).append(version)
+    if not sent:
         return None
-    missing = [F.col(quoted(name)).isNull() & F.col(change.UNREPRESENTABLE)[F.lit(name)].isNull() for name in key]
-    sent = {name for _, column, name in landed if not column.nullable}
-    never = sent - {name for _, column, name in landed if column.nullable}
-    possible = not never.issuperset(key)
-    unexpected = _known(reduce(or_, missing))
-    return Rule(f"{PREFIX}key_not_null", Severity.QUARANTINE, F.lit(True), unexpected, tuple(key), possible=possible)
+    breaks = [_in(some, versions, reduce(or_, map(_is_missing, key))) for key, some in sent.items()]
+    shown = tuple(dict.fromkeys(name for key in sent for name in key))
+    possible = any(column.nullable for v in versions for column in v.columns if column.name in (v.handle or ()))
+    unexpected = _known(reduce(or_, breaks))
+    return Rule(f"{PREFIX}key_not_null", Severity.QUARANTINE, F.lit(True), unexpected, shown, possible=possible)
+
+
+def _is_missing(name: str) -> Column:
+    return F.col(quoted(name)).isNull() & F.col(change.UNREPRESENTABLE)[F.lit(name)].isNull()
 
 
 def _checksum(versions: Sequence[TableVersion]) -> Rule:

@@ -29,7 +29,6 @@ class Shape:
     table: TableName
     versions: tuple[TableVersion, ...]
     landing: Landing
-    key: tuple[str, ...]
     live: tuple[str, ...]
     """The columns that checks may name: those of the changes table that the source still has."""
 
@@ -85,7 +84,7 @@ class Rulebook:
         return tuple(_gx().of_tables(checks)) if checks and only else checks
 
     def _make(self, shape: Shape) -> RuleSet:
-        rules = list(builtin(shape.versions, shape.landing, shape.key)) if self.built_in else []
+        rules = list(builtin(shape.versions, shape.landing)) if self.built_in else []
         checks = self.checks(shape.table)
         numbered: Mapping[str, str] = {}
         unmade: tuple[Result, ...] = ()

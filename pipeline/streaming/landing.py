@@ -380,6 +380,5 @@ def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Colu
 def rules_of(bench: Workbench, messages: TableMessages, layout: Layout) -> RuleSet:
     """What judges the messages of a table that has this layout."""
     versions = tuple(seen.version for seen in messages.versions if not seen.key_only)
-    key = tuple(column.name for column in layout.key)
     live = tuple(column.name for column in layout.columns if column.live)
-    return bench.rulebook.of(Shape(messages.table, versions, landing_of(layout), key, live))
+    return bench.rulebook.of(Shape(messages.table, versions, landing_of(layout), live))

@@ -42,7 +42,7 @@ def version(number=1, kinds=("new", "old"), **told):
 
 def rules_for(*versions):
     landing = Landing(TARGETS, {one.version: {name: name for name in NAMES} for one in versions})
-    return RuleSet(builtin(versions, landing, ("id",)))
+    return RuleSet(builtin(versions, landing))
 
 
 def broken(spark, rules, *rows):
@@ -143,3 +143,10 @@ def test_only_what_can_come_to_pass_makes_a_batch_wait_for_its_verdict(spark):  
     assert not rules_for(sound).gates
     assert rules_for(replace(sound, has_checksum=True)).gates
     assert rules_for(version()).gates  # its key may be NULL
+
+
+def test_a_row_is_judged_by_the_key_of_its_own_version(spark):
+    moved = replace(version(2), handle=("kind",))
+    rows = [{"kind": None, "_schema_id": 1}, {"id": None, "_schema_id": 2}, {"kind": None, "_schema_id": 2}]
+    found, _ = broken(spark, rules_for(version(1), moved), *rows)
+    assert found == [[], [], ["key_not_null"]]
