@@ -69,7 +69,8 @@ class TableVersion:
     `handle` names the columns that identify a row (the primary key, else the unique key that TiCDC chose); it is
     empty where the table has none, and None where this message does not say.
     `tells_op` and `tells_commit_ts`: whether every message of it says what it does, and when that was committed;
-    `has_checksum`: whether it has room for a checksum of the row.
+    `has_checksum`: whether it has room for a checksum of the row; `keys_vary`: whether its messages have several keys
+    (a key changes without the row's layout), of which `handle` is the newest.
     """
 
     table: TableName
@@ -79,3 +80,4 @@ class TableVersion:
     tells_op: bool = False
     tells_commit_ts: bool = False
     has_checksum: bool = False
+    keys_vary: bool = False

@@ -69,7 +69,7 @@ def _key_not_null(versions: Sequence[TableVersion], landing: Landing) -> Rule | 
     for version in versions:
         fields = landing.fields[version.version]
         key = tuple(fields[name] for name in version.handle or () if name in fields)
-        if key:
+        if key and not version.keys_vary:
             sent.setdefault(key, []).append(version)
     if not sent:
         return None

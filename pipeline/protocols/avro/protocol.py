@@ -203,7 +203,8 @@ class AvroProtocol:
         if key_only:
             handle = tuple(column.name for column in schema.columns)
             return self._described(schema_id, schema, handle)
-        return self._described(schema_id, schema, self._handle(groups))
+        version = self._described(schema_id, schema, self._handle(groups))
+        return replace(version, keys_vary=len({group.key for group in groups}) > 1)
 
     def _handle(self, groups: list[_Group]) -> tuple[str, ...] | None:
         """The handle columns of upserts, from the key schema that they are sent with."""

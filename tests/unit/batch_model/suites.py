@@ -68,5 +68,4 @@ class ModelRulebook(Rulebook):
     suite: tuple[str, ...] = NONE
 
     def _make(self, shape: Shape) -> RuleSet:
-        assert shape.key == ("id",)
         return rule_set(self.suite)
