@@ -63,21 +63,22 @@ def builtin(versions: Sequence[TableVersion], landing: Landing) -> tuple[Rule, .
     return tuple(rule for rule in made if rule is not None)
 
 
-def _key_not_null(versions: Sequence[TableVersion], landing: Landing) -> Rule | None:
-    """By the key of the row's own version: keys change. A zero date is NULL with its text: that is a value."""
+def _key_not_null(versions: Sequence[TableVersion], landing: Landing) -> Rule:
+    """By the key of the row's own version, and by what of it may be NULL there: keys change, and so do their columns.
+
+    A zero date is NULL with its text: that is a value.
+    """
     sent: dict[tuple[str, ...], list[TableVersion]] = {}
     for version in versions:
-        fields = landing.fields[version.version]
-        key = tuple(fields[name] for name in version.handle or () if name in fields)
-        if key and not version.keys_vary:
-            sent.setdefault(key, []).append(version)
-    if not sent:
-        return None
+        fields, handle = landing.fields[version.version], () if version.keys_vary else version.handle or ()
+        key = [c.name for c in version.columns if c.nullable and c.name in handle and c.name in fields]
+        if key:
+            sent.setdefault(tuple(fields[name] for name in key), []).append(version)
     breaks = [_in(some, versions, reduce(or_, map(_is_missing, key))) for key, some in sent.items()]
+    unexpected = _known(reduce(or_, breaks)) if breaks else F.lit(False)
     shown = tuple(dict.fromkeys(name for key in sent for name in key))
-    possible = any(column.nullable for v in versions for column in v.columns if column.name in (v.handle or ()))
-    unexpected = _known(reduce(or_, breaks))
-    return Rule(f"{PREFIX}key_not_null", Severity.QUARANTINE, F.lit(True), unexpected, shown, possible=possible)
+    name = f"{PREFIX}key_not_null"
+    return Rule(name, Severity.QUARANTINE, F.lit(True), unexpected, shown, possible=bool(sent))
 
 
 def _is_missing(name: str) -> Column:

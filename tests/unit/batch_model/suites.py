@@ -67,5 +67,5 @@ class ModelRulebook(Rulebook):
 
     suite: tuple[str, ...] = NONE
 
-    def _make(self, shape: Shape) -> RuleSet:
+    def _make(self, shape: Shape) -> RuleSet:  # noqa: ARG002 - rules of the model are the same for all
         return rule_set(self.suite)
