@@ -27,6 +27,11 @@ BEHIND = "an older change of its key is in quarantine"
 LEFT_OUT = "an earlier try of this batch left it out, under other rules than today's"
 
 
+def of_table(source: TableName) -> Column:
+    """Whether a record set aside is of this source table; names have no case."""
+    return (F.lower("schema_name") == source.schema.lower()) & (F.lower("table_name") == source.table.lower())
+
+
 def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
     """Whether a record set aside stands at one of a few places (topic, partition, offset)."""
     found = F.lit(False)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.quality.suites import Severity
-from pipeline.streaming.aside import key_values
+from pipeline.streaming.aside import key_values, of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,9 +45,8 @@ def fence(bench: Workbench, judged: DataFrame, rules: RuleSet, layout: Layout, s
 
 def open_keys(bench: Workbench, source: TableName) -> DataFrame:
     """The keys of a table that have something in quarantine, as `key_values`."""
-    rows = bench.records.read("quarantine").where(F.col("status") == "open")
-    own = (F.lower("schema_name") == source.schema.lower()) & (F.lower("table_name") == source.table.lower())
-    return rows.where(own & F.col("key_values").isNotNull()).select("key_values").distinct()
+    rows = bench.records.read("quarantine").where(of_table(source) & (F.col("status") == "open"))
+    return rows.where(F.col("key_values").isNotNull()).select("key_values").distinct()
 
 
 _PLACE = "struct<_topic: string, _kafka_partition: int, _offset: bigint, _index: int>"

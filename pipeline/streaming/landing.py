@@ -171,25 +171,25 @@ class TableLanding:
         table, rules, landing = self._made(), self._rules(), landing_of(self._made().layout)
         ahead = self.speculation
         if ahead is not None and not self._fences and ahead.fits(table, landing, rules, ranges):
-            return self._let_in(ahead.staged)
+            return self._let_in(ahead.staged, rules)
         ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
         self._named(f"{table.source}: append changes")
         entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences)
         frame = self.judged_frame(ranges) if self._fences else self._frame(ranges)
         if rules.gates:
-            return self._let_in(stage(table, frame, entry))
+            return self._let_in(stage(table, frame, entry), rules)
         appended = changes.append(table, frame, entry)
-        return self._counted(appended, self._beyond(rules, table.name.changes.sql))
+        return self._counted(appended, self._beyond(rules, table.name.changes.sql), rules)
 
     def _rules(self) -> RuleSet:
         return rules_of(self.bench, self._known(), self._made().layout)
 
-    def _let_in(self, staged: Staged) -> Mapping[str, int]:
+    def _let_in(self, staged: Staged, rules: RuleSet) -> Mapping[str, int]:
         """Let main have what was appended on a branch, unless the verdict forbids it."""
-        beyond = self._beyond(self._rules(), staged.name)
+        beyond = self._beyond(rules, staged.name)
         results = (*staged.appended.results, *beyond)
         forbidden = None if self.obliged else self.bench.gate.verdict(results, staged.appended.aside)
-        counts = self._counted(staged.appended, beyond)
+        counts = self._counted(staged.appended, beyond, rules)
         if forbidden is None:
             staged.show()
             return counts
@@ -210,17 +210,15 @@ class TableLanding:
         self._named(f"{self.messages.table}: Great Expectations")
         return self.bench.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
 
-    def _counted(self, appended: Appended, beyond: tuple[Result, ...]) -> Mapping[str, int]:
-        self.judged, self.fingerprint = (*appended.results, *beyond), self._rules().fingerprint
+    def _counted(self, appended: Appended, beyond: tuple[Result, ...], rules: RuleSet) -> Mapping[str, int]:
+        self.judged, self.fingerprint = (*appended.results, *beyond), rules.fingerprint
         return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside}
 
     def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
         """See `TablePort.set_aside_unreadable`."""
-        known = self._known()
-        if not known.versions:
+        if not self._known().versions:
             return 0
-        frame = self.bench.protocol.changes(self._only(ranges), known, landing_of(self._made().layout))
-        letters = aside.unreadable(frame, self.bench.protocol.sentences())
+        letters = aside.unreadable(self._frame(ranges), self.bench.protocol.sentences())
         source = self.messages.table
         return aside.set_aside(self.bench, letters, self.batch_id, source.schema, source.table)
 

@@ -63,8 +63,7 @@ class Selection:
         """Which of the open records these are."""
         found = F.col(_STATUS) == OPEN
         if self.table:
-            found = found & (F.lower("schema_name") == self.schema.lower())
-            found = found & (F.lower("table_name") == self.table.lower())
+            found = found & aside.of_table(TableName(self.schema, self.table))
         if self.rule:
             found = found & (F.array_contains("rules", self.rule) | (F.col("code") == aside.FENCED))
         if self.since:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import TableMessages
-from pipeline.streaming.aside import places_since, set_aside_refused, without
+from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.mirror import mirror
@@ -65,11 +65,7 @@ def unfinished(bench: Workbench) -> None:
 
 
 def _waiting(bench: Workbench, source: TableName) -> DataFrame:
-    held = bench.records.read("held").where(
-        (F.lower("schema_name") == source.schema.lower())
-        & (F.lower("table_name") == source.table.lower())
-        & (F.col("status") == "open")
-    )
+    held = bench.records.read("held").where(of_table(source) & (F.col("status") == "open"))
     place = ["topic", "kafka_partition", "offset"]
     for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a topic that was made again
         done = bench.records.read(name).where(F.col("batch_id") >= bench.ledger.batch_id).select(*place)

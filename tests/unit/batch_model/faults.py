@@ -310,8 +310,8 @@ def forbidden_batches_shown(plant: Plant) -> Hunt:
         def drop(self) -> None:
             self.show()
 
-    def let_in(self: TableLanding, staged: Staged) -> Any:
-        return original(self, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}))
+    def let_in(self: TableLanding, staged: Staged, rules: Any) -> Any:
+        return original(self, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}), rules)
 
     original = TableLanding._let_in
     plant.setattr(TableLanding, "_let_in", let_in)
