@@ -143,7 +143,7 @@ class TestDemo:
         ("word", "answer"),
         [
             ("quarantine list", r"shop\.orders +total_not_negative +\d+"),
-            ("quarantine show", r"shop\.orders(.*\n)+.*the newest 3 are shown"),
+            ("quarantine show", r"shop\.orders(.*\n)+.*shown: the newest 3"),
             ("report --to", r"changes are set aside; the rest is in the warehouse"),
         ],
     )

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.model import change, types
 from pipeline.model.columns import SourceColumn, TableVersion
-from pipeline.model.names import TableName
+from pipeline.model.names import TableName, quoted
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Policy, meet
 from pipeline.warehouse.layout import Layout
@@ -55,9 +55,9 @@ class Stream:
         }  # fmt: skip
         given = (*frame.columns, *constant, change.BATCH_ID, change.INGESTED_AT)
         nulls = {n: f"CAST(NULL AS {kind})" for n, kind in change.ENVELOPE.items() if n not in given}
-        frame = frame.selectExpr("*", *(f"{value} AS {name}" for name, value in (constant | nulls).items()))
+        frame = frame.selectExpr("*", *(f"{value} AS {quoted(name)}" for name, value in (constant | nulls).items()))
         operation = f"batch{self.batch}"
-        changes.append(self.table, frame, self.batch, {("id", 0): self.offset}, operation)
+        changes.append(self.table, frame, changes.Entry(self.batch, {("id", 0): self.offset}, operation))
         current.publish(self.spark, self.table, "UTC", operation, lambda _step: None)
         self.batch += 1
 

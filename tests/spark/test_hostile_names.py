@@ -41,10 +41,10 @@ def landed(warehouse, source, column):
         change.OP: "'upsert'", change.TOPIC: "'t'", change.PARTITION: "0", change.OFFSET: "0L", change.INDEX: "0",
         change.SCHEMA_ID: "1L", change.ERROR: "CAST(NULL AS STRING)",
     }  # fmt: skip
-    own = ", ".join(f"{value} AS {name}" for name, value in envelope.items() if name != change.BATCH_ID)
+    own = ", ".join(f"{value} AS {quoted(name)}" for name, value in envelope.items() if name != change.BATCH_ID)
     stored = quoted(table.layout.columns[1].name)
     frame = spark.sql(f"SELECT {own}, 1L AS id, :text AS {stored}", {"text": str(source)})
-    changes.append(table, frame, 0, {("topic-id", 0): 1}, "batch0")
+    changes.append(table, frame, changes.Entry(0, {("topic-id", 0): 1}, "batch0"))
     current.publish(spark, table, "UTC", "batch0", lambda _step: None)
     return table
 

@@ -529,6 +529,16 @@ class _Keys:
         return {f"k{number}": F.col(column.name) for number, column in enumerate(self.columns)}
 
 
+def _memos(module: Any) -> list[tuple[str, Any]]:
+    """What a module remembers of Spark's columns, forgotten: another test may have filled it."""
+    memos = (
+        (name, getattr(found, "__wrapped__", None))
+        for name, found in vars(module).items()
+        if hasattr(found, "cache_info")
+    )
+    return [(name, functools.cache(plain)) for name, plain in memos]
+
+
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     rule_set.cache_clear()
@@ -537,7 +547,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *((module, "F", F) for module in written_for_spark),
         *((module, "Projection", Projection) for module in (changes, rules)),
         (spark_batch, "DataFrame", Frame),
-        (changes, "_recipe", functools.cache(changes._recipe.__wrapped__)),
+        *((module, *memo) for module in written_for_spark for memo in _memos(module)),
         *((module, "Observation", Observation) for module in (aside, changes)),
         *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
         (redrive, "Keys", _Keys),
