@@ -79,6 +79,21 @@ _FAMILIES = (
 _SIGNED_OR_NOT = {"INT": "INT", "INTEGER": "INT", "INT4": "INT", "BIGINT": "BIGINT", "INT8": "BIGINT"}
 
 
+def family_of(name: str, *, unsigned: bool, binary: bool) -> str:
+    """TiCDC's word for a type by MySQL's name in capitals; `binary`: whether its character set is.
+
+    Raises `NotParsedError` for a type that is not known.
+    """
+    if name in _SIGNED_OR_NOT:
+        return _SIGNED_OR_NOT[name] + (" UNSIGNED" if unsigned else "")
+    if name in ("CHAR", "BINARY"):
+        return "BLOB" if binary else "TEXT"
+    family = name if name in ("ENUM", "SET") else _FAMILIES.get(name)
+    if family is None:
+        raise NotParsedError(f"“{name[:40]}” is not a known type")
+    return "BLOB" if family == "TEXT" and binary else family
+
+
 def read_type(cursor: Cursor) -> SqlType:
     """Read the type at the cursor, with UNSIGNED and ZEROFILL; a character set is the column's business."""
     lexeme = cursor.peek()

@@ -1,0 +1,118 @@
+"""Simple's table schemas (BOOTSTRAP, DDL) as versions of a table's layout.
+
+A version is known by (database, table, schemaVersion): RENAME and TRUNCATE keep the number, and the `tableID` of a row
+is that of its partition (golden/WIRE-FORMATS.md, "Simple, JSON").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import Refused
+from pipeline.model.columns import UNKNOWN_DEFAULT, Default, SchemaId, SourceColumn, TableVersion
+from pipeline.model.ddl.defaults import default_of
+from pipeline.model.ddl.literals import Literal, LiteralKind
+from pipeline.model.ddl.sql_types import SqlType, family_of
+from pipeline.model.names import TableName
+
+if TYPE_CHECKING:
+    from pipeline.model.types import WarehouseType
+
+_EXPRESSION = re.compile(r"\w+\(.*\)|CURRENT_\w+|NOW\b.*", re.IGNORECASE | re.DOTALL)
+_LOST = "\ufffd"
+"""What TiCDC makes of bytes of a default that are no UTF-8."""
+
+
+class NotATableSchema(Refused):
+    """A `tableSchema` that TiCDC did not write."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("NOT_A_TABLE_SCHEMA", f"the table schema cannot be read: {why}", "")
+
+
+def table_version(
+    sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType], *, checksums: bool = False
+) -> TableVersion:
+    """The version that a `tableSchema` describes. JSON calls the database `schema`, Avro `database`.
+
+    `overrides`: types of the user's by column name in lower case. Virtual generated columns are listed like any
+    other, though no row has them. Raises `NotATableSchema`.
+    """
+    try:
+        table = TableName(_text(sent["schema"] if "schema" in sent else sent["database"]), _text(sent["table"]))
+        columns = tuple(_column(column, overrides) for column in sent["columns"])
+        handle = _handle(sent.get("indexes") or (), columns)
+        version = SchemaId(int(sent["version"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotATableSchema(f"{type(error).__name__}: {error}") from error
+    return TableVersion(
+        table, version, columns, handle, tells_op=True, tells_commit_ts=True, has_checksum=checksums
+    )
+
+
+def sql_type(sent: Mapping[str, Any]) -> SqlType:
+    """A column's `dataType`."""
+    name, unsigned = _text(sent["mysqlType"]).upper(), bool(sent.get("unsigned"))
+    family = family_of(name, unsigned=unsigned, binary=sent.get("charset") == "binary")
+    length, decimal = sent.get("length"), sent.get("decimal")
+    match family:
+        case "DECIMAL":
+            return SqlType(family, length=int(length or 0), scale=int(decimal or 0))
+        case "BIT":
+            return SqlType(family, length=int(length or 1))
+        case "DATETIME" | "TIMESTAMP" | "TIME":
+            return SqlType(family, scale=int(decimal or 0))
+        case "ENUM" | "SET":
+            return SqlType(family, members=tuple(_text(member) for member in sent.get("elements") or ()))
+        case "TEXT" | "BLOB" if name in ("CHAR", "BINARY"):
+            return SqlType(family, length=int(length or 0), fixed=True)
+    return SqlType(family)
+
+
+def _column(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> SourceColumn:
+    name, kind, nullable = _text(sent["name"]), sql_type(sent["dataType"]), bool(sent["nullable"])
+    own = overrides.get(name.casefold()) or kind.warehouse_type(decimals_as_text=False)
+    return SourceColumn(
+        name, own, kind.tidb_type, nullable, _default(sent.get("default"), kind, nullable=nullable),
+        unsigned=bool(sent["dataType"].get("unsigned")), members=kind.members,
+    )  # fmt: skip
+
+
+def _default(sent: object, kind: SqlType, *, nullable: bool) -> Default:
+    """What rows from before the column show; unknown where the text may be an expression, or has lost bytes.
+
+    Without a default a NOT NULL column shows the zero value of its type.
+    """
+    if sent is None:
+        return default_of(None, kind, nullable=nullable)
+    if kind.family == "BIT":
+        return default_of(_bits(sent), kind, nullable=nullable)
+    text = _text(sent)
+    if _LOST in text or (kind.family in ("TEXT", "JSON", "BLOB") and _EXPRESSION.fullmatch(text)):
+        return UNKNOWN_DEFAULT
+    return default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
+
+
+def _bits(sent: object) -> Literal:
+    """JSON has the number, Avro a text of its bytes, each of them a character where it is no UTF-8 by itself."""
+    if isinstance(sent, int):
+        return Literal(LiteralKind.NUMBER, str(sent))
+    text = _text(sent)
+    return Literal(LiteralKind.EXPRESSION if _LOST in text else LiteralKind.BYTES, raw=text.encode())
+
+
+def _handle(indexes: Sequence[Mapping[str, Any]], columns: Sequence[SourceColumn]) -> tuple[str, ...]:
+    """The columns of the primary key, in the order of the table; where there is none TiCDC has named a unique key so."""
+    for index in indexes:
+        if index["primary"]:
+            named = {_text(name).casefold() for name in index["columns"]}
+            return tuple(column.name for column in columns if column.name.casefold() in named)
+    return ()
+
+
+def _text(sent: object) -> str:
+    if not isinstance(sent, str):
+        raise TypeError(f"{sent!r:.60} is no text")
+    return sent
