@@ -7,7 +7,6 @@ is that of its partition (golden/WIRE-FORMATS.md, "Simple, JSON").
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Refused
@@ -18,6 +17,8 @@ from pipeline.model.ddl.sql_types import SqlType, family_of
 from pipeline.model.names import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pipeline.model.types import WarehouseType
 
 _EXPRESSION = re.compile(r"\w+\(.*\)|CURRENT_\w+|NOW\b.*", re.IGNORECASE | re.DOTALL)
@@ -47,9 +48,7 @@ def table_version(
         version = SchemaId(int(sent["version"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotATableSchema(f"{type(error).__name__}: {error}") from error
-    return TableVersion(
-        table, version, columns, handle, tells_op=True, tells_commit_ts=True, has_checksum=checksums
-    )
+    return TableVersion(table, version, columns, handle, tells_op=True, tells_commit_ts=True, has_checksum=checksums)
 
 
 def sql_type(sent: Mapping[str, Any]) -> SqlType:
@@ -104,7 +103,7 @@ def _bits(sent: object) -> Literal:
 
 
 def _handle(indexes: Sequence[Mapping[str, Any]], columns: Sequence[SourceColumn]) -> tuple[str, ...]:
-    """The columns of the primary key, in the order of the table; where there is none TiCDC has named a unique key so."""
+    """The columns of the primary key, in the order of the table; TiCDC names a unique key so where there is none."""
     for index in indexes:
         if index["primary"]:
             named = {_text(name).casefold() for name in index["columns"]}
