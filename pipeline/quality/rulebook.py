@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
 
 _REMEMBERED = 4096
+_COMPILATIONS: dict[tuple[object, ...], tuple[Any, tuple[Result, ...]]] = {}
+"""Made once in a process for all tables of the same columns and checks: it takes a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,6 @@ class Rulebook:
     suites: Sequence[Suite] = ()
     built_in: bool = True
     _made: dict[Shape, RuleSet] = field(default_factory=dict)
-    _compilations: dict[Any, tuple[Any, tuple[Result, ...]]] = field(default_factory=dict)
-    """Made once for all tables of the same columns and checks: it takes a second or two."""
     _judge: Any = None
 
     def of(self, shape: Shape) -> RuleSet:
@@ -100,10 +100,12 @@ class Rulebook:
 
     def _compiled(self, checks: Sequence[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
         """The checks that can be made of a table as it is now; a column may be gone, or not be there yet."""
-        known = tuple(id(check) for check in checks), tuple(types.items())
-        if known not in self._compilations:
-            self._compilations[known] = self._compile(checks, types)
-        return self._compilations[known]
+        known = self.spark.sparkContext.applicationId, repr(checks), tuple(types.items())
+        if known not in _COMPILATIONS:
+            if len(_COMPILATIONS) >= _REMEMBERED:
+                _COMPILATIONS.clear()
+            _COMPILATIONS[known] = self._compile(checks, types)
+        return _COMPILATIONS[known]
 
     def _compile(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
         compiled = import_module("pipeline.quality.compiled")  # Great Expectations takes seconds to import

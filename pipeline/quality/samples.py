@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.quality.suites import Severity
+from pipeline.quality.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -28,16 +28,22 @@ _AT = (change.TOPIC, change.PARTITION, change.OFFSET)
 Sample = dict[str, Any]
 
 
-def sampled(judged: DataFrame, rules: RuleSet, key: Sequence[str]) -> dict[str, list[Sample]]:
-    """Rule → rows that break it: where each stands, its key, and the values of the rule's columns."""
-    shown = sorted({*key, *(name for rule in rules.rules for name in rule.columns)})
+def sampled(frame: DataFrame, rules: RuleSet, failed: Collection[str], key: Sequence[str]) -> dict[str, list[Sample]]:
+    """Failed rule → rows that break it: where each stands, its key, and the values of the rule's columns.
+
+    Only the rules that have failed are asked again: all of them in one filter would be more than Spark can compile.
+    """
+    chosen = [rule for rule in rules.rules if rule.name in failed]
+    if not chosen:
+        return {}
+    shown = sorted({*key, *(name for rule in chosen for name in rule.columns)})
     values = [part for name in shown for part in (F.lit(name), rules.shown(name))]
-    rows = judged.where(rules.breaks(*Severity)).select(
+    rows = rules.judged_by(chosen, frame).select(
         *(F.col(name) for name in _AT),
         (F.create_map(*values) if values else F.lit(None).cast("map<string,string>")).alias("values"),
-        rules.broken().alias("rules"),
+        F.col(RULES).alias("rules"),
     )
-    columns = {rule.name: rule.columns for rule in rules.rules}
+    columns = {rule.name: rule.columns for rule in chosen}
     found: dict[str, list[Sample]] = defaultdict(list)
     for row in rows.limit(_LOOKED_AT).collect():
         for name in row["rules"]:

@@ -239,10 +239,11 @@ class TableLanding:
         return aside.written(self.bench, "quarantine", rows, self.batch_id)
 
     def samples(self) -> Mapping[str, list[Sample]]:
-        """A few rows for each rule that rows of this batch break."""
+        """A few rows for each rule whose verdict on this batch is no."""
         table = self._made()
         self._named(f"{table.source}: sample")
-        return sampled(self.judged_frame({}), self._rules(), [column.name for column in table.layout.key])
+        failed = {result.rule for result in self.judged if result.unexpected and not result.success}
+        return sampled(self._frame({}), self._rules(), failed, [column.name for column in table.layout.key])
 
     def judged_frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
         """The change frame of the messages in these ranges (none: of all), with the bits of every rule, and fenced."""

@@ -254,8 +254,8 @@ class SparkBatch:
 
     def _results(self, landing: TableLanding, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
         source = landing.messages.table
-        broken = [result for result in landing.judged if result.unexpected]
-        due = broken and self.bench.is_due(f"samples of {source}", SAMPLE_SECONDS)
+        failed = any(result.unexpected and not result.success for result in landing.judged)
+        due = failed and self.bench.is_due(f"samples of {source}", SAMPLE_SECONDS)
         rows = landing.samples() if due else {}
         for result in landing.judged:
             said = told(result, rows.get(result.rule, ()))
