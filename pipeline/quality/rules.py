@@ -7,7 +7,7 @@ messages that cannot be decoded are judged by none. The counters add up bits, si
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from pipeline.model.projection import Projection
 from pipeline.quality.suites import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 BITS = 63
 _JUDGED, _BROKEN = "_ticdc#judged", "_ticdc#broken"
-RULES = "_ticdc#rules"
-"""Names of rules that a row breaks, where they were asked for."""
 _SHOWN = 100
 """Characters of a value that a sentence shows."""
 PRIVATE = "(private)"
@@ -101,7 +99,8 @@ class RuleSet:
     """Aggregates over a judged frame: two for each rule, in their order."""
 
     def __post_init__(self) -> None:
-        made = [Projection([F.col("*"), *columns]) for columns in (self._seen(), list(self._bits())) if columns]
+        seen = [F.col(quoted(name)).alias(alias) for alias, name in self.numbered.items()]
+        made = [Projection([F.col("*"), *columns]) for columns in (seen, list(self._bits())) if columns]
         object.__setattr__(self, "_steps", tuple(made))
         object.__setattr__(self, "counters", tuple(self._counters()))
 
@@ -118,20 +117,14 @@ class RuleSet:
             frame = step.of(frame)
         return frame
 
-    def judged_by(self, rules: Sequence[Rule], frame: DataFrame) -> DataFrame:
-        """The rows of a change frame that break one of a few of these rules, with the names of those as `RULES`."""
-        names = (F.when(rule.unexpected, F.lit(rule.name)) for rule in rules)
-        broken = reduce(or_, (rule.unexpected for rule in rules))
-        seen = frame.select("*", *self._seen()).where(_due() & broken)
-        return seen.select("*", F.array_compact(F.array(*names)).alias(RULES))
-
-    def _seen(self) -> list[Column]:
-        return [F.col(quoted(name)).alias(alias) for alias, name in self.numbered.items()]
+    def only(self, names: Collection[str]) -> RuleSet:
+        """Some of the rules: all of them are more than Spark can compile beside the sentences about rows."""
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.name in names))
 
     def _bits(self) -> Iterator[Column]:
         if not self.rules:
             return
-        due = _due()
+        due = F.col(change.ERROR).isNull() & (F.col(change.OP) != Op.DELETE.value)
         for number, rules in enumerate(_words(self.rules)):
             yield F.when(due, _word(rule.judged for rule in rules)).otherwise(_long(0)).alias(f"{_JUDGED}{number}")
             yield F.when(due, _word(rule.unexpected for rule in rules)).otherwise(_long(0)).alias(f"{_BROKEN}{number}")
@@ -183,11 +176,6 @@ class RuleSet:
         text = F.col(quoted(column)).cast("string")
         lost = F.col(change.UNREPRESENTABLE)[F.lit(column)]
         return F.substring(F.coalesce(text, lost, F.lit("NULL")), 1, _SHOWN)
-
-
-def _due() -> Column:
-    """Whether a row is judged at all."""
-    return F.col(change.ERROR).isNull() & (F.col(change.OP) != Op.DELETE.value)
 
 
 def _words(rules: Sequence[Rule]) -> list[Sequence[Rule]]:

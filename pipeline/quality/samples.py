@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.quality.rules import RULES
+from pipeline.quality.suites import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -29,21 +29,22 @@ Sample = dict[str, Any]
 
 
 def sampled(frame: DataFrame, rules: RuleSet, failed: Collection[str], key: Sequence[str]) -> dict[str, list[Sample]]:
-    """Failed rule → rows that break it: where each stands, its key, and the values of the rule's columns.
-
-    Only the rules that have failed are asked again: all of them in one filter would be more than Spark can compile.
-    """
-    chosen = [rule for rule in rules.rules if rule.name in failed]
-    if not chosen:
+    """Failed rule → rows that break it: where each stands, its key, and the values of the rule's columns."""
+    some = rules.only(failed)
+    if not some.rules:
         return {}
-    shown = sorted({*key, *(name for rule in chosen for name in rule.columns)})
+    columns = {rule.name: rule.columns for rule in some.rules}
+    shown = sorted({*key, *(name for names in columns.values() for name in names)})
     values = [part for name in shown for part in (F.lit(name), rules.shown(name))]
-    rows = rules.judged_by(chosen, frame).select(
-        *(F.col(name) for name in _AT),
-        (F.create_map(*values) if values else F.lit(None).cast("map<string,string>")).alias("values"),
-        F.col(RULES).alias("rules"),
+    rows = (
+        some.judged(frame)
+        .where(some.breaks(*Severity))
+        .select(
+            *(F.col(name) for name in _AT),
+            (F.create_map(*values) if values else F.lit(None).cast("map<string,string>")).alias("values"),
+            some.broken().alias("rules"),
+        )
     )
-    columns = {rule.name: rule.columns for rule in chosen}
     found: dict[str, list[Sample]] = defaultdict(list)
     for row in rows.limit(_LOOKED_AT).collect():
         for name in row["rules"]:
