@@ -1,0 +1,69 @@
+"""How far a changefeed has come (cut regime, decision 004).
+
+A moment is a commit ts and whether the DDL of that ts is behind it: a watermark W closes rows up to W, a DDL at D what
+a watermark D closes and itself. So it makes no difference on which side of a DDL a watermark of its ts stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NewType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pipeline.model.messages import Ddl, TopicPartition
+
+Moment = NewType("Moment", int)
+"""Commit ts * 2, and one more behind the DDL of that ts."""
+
+NEVER = Moment(0)
+
+
+def closed_by_watermark(commit_ts: int) -> Moment:
+    """What a watermark says."""
+    return Moment(commit_ts << 1)
+
+
+def behind_ddl(commit_ts: int) -> Moment:
+    """What a DDL says."""
+    return Moment(commit_ts << 1 | 1)
+
+
+def commit_ts_of(moment: Moment) -> int:
+    """Rows up to this commit ts belong to it."""
+    return moment >> 1
+
+
+def progress(
+    before: Mapping[TopicPartition, Moment], watermarks: Mapping[TopicPartition, int], ddl: Iterable[Ddl]
+) -> dict[TopicPartition, Moment]:
+    """How far each partition has come, after the messages of a batch. It never goes back."""
+    found = dict(before)
+    for at, ts in watermarks.items():
+        found[at] = max(closed_by_watermark(ts), found.get(at, NEVER))
+    for statement in ddl:
+        for at in statement.at:
+            found[at] = max(behind_ddl(statement.commit_ts), found.get(at, NEVER))
+    return found
+
+
+def resolved(
+    moments: Mapping[TopicPartition, Moment],
+    reached: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+) -> Moment:
+    """The least moment of the partitions that are live.
+
+    `latest` has every partition there is, with an end offset that was fetched after `moments` were read; a partition
+    that is not in `reached` has not been begun. One that has been read up to its end is stale, and left out: TiCDC
+    sends a watermark only when all before it is acknowledged, so what that one is yet to get is newer.
+    """
+    if not moments:
+        return NEVER
+    high = max(moments.values())
+    live = [
+        moments.get(at, NEVER)
+        for at, end in latest.items()
+        if moments.get(at, NEVER) < high and reached.get(at, 0) < end
+    ]
+    return min([high, *live])

@@ -1,0 +1,136 @@
+"""Which table a name means at which commit ts (cut regime, decision 004).
+
+A DDL at D stands behind the rows of commit ts D: a name that it takes means the old table up to D and the new one from
+there on, wherever the rows lie in the stream.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from hashlib import blake2s
+from typing import TYPE_CHECKING
+
+from pipeline.model import ddl as text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline.streaming.epochs import Name, Statement
+
+EVER = 2**63 - 1
+"""Behind every commit ts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A name means a table for changes with a commit ts in (`since`, `until`].
+
+    `meaning` is the uuid of the pair, or where there is none yet the statement, or the rows, that will make it.
+    `cause` is the statement that gave the name.
+    """
+
+    name: Name
+    meaning: str
+    since: int = 0
+    until: int = EVER
+    cause: str = ""
+
+    def has(self, commit_ts: int) -> bool:
+        """Whether a change of this commit ts belongs here."""
+        return self.since < commit_ts <= self.until
+
+
+@dataclass(slots=True)
+class Names:
+    """What every name meant and means, in the order of time."""
+
+    spans: dict[Name, list[Span]] = field(default_factory=dict)
+    causes: set[str] = field(default_factory=set)
+    """The statements that were obeyed, as far as they have left a trace."""
+
+    @staticmethod
+    def of(spans: Iterable[Span], causes: Iterable[str] = ()) -> Names:
+        """The names that pairs have had, and further statements that were obeyed."""
+        names = Names()
+        names.causes.update(causes)
+        for span in sorted(spans, key=lambda one: one.since):
+            names.spans.setdefault(span.name, []).append(span)
+            names.causes.add(span.cause)
+        return names
+
+    def at(self, name: Name, commit_ts: int) -> Span:
+        """What a name means for a change of this commit ts; where nobody has said, its rows will make a table."""
+        mine = self.spans.get(name, [])
+        found = next((span for span in mine if span.has(commit_ts)), None)
+        if found is not None:
+            return found
+        since = max((span.until for span in mine if span.until < commit_ts), default=0)
+        until = min((span.since for span in mine if span.since >= commit_ts), default=EVER)
+        return Span(name, f"rows@{since}:{name[0]}.{name[1]}", since, until)
+
+    def settle(self, name: Name, commit_ts: int) -> Span:
+        """As `at`, and it stays so: from here on the name has this meaning."""
+        found = self.at(name, commit_ts)
+        mine = self.spans.setdefault(name, [])
+        if found not in mine:
+            mine.append(found)
+            mine.sort(key=lambda span: span.since)
+        return found
+
+    def open(self, name: Name) -> Span | None:
+        """What a name means now; None where it means nothing."""
+        return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)
+
+    def obey(self, statement: Statement) -> None:
+        """What names mean behind a statement; a second time it does nothing."""
+        at, cause = statement.ddl.commit_ts, cause_of(statement)
+        if cause in self.causes:
+            return
+        self.causes.add(cause)
+        for action in statement.actions:
+            match action:
+                case text.CreateTable(table) if self.open(table.key) is None:
+                    self._begin(table.key, f"new@{at}:{table.key[0]}.{table.key[1]}", at, cause)
+                case text.DropTable(table):
+                    self._end(table.key, at)
+                case text.RenameTable(old, new):
+                    taken = self._end(old.key, at)
+                    if taken is not None:
+                        self._end(new.key, at)
+                        self._begin(new.key, taken.meaning, at, cause)
+                case text.DropDatabase(schema):
+                    for name in [name for name in self.spans if name[0] == schema.casefold()]:
+                        self._end(name, at)
+
+    def boundaries(self, names: Iterable[Name] | None = None) -> tuple[int, ...]:
+        """The commit ts behind which some name means another table."""
+        chosen = self.spans if names is None else names
+        found = {edge for name in chosen for span in self.spans.get(name, ()) for edge in (span.since, span.until)}
+        return tuple(sorted(found - {0, EVER}))
+
+    def _begin(self, name: Name, meaning: str, at: int, cause: str) -> None:
+        self.spans.setdefault(name, []).append(Span(name, meaning, at, EVER, cause))
+
+    def _end(self, name: Name, at: int) -> Span | None:
+        """End what a name means; the rows of one that nobody knows may be yet to come."""
+        current = self.open(name)
+        if current is None or current.since > at:
+            if self.spans.get(name):
+                return None
+            current = self.settle(name, at)
+        mine = self.spans[name]
+        mine[mine.index(current)] = replace(current, until=at)
+        return current
+
+
+def cause_of(statement: Statement) -> str:
+    """A statement as a mark that a table keeps: the copies of one have the same."""
+    ddl = statement.ddl
+    told = f"{ddl.table.schema}\x00{ddl.table.table}\x00{ddl.sql}"
+    return f"{ddl.commit_ts}:{blake2s(told.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"
+
+
+def bucket(boundaries: tuple[int, ...], commit_ts: int) -> int:
+    """How many of the boundaries lie before a commit ts: changes of one bucket have the same meaning."""
+    return bisect_left(boundaries, commit_ts)

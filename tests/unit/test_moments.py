@@ -1,0 +1,54 @@
+"""How far a changefeed has come."""
+
+from pipeline.model.columns import CommitTs
+from pipeline.model.messages import Ddl, TopicPartition
+from pipeline.model.names import TableName
+from pipeline.streaming.moments import NEVER, behind_ddl, closed_by_watermark, commit_ts_of, progress, resolved
+
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+
+
+def ddl(ts, *partitions):
+    return Ddl(CommitTs(ts), TableName("s", "t"), 0, "", dict.fromkeys(partitions, 0))
+
+
+def marks(**partitions):
+    return {{"p0": P0, "p1": P1, "p2": P2}[name]: closed_by_watermark(ts) for name, ts in partitions.items()}
+
+
+def test_the_slowest_live_partition_decides():
+    ends = {P0: 9, P1: 9, P2: 9}
+    assert resolved(marks(p0=10, p1=8, p2=9), {P0: 5, P1: 5, P2: 5}, ends) == closed_by_watermark(8)
+
+
+def test_a_partition_that_was_read_to_its_end_is_left_out():
+    assert resolved(marks(p0=10, p1=8), {P0: 5, P1: 9}, {P0: 9, P1: 9}) == closed_by_watermark(10)
+
+
+def test_a_partition_that_has_no_watermark_yet_holds_all_back_while_there_is_something_to_read():
+    assert resolved(marks(p0=10), {P0: 9}, {P0: 9, P1: 3}) == NEVER
+    assert resolved(marks(p0=10), {P0: 9}, {P0: 9, P1: 0}) == closed_by_watermark(10)
+
+
+def test_there_is_no_cut_without_watermarks():
+    assert resolved({}, {P0: 9}, {P0: 9}) == NEVER
+
+
+def test_a_ddl_closes_what_a_watermark_of_its_ts_closes_and_itself():
+    before = progress({}, {P0: 10, P1: 10}, [])
+    after = progress(before, {}, [ddl(10, P0)])
+    ends = {P0: 9, P1: 9}
+    assert resolved(before, {}, ends) == closed_by_watermark(10) < behind_ddl(10)
+    assert resolved(after, {}, ends) == closed_by_watermark(10)
+    assert resolved(progress(after, {P1: 11}, []), {}, ends) == behind_ddl(10)
+    assert resolved(progress(after, {}, [ddl(10, P1)]), {}, ends) == behind_ddl(10)
+    assert commit_ts_of(behind_ddl(10)) == 10
+
+
+def test_it_makes_no_difference_on_which_side_of_a_ddl_its_watermark_stands():
+    first = progress(progress({}, {P0: 10}, []), {}, [ddl(10, P0)])
+    assert first == progress(progress({}, {}, [ddl(10, P0)]), {P0: 10}, [])
+
+
+def test_a_resend_does_not_go_back():
+    assert progress({P0: closed_by_watermark(10)}, {P0: 5}, [ddl(4, P0)]) == {P0: closed_by_watermark(10)}
