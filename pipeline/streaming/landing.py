@@ -227,9 +227,11 @@ class TableLanding:
         if not self._known().versions:
             return 0
         table, rules = self._made(), self._rules()
-        if not (again or self._fences):  # what the append has counted, it has counted of these rows
+        if again or self._fences:
+            judged = self.judged_frame(ranges)
+        else:  # what the append has counted, it has counted of these rows
             rules = rules.only({result.rule for result in self.judged if result.unexpected})
-        judged = self.judged_frame(ranges) if again or self._fences else rules.judged(self._frame(ranges))
+            judged = rules.judged(self._frame(ranges))
         readable = judged.where(F.col(change.ERROR).isNull())
         if again:
             since = min(self.batch_id, self.bench.ledger.unfinished)  # a release writes with the last batch's number

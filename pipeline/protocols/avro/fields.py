@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pipeline.model import text
 from pipeline.model import types as t
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, Default, SourceColumn, literal
+from pipeline.model.ddl.defaults import EXPRESSION
 from pipeline.model.text import Value
 from pipeline.protocols.avro import values
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from registry import AvroColumn
 
 _MAX_BITS = 64
-_EXPRESSION = re.compile(r"\w+\(.*\)|CURRENT_\w+|NOW\b.*", re.IGNORECASE | re.DOTALL)
 _CALENDAR = re.compile(r"-?\d[\d:. -]*")
 _CALENDAR_FAMILIES = frozenset({"DATE", "DATETIME", "TIMESTAMP", "TIME"})
 _ZERO = {"INT": "0", "BIGINT": "0", "FLOAT": "0", "DOUBLE": "0", "DECIMAL": "0", "BIT": "0", "YEAR": "0"}
@@ -113,7 +113,7 @@ def _sent_default(column: AvroColumn, kind: str) -> Default:
         return literal(str(number + 2**64 if number < 0 else number))
     if kind in _CALENDAR_FAMILIES and not _CALENDAR.fullmatch(sent):
         return UNKNOWN_DEFAULT
-    if kind in ("TEXT", "JSON") and _EXPRESSION.fullmatch(sent):
+    if kind in ("TEXT", "JSON") and EXPRESSION.fullmatch(sent):
         return UNKNOWN_DEFAULT
     return literal(sent)
 

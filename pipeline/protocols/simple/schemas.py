@@ -6,12 +6,11 @@ is that of its partition (golden/WIRE-FORMATS.md, "Simple, JSON").
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Refused
 from pipeline.model.columns import UNKNOWN_DEFAULT, Default, SchemaId, SourceColumn, TableVersion
-from pipeline.model.ddl.defaults import default_of
+from pipeline.model.ddl.defaults import EXPRESSION, default_of
 from pipeline.model.ddl.literals import Literal, LiteralKind
 from pipeline.model.ddl.sql_types import SqlType, family_of
 from pipeline.model.names import TableName
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.types import WarehouseType
 
-_EXPRESSION = re.compile(r"\w+\(.*\)|CURRENT_\w+|NOW\b.*", re.IGNORECASE | re.DOTALL)
 _LOST = "\ufffd"
 """What TiCDC makes of bytes of a default that are no UTF-8."""
 
@@ -89,7 +87,7 @@ def _default(sent: object, kind: SqlType, *, nullable: bool) -> Default:
     if kind.family == "BIT":
         return default_of(_bits(sent), kind, nullable=nullable)
     text = _text(sent)
-    if _LOST in text or (kind.family in ("TEXT", "JSON", "BLOB") and _EXPRESSION.fullmatch(text)):
+    if _LOST in text or (kind.family in ("TEXT", "JSON", "BLOB") and EXPRESSION.fullmatch(text)):
         return UNKNOWN_DEFAULT
     return default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
 
