@@ -1,71 +1,34 @@
-"""All tables as of one moment of the source: which snapshots those are, and how to read them."""
+"""What `tables as-of` takes and shows: a moment, a tag's name, and how a cut's tables are read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pipeline.cli.reading import records
-from pipeline.errors import Refused
+from pipeline.cli.cuts import spoken
 from pipeline.model.columns import LOGICAL_BITS, CommitTs
+from pipeline.warehouse.iceberg import MAIN
+from pipeline.warehouse.tables import STAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from pipeline.cli.reading import Reader
+    from pyiceberg.table.metadata import TableMetadata
+
+    from pipeline.cli.cuts import Cut, Whole
     from pipeline.cli.shelf import Pair
-    from pipeline.model.names import WarehouseName
 
-NO_CUT = "NO_CUT"
-COLUMNS = ("source", "table", "snapshot", "level", "cut ts", "cut time", "note")
-GONE, EXPIRED = "the table is gone", "the snapshot is expired"
-_FIELDS = (
-    "cut_ts",
-    "cut_time",
-    "batch_id",
-    "table_uuid",
-    "schema_name",
-    "table_name",
-    "snapshot_id",
-    "level",
-    "reason",
-)
+COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time", "note")
+_MEANING = {
+    "exact": "each table as the source had it at that moment",
+    "bounded": "every change up to it is in, later ones may be too",
+    "partial": "changes up to it are missing, see the notes",
+}
 _SMALLEST_TSO = 10**15
-_HINT = (
-    "cuts come from TiCDC's watermarks: with protocol=avro the sink URI needs "
-    "enable-tidb-extension=true&avro-enable-watermark=true; "
-    "`tables history NAME` lists snapshots by their own time"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """One table's newest cut up to the moment; `table` is where it lies today, None if it is gone."""
-
-    source: str
-    table: WarehouseName | None
-    snapshot: int
-    level: str
-    ts: CommitTs
-    time: datetime
-    reason: str
-    readable: bool
-
-    @property
-    def note(self) -> str:
-        """Say why it cannot be read, or why its level is what it is."""
-        if self.table is None:
-            return GONE
-        return self.reason if self.readable else EXPIRED
-
-    @property
-    def row(self) -> tuple[Any, ...]:
-        """Give it as a row under `COLUMNS`."""
-        table = "" if self.table is None else str(self.table)
-        return (self.source, table, self.snapshot, self.level, self.ts, self.time, self.note)
+_TAG = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 
 def timestamp(text: str) -> CommitTs:
@@ -83,72 +46,71 @@ def timestamp(text: str) -> CommitTs:
     return CommitTs(((int(milliseconds) + 1) << LOGICAL_BITS) - 1)
 
 
-def cuts(reader: Reader, pairs: Iterable[Pair], at: CommitTs | None) -> list[Cut]:
-    """Find each table's newest cut up to `at` (None: of all), by source name; raises `Refused` (`NO_CUT`)."""
-    found = records(reader, "cuts", _FIELDS, "" if at is None else f"cut_ts <= {at}")
-    found = found.sort_by([("cut_ts", "ascending"), ("batch_id", "ascending")])
-    newest = {uuid: place for place, uuid in enumerate(found["table_uuid"].to_pylist())}
-    if not newest:
-        raise Refused(NO_CUT, "there is no cut" + (f" up to {_moment(at)}" if at else ""), _HINT)
-    known = {str(pair.changes.table_uuid): pair for pair in pairs}
-    rows = found.take(list(newest.values())).to_pylist()
-    made = (_cut(row, known.get(row["table_uuid"])) for row in rows)
-    return sorted(made, key=lambda cut: cut.source)
+def tag_name(text: str | None) -> str | None:
+    """Take a name for a tag. Spark SQL would read one of digits alone as a snapshot id."""
+    if text is None:
+        return None
+    if not _TAG.fullmatch(text) or text.isdecimal():
+        raise typer.BadParameter("a tag has letters, digits, _ - and ., at most 100, and not digits alone")
+    if text.casefold() == MAIN or text.casefold().startswith(STAGE):
+        raise typer.BadParameter(f"{MAIN} and {STAGE}… are branches of the pipeline's own")
+    return text
 
 
-def _cut(row: dict[str, Any], pair: Pair | None) -> Cut:
-    table = None if pair is None or pair.current is None else pair.current
-    return Cut(
-        f"{row['schema_name']}.{row['table_name']}",
-        None if pair is None else pair.name,
-        row["snapshot_id"],
-        row["level"],
-        CommitTs(row["cut_ts"]),
-        row["cut_time"],
-        row["reason"] or "",
-        table is not None and table.snapshot_by_id(row["snapshot_id"]) is not None,
-    )
-
-
-def facts(found: Sequence[Cut]) -> dict[str, Any]:
-    """Give the cut as a whole, for programs: its ts, and how each table is read."""
-    newest = max(found, key=lambda cut: cut.ts)
-    readable = [cut for cut in found if cut.readable and cut.table]
+def facts(found: Whole, tag: str | None, until: datetime | None) -> dict[str, Any]:
+    """Give the cut as a whole, for programs: its ts, level and tag, and how each table is read."""
+    there = [cut for cut in found.cuts if cut.pair]
     return {
-        "cut_ts": newest.ts,
-        "cut_time": newest.time,
-        "levels": sorted({cut.level for cut in found}),
-        "spark_sql": {cut.source: spark_sql(cut) for cut in readable},
-        "pyiceberg": {cut.source: pyiceberg(cut) for cut in readable},
+        "cut_ts": found.ts,
+        "cut_time": found.time,
+        "level": found.level,
+        "levels": sorted({cut.level for cut in found.cuts}),
+        "tag": tag,
+        "kept_until": until,
+        "spark_sql": {cut.source: spark_sql(cut, tag) for cut in there},
+        "pyiceberg": {cut.source: pyiceberg(cut) for cut in there},
     }
 
 
-def sentence(found: Sequence[Cut]) -> str:
-    """Say which cut was found."""
-    newest = max(found, key=lambda cut: cut.ts)
-    return f"cut {newest.ts} ({newest.time:%Y-%m-%d %H:%M:%S.%f} UTC), {len(found)} tables"
+def sentence(found: Whole) -> str:
+    """Say which cut was found, and what its level means."""
+    count = "1 table" if len(found.cuts) == 1 else f"{len(found.cuts)} tables"
+    return f"cut {spoken(found.ts)}, {count}, {found.level}: {_MEANING[found.level]}"
 
 
-def reading(found: Sequence[Cut]) -> str:
-    """Show how to read such a snapshot, with the first table that can be read."""
-    example = next((cut for cut in found if cut.readable and cut.table), None)
-    if example is None:
-        return "no snapshot of this cut can be read any more"
-    return f"\nSpark SQL  {spark_sql(example)}\nPyIceberg  {pyiceberg(example)}"
+def reading(found: Whole, tag: str | None, until: datetime | None) -> Iterator[str]:
+    """Name the tag, and show how each table is read."""
+    if tag:
+        yield f"\ntag {tag} is on each table" + (f", kept until {until:%Y-%m-%d %H:%M} UTC" if until else "")
+    there = [cut for cut in found.cuts if cut.pair]
+    if there:
+        yield "\nSpark SQL"
+        yield from (f"  {spark_sql(cut, tag)}" for cut in there)
+        yield "PyIceberg"
+        yield from (f"  {pyiceberg(cut)}" for cut in there)
 
 
-def spark_sql(cut: Cut) -> str:
+def kept(tag: str, pairs: Iterable[Pair]) -> datetime | None:
+    """Until when an expiry leaves this tag on every table that has it; None: for ever."""
+    return min((end for pair in pairs if pair.current and (end := _end(pair.current, tag))), default=None)
+
+
+def _end(table: TableMetadata, tag: str) -> datetime | None:
+    ref = table.refs.get(tag)
+    snapshot = None if ref is None else table.snapshot_by_id(ref.snapshot_id)
+    if ref is None or snapshot is None or ref.max_ref_age_ms is None:
+        return None
+    return datetime.fromtimestamp((snapshot.timestamp_ms + ref.max_ref_age_ms) / 1000, UTC)
+
+
+def spark_sql(cut: Cut, tag: str | None) -> str:
     """Give the query that reads the snapshot in Spark SQL."""
     table = cut.table.sql if cut.table else ""
-    return f"SELECT * FROM {table} VERSION AS OF {cut.snapshot}"  # noqa: S608 - for people to run
+    version = cut.snapshot if tag is None else f"'{tag}'"
+    return f"SELECT * FROM {table} VERSION AS OF {version}"  # noqa: S608 - for people to run
 
 
 def pyiceberg(cut: Cut) -> str:
     """Give the expression that reads the snapshot with PyIceberg."""
     name = (cut.table.namespace, cut.table.name) if cut.table else ()
     return f"catalog.load_table({name!r}).scan(snapshot_id={cut.snapshot}).to_arrow()"
-
-
-def _moment(at: CommitTs) -> str:
-    time = datetime.fromtimestamp((at >> LOGICAL_BITS) / 1000, UTC)
-    return f"{at} ({time:%Y-%m-%d %H:%M:%S} UTC)"

@@ -14,6 +14,8 @@ from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import NO_TABLE, Progress, duration
+from pipeline.cli.reading import reader
+from pipeline.cli.waits import waits
 from pipeline.devstack import fetch
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
@@ -129,6 +131,7 @@ class Run:
         ]
         self._warnings += self._progress.warnings
         self._warnings += held(pipeline, self._progress)
+        self._warnings += waits(reader(self._settings)) if pipeline.bench.waits else []
 
     def _ending(self) -> str:
         if self._stopped.is_set():

@@ -271,10 +271,11 @@ BURDEN = ("data files", "delete files", "snapshots", "expirable", "size")
 
 
 def burden(table: TableMetadata, keep: int, older_than: datetime) -> tuple[int, ...]:
-    """Give what maintenance is about, under `BURDEN`; expirable is what is neither young nor new."""
+    """Give what maintenance is about, under `BURDEN`; expirable is what is neither young, new nor tagged."""
     extent = Extent.of(table)
     newest = sorted(table.snapshots, key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
-    old = [snapshot for snapshot in newest[keep:] if moment(snapshot.timestamp_ms) < older_than]
+    named = {ref.snapshot_id for ref in table.refs.values()}
+    old = [s for s in newest[keep:] if moment(s.timestamp_ms) < older_than and s.snapshot_id not in named]
     return extent.files, extent.delete_files, len(table.snapshots), len(old), extent.size
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipeline.simulate.produce import Counts
 
 _KAFKA_PROPERTY = "kafka."
+_AVRO_ONLY = ("registry_url", "watermarks", "extension", "decimal", "bigint_unsigned")
 
 app = typer.Typer(help="Write a shop's changes to Kafka as TiCDC would.")
 
@@ -63,7 +64,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     continuous: Annotated[bool, typer.Option(help="Go on after that until interrupted.")] = False,
     rate: Annotated[float | None, typer.Option(min=0.1, help="Row events a second at most.")] = None,
     partitions: Annotated[int, typer.Option(min=1, help="Of each topic that is made.")] = 2,
-    prefix: Annotated[str, typer.Option(help="Topics are <prefix>_<schema>_<table>.")] = "tidb",
+    prefix: Annotated[
+        str | None, typer.Option(help="Avro's topics are <prefix>_<schema>_<table>, otherwise there is <prefix>_cdc.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 7,
     clock: Annotated[
         _Clock, typer.Option(help="Commit timestamps: now, or fixed so that a run repeats exactly.")
@@ -79,8 +82,12 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     bigint_unsigned: Annotated[_BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Send a shop's changes as TiCDC would. Each run is a new shop: give a second one its own --prefix."""
+    """Send a shop's changes as TiCDC would, in the protocol of the configuration; without one, in Avro.
+
+    Each run is a new shop: give a second one its own --prefix.
+    """
     given = {
+        "prefix": prefix,
         "bootstrap_servers": bootstrap_servers,
         "registry_url": registry_url,
         "watermarks": watermarks,
@@ -89,7 +96,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         "bigint_unsigned": bigint_unsigned and bigint_unsigned.value,
     }
     file = None if config is None and bootstrap_servers and registry_url else _file(config)
-    changefeed = _changefeed(file, given, prefix=prefix, partitions=partitions, rate=rate)
+    changefeed = _changefeed(file, given, partitions=partitions, rate=rate)
     shop = Shop(seed, wall_clock if clock is _Clock.now else None, dirty)
     source = _endless(shop, transactions) if continuous else shop.transactions(transactions)
     with opened(output) as out:
@@ -112,9 +119,16 @@ def _file(config: Path | None) -> Settings:
 
 def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -> Changefeed:
     """Make it: options win over the pipeline's file, the file over the defaults."""
+    protocol = "avro" if settings is None else settings.source.protocol
+    for option in _AVRO_ONLY if protocol != "avro" else ():
+        if given[option] is not None:
+            name = option.replace("_", "-")
+            raise SettingsError("SETTINGS_CONTRADICTION", f"`--{name}` is of Avro only", f"drop it: this is {protocol}")
     chosen = _from_file(settings) | {name: value for name, value in given.items() if value is not None} | more
     if given["registry_url"] is not None:
         chosen.pop("registry", None)  # its credentials are for the file's registry
+    if given["prefix"] is not None:
+        chosen.pop("topic", None)
     if chosen.get("watermarks") and not chosen.get("extension", True):
         raise SettingsError(
             "SETTINGS_CONTRADICTION", "TiCDC sends watermarks only with the extension", "drop --no-extension"
@@ -125,24 +139,41 @@ def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -
 def _from_file(settings: Settings | None) -> dict[str, Any]:
     if settings is None:
         return {}
-    told, registry = settings.changefeed, settings.registry
+    source = settings.source
     client = {
         name.removeprefix(_KAFKA_PROPERTY): value
-        for name, value in settings.source.options.items()
+        for name, value in source.options.items()
         if name.startswith(_KAFKA_PROPERTY)
     }
     found = {
-        "bootstrap_servers": settings.source.bootstrap_servers,
-        "registry_url": registry.url,
-        "registry": _registry(settings),
+        "bootstrap_servers": source.bootstrap_servers,
         "client": client,
-        "timezone": told.timezone,
+        "timezone": settings.changefeed.timezone,
+        **(_avro(settings) if source.protocol == "avro" else _by_cut(settings)),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _avro(settings: Settings) -> dict[str, Any]:
+    told = settings.changefeed
+    return {
+        "registry_url": settings.registry.url,
+        "registry": _registry(settings),
         "extension": told.enable_tidb_extension,
         "watermarks": told.avro_enable_watermark,
         "decimal": told.avro_decimal_handling_mode,
         "bigint_unsigned": told.avro_bigint_unsigned_handling_mode,
     }
-    return {name: value for name, value in found.items() if value is not None}
+
+
+def _by_cut(settings: Settings) -> dict[str, Any]:
+    """One topic: the one that the file reads, if it names one."""
+    source = settings.source
+    if source.encoding == "avro":
+        raise SettingsError(
+            "SETTINGS_CONTRADICTION", "the simulator writes Simple in JSON only", "set source.encoding to json"
+        )
+    return {"protocol": source.protocol, "topic": source.topics[0] if len(source.topics) == 1 else None}
 
 
 def _registry(settings: Settings) -> RegistryConfig:

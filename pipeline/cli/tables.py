@@ -1,7 +1,7 @@
 """`ticdc-warehouse tables`: what the warehouse holds, and the few things that a person does to a table.
 
-`list`, `describe`, `history` and `as-of` only look (see `reading`); `rebuild`, `maintain`, `release` and
-`restore` write, so they start Spark and take the writer's lock (see `workshop`).
+`list`, `describe` and `history` only look (see `reading`); `as-of`, `rebuild`, `maintain`, `release` and `restore`
+write, so they start Spark and take the writer's lock (see `workshop`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import typer
 from rich.console import Console
 
 from pipeline.cli import asof, shelf
+from pipeline.cli.cuts import whole
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import reader, records
+from pipeline.cli.waits import waits
 from pipeline.devstack import fetch
 from pipeline.settings import load
 
@@ -40,16 +42,18 @@ app = typer.Typer(no_args_is_help=True, help="List, describe, rebuild and mainta
 def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
     """List the source tables with rows, state, files and the time of the last commit."""
     with opened(output) as out:
-        found = shelf.pairs(reader(load(config)))
+        catalog = reader(load(config))
+        found = shelf.pairs(catalog)
         facts = [shelf.listed(pair) for pair in found]
+        waiting = waits(catalog)
         if output is Format.JSON:
-            out.result({"tables": facts})
+            out.result({"tables": facts, "waiting": waiting})
         elif not facts:
             out.line("no table yet: the first row of a table makes it")
         else:
             out.table("", tuple(facts[0]), [[_text(k, v) for k, v in line.items()] for line in facts])
-            for sentence in shelf.sentences(found):
-                out.line(sentence)
+        for sentence in (*shelf.sentences(found), *waiting) if output is Format.TEXT else ():
+            out.line(sentence)
 
 
 @app.command()
@@ -88,16 +92,35 @@ def as_of(
         str | None,
         typer.Argument(help="A TiDB timestamp (TSO), or a time as 2026-11-21T11:48:07Z; else the newest cut."),
     ] = None,
+    *,
+    tag: Annotated[
+        str | None,
+        typer.Option(callback=asof.tag_name, help="The tag's name; else cut_ and the cut's timestamp."),
+    ] = None,
+    keep_days: Annotated[
+        int, typer.Option(min=1, max=36_500, help="For how many days the tag keeps the snapshots.")
+    ] = 7,
+    look: Annotated[bool, typer.Option("--look", help="Only print; needs neither Spark nor the lock.")] = False,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Find the snapshots that show all tables as of one moment of the source, and how to read them."""
+    """Show and tag the snapshots that hold all tables as of one moment of the source, and how to read them."""
+    settings = load(config)
     with opened(output) as out:
-        catalog = reader(load(config))
-        cuts = asof.cuts(catalog, shelf.pairs(catalog), asof.timestamp(moment) if moment else None)
-        out.result(asof.facts(cuts), asof.sentence(cuts))
-        _table(out, output, "tables", asof.COLUMNS, (cut.row for cut in cuts))
-        out.line(asof.reading(cuts))
+        at = asof.timestamp(moment) if moment else None
+        catalog = reader(settings)
+        pairs = shelf.pairs(catalog)
+        found = whole(catalog, pairs, at)
+        name = None if look else tag or found.tag
+        if name and not found.is_tagged(name, pairs):
+            with _starting():
+                _workshop().tag(settings, name, keep_days * _DAY_MS, found.snapshots, _waiting(out))
+            pairs = shelf.pairs(reader(settings))
+        until = asof.kept(name, pairs) if name else None
+        out.result(asof.facts(found, name, until), asof.sentence(found))
+        _table(out, output, "tables", asof.COLUMNS, (cut.row for cut in found.cuts))
+        for line in asof.reading(found, name, until):
+            out.line(line)
 
 
 @app.command()
@@ -163,6 +186,9 @@ _HISTORY = {
     "ddl_history": ("recorded_at", "commit_ts", "ddl_type", "action", "sql"),
     "schemas": ("recorded_at", "version", "columns"),
 }
+
+
+_DAY_MS = 24 * 60 * 60 * 1000
 
 
 def _is_about(row: dict[str, Any], pair: Pair) -> bool:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import CHECK, MAINTAIN, REBUILD, REDRIVE, RELEASE, maintained, with_current
+from pipeline.streaming.errands import CHECK, MAINTAIN, REBUILD, REDRIVE, RELEASE, TAG, maintained, tagged, with_current
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
 from pipeline.streaming.requests import in_turn
@@ -18,7 +18,7 @@ from pipeline.warehouse.rebuild import rebuild as rebuilt
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -48,12 +48,27 @@ def rebuild(settings: Settings, source: TableName, waiting: Callable[[str], None
 
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables rebuild") as (spark, catalog):
-            warehouse = settings.warehouse
-            tables = Tables(catalog, warehouse.path, namespace=warehouse.namespace, with_current=warehouse.current)
-            tables.load()
+            tables = _tables(settings, catalog)
             return {"keys": rebuilt(spark, with_current(tables, source), settings.changefeed.timezone)}
 
     return int(in_turn(settings.warehouse.path, (REBUILD, (source.schema, source.table)), directly, waiting)["keys"])
+
+
+def tag(
+    settings: Settings,
+    name: str,
+    keep_ms: int,
+    snapshots: Mapping[str, int],
+    waiting: Callable[[str], None] = _silent,
+) -> int:
+    """Tag the snapshots of a cut, by the tables' uuids; how many had no such tag yet."""
+    names = [name, str(keep_ms), *(part for uuid, snapshot in snapshots.items() for part in (uuid, str(snapshot)))]
+
+    def directly() -> dict[str, Any]:
+        with _catalog(settings, "tables as-of") as (_, catalog):
+            return tagged(_tables(settings, catalog), names)
+
+    return int(in_turn(settings.warehouse.path, (TAG, names), directly, waiting)["tagged"])
 
 
 def release(settings: Settings, source: TableName, waiting: Callable[[str], None] = _silent) -> int:
@@ -96,6 +111,13 @@ def restore(settings: Settings) -> list[tuple[str, str]]:
         for name, metadata in found.values():
             catalog.register(name, str(metadata))
         return [(name, str(metadata)) for name, (_, metadata) in found.items()]
+
+
+def _tables(settings: Settings, catalog: Catalog) -> Tables:
+    warehouse = settings.warehouse
+    tables = Tables(catalog, warehouse.path, namespace=warehouse.namespace, with_current=warehouse.current)
+    tables.load()
+    return tables
 
 
 @contextmanager

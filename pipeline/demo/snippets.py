@@ -37,7 +37,7 @@ def spark(config: Path) -> str:
 
 def tables(config: Path) -> list[str]:
     """Give the commands that show what the warehouse holds."""
-    asked = ("list", "describe shop.orders", "history shop.orders", "as-of")
+    asked = ("list", "describe shop.orders", "history shop.orders", "as-of --look")
     return [f"{_program()} tables {what} -c {shlex.quote(str(config))}" for what in asked]
 
 

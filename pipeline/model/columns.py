@@ -60,6 +60,8 @@ class SourceColumn:
     unsigned: bool = False
     members: tuple[str, ...] = ()
     """Of an ENUM or SET: what it may hold."""
+    length: int = 0
+    """Of CHAR and VARCHAR: how many characters it may have; of BINARY and VARBINARY: bytes. 0: nobody has said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class TableVersion:
     `tells_op` and `tells_commit_ts`: whether every message of it says what it does, and when that was committed;
     `has_checksum`: whether it has room for a checksum of the row; `keys_vary`: whether its messages have several keys
     (a key changes without the row's layout), of which `handle` is the newest.
+    `virtual`: names that the protocol lists and no row carries; `columns` is without them.
     """
 
     table: TableName
@@ -81,3 +84,4 @@ class TableVersion:
     tells_commit_ts: bool = False
     has_checksum: bool = False
     keys_vary: bool = False
+    virtual: tuple[str, ...] = ()

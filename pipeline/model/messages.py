@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -29,6 +30,19 @@ Kind = Hashable
 Range = tuple[int, int]
 """Offsets [from, to) of one partition."""
 
+INDEX = "index"
+"""Column that `SourceProtocol.prepare` adds to the raw frame: the number of the event in its record, from 0."""
+
+EVER = 2**63 - 1
+"""Behind every commit ts."""
+
+
+class Regime(StrEnum):
+    """In which order changes apply (DESIGN rule 1): a property of the protocol."""
+
+    OFFSET = "offset"
+    CUT = "cut"
+
 
 class TopicPartition(NamedTuple):
     """A Kafka partition by the topic's name."""
@@ -41,7 +55,8 @@ class TopicPartition(NamedTuple):
 class SeenVersion:
     """One layout version that this batch carries, and where it first and last stands in each partition.
 
-    `key_only`: its messages carry the handle columns alone (an Avro delete).
+    `key_only`: its messages carry the handle columns alone (an Avro delete). `since`, `until`: the least and the
+    greatest commit ts of its rows, where the protocol tells.
     """
 
     version: TableVersion
@@ -49,15 +64,39 @@ class SeenVersion:
     last: Mapping[TopicPartition, int]
     rows: int
     key_only: bool = False
+    since: int = 0
+    until: int = EVER
+
+
+class Part(NamedTuple):
+    """The rows of one source table name with a commit ts in (`since`, `until`] (cut regime)."""
+
+    table: TableName
+    since: int = 0
+    until: int = EVER
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Rows of a version that nothing has described yet; `since` is their least commit ts."""
+
+    table: TableName
+    version: SchemaId
+    rows: int
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
 class TableMessages:
-    """All row messages of one source table name in this batch, or those within `bounds` (offsets [from, to))."""
+    """All row messages of one source table name in this batch, or those within `bounds` (offsets [from, to)).
+
+    `parts`: in the cut regime, under which names at which times the rows of one table stand; none: under `table`.
+    """
 
     table: TableName
     versions: tuple[SeenVersion, ...]
     bounds: Mapping[TopicPartition, Range] | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -84,7 +123,7 @@ class Refused:
 class Ddl:
     """One DDL statement as the changefeed sent it, with every place where a copy of it stands.
 
-    `kind` is TiDB's ActionType number.
+    `kind` is TiDB's ActionType number, `version` the table behind the statement, where the protocol describes it.
     """
 
     commit_ts: CommitTs
@@ -92,6 +131,7 @@ class Ddl:
     kind: int
     sql: str
     at: Mapping[TopicPartition, int]
+    version: TableVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +150,12 @@ class Messages:
     """Which kinds of messages there are, control messages and refused ones included."""
     warnings: tuple[str, ...] = ()
     """What a person should know of the changefeed; each is said once."""
+    unknown: tuple[Unknown, ...] = ()
+    """Rows whose schema has not come."""
+    waited: int = 0
+    """How many events there are besides, which have waited for what they need."""
+    described: tuple[TableVersion, ...] = ()
+    """Versions that messages of this batch describe by themselves: they are to be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +168,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """Where the fields of each version land: version → source field → column of the changes table."""
+    """Where the fields of each version land: version → source field → column of the changes table.
+
+    `before`: whether the change frame has `change.BEFORE`, a struct of all targets.
+    """
 
     targets: tuple[Target, ...]
     fields: Mapping[SchemaId, Mapping[str, str]] = field(hash=False)
+    before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +190,46 @@ class Guess:
     messages: Messages
 
 
+class Described(Protocol):
+    """What earlier messages have said of versions (`_pipeline.schemas`)."""
+
+    def versions(
+        self, wanted: Collection[tuple[TableName, SchemaId]]
+    ) -> Mapping[tuple[tuple[str, str], SchemaId], TableVersion]:
+        """Those of the wanted versions that are known, by the name's key and the version."""
+        ...
+
+    def of_tables(self, tables: Collection[TableName]) -> Collection[TableVersion]:
+        """All versions that are known under the tables' names."""
+        ...
+
+
 class SourceProtocol(Protocol):
     """One protocol, bound to its settings."""
+
+    @property
+    def regime(self) -> Regime:
+        """In which order its changes apply."""
+        ...
+
+    @property
+    def sends_before(self) -> bool:
+        """Whether its updates carry the row as it was."""
+        ...
+
+    def prepare(self, raw: DataFrame) -> DataFrame:
+        """One row per event, with `INDEX`; key and value of a row are those of its event alone.
+
+        The protocol may add columns of its own. All that follows takes a prepared frame.
+        """
+        ...
 
     def read(self, raw: DataFrame) -> Messages:
         """Find what is in the batch, in one small aggregate (plus a look at DDL messages, where there are any)."""
         ...
 
     def where(self, messages: TableMessages) -> Column:
-        """Which raw messages are the table's."""
+        """Which raw messages are the table's rows; of `parts` those of any version, described or not."""
         ...
 
     def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:

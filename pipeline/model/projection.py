@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame
+
+
+def once() -> Column:
+    """True, though Spark cannot know it: what depends on it is computed where it stands, and once a row.
+
+    Filters are otherwise pushed below a projection, with all that they ask for in place of its names: the decoding of
+    a message as often as the filter has conditions.
+    """
+    return F.spark_partition_id() >= 0
 
 
 class Projection:

@@ -62,6 +62,22 @@ def timestamp(value: Column, timezone: str) -> Value:
     return Value(parsed.column, F.when(twice, value).otherwise(parsed.lost))
 
 
+def zoned(value: Column, zone: Column) -> Value:
+    """TIMESTAMP(f) as the wall clock of a zone that each row names; what is no zone gives NULL, and the text.
+
+    A wall clock that occurs twice is kept as by `timestamp`.
+    """
+    instant = F.concat(value, zone).try_cast("timestamp")
+    local = value.try_cast("timestamp_ntz").cast("timestamp")
+    twice = F.lit(False)
+    for seconds in _OVERLAPS_SECONDS:
+        later = instant + F.expr(f"INTERVAL {seconds} SECONDS")
+        twice = twice | (F.from_utc_timestamp(later, zone) == local)
+    parsed = _calendar(value, instant)
+    known = F.when(parsed.column.isNotNull(), twice).otherwise(False)  # a name that is no zone is an error there
+    return Value(parsed.column, F.when(known, value).otherwise(parsed.lost))
+
+
 def _calendar(text: Column, parsed: Column) -> Value:
     representable = parsed.isNotNull() & ~text.startswith("0000")
     return Value(F.when(representable, parsed), F.when(~representable, text))

@@ -51,6 +51,7 @@ def builtin(versions: Sequence[TableVersion], landing: Landing) -> tuple[Rule, .
         _key_not_null(versions, landing),
         _about("enum_members", (one for one in texts if _members(one[1], "ENUM")), _is_member, versions),
         _about("set_members", (one for one in texts if _members(one[1], "SET")), _are_members, versions),
+        _about("length", (one for one in landed if _has_length(one[1], types[one[2]])), _fits, versions),
         _about("unsigned", numbers, _positive, versions),
         _about("zero_dates", (one for one in landed if types[one[2]] in _CALENDAR), _is_date, versions),
         _envelope("op", [v for v in versions if v.tells_op], versions, F.col(change.OP) != Op.UPSERT.value),
@@ -103,6 +104,15 @@ def _is_member(column: SourceColumn, name: str) -> Column:
 def _are_members(column: SourceColumn, name: str) -> Column:
     known = F.array(*(F.lit(member) for member in ("", *column.members)))
     return F.size(F.array_except(F.split(F.col(quoted(name)), ","), known)) == 0
+
+
+def _has_length(column: SourceColumn, kind: str) -> bool:
+    return column.length > 0 and kind in (t.STRING, t.BINARY)
+
+
+def _fits(column: SourceColumn, name: str) -> Column:
+    """Characters of a text, bytes of a binary."""
+    return F.char_length(F.col(quoted(name))) <= column.length
 
 
 def _positive(_: SourceColumn, name: str) -> Column:

@@ -52,13 +52,14 @@ def versions(records: Records, pipeline: str, names: Names) -> Listing[SchemaVer
 
 
 def _columns(text: Any) -> dict[str, str]:
-    """Types by column name; empty where the text is no list of columns."""
+    """Types by column name, virtual columns left out; empty where the text is no list of columns."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return {}
     listed = found if isinstance(found, list) else []
-    return {str(c.get("name")): str(c.get("tidb_type") or c.get("type")) for c in listed if isinstance(c, dict)}
+    sent = [c for c in listed if isinstance(c, dict) and not c.get("virtual")]
+    return {str(c.get("name")): str(c.get("tidb_type") or c.get("type")) for c in sent}
 
 
 def _difference(before: dict[str, str] | None, after: dict[str, str]) -> str:

@@ -36,6 +36,12 @@ def column_type(text: str) -> str:
     raise ValueError(EXPECTED)
 
 
+def members_of(column: str) -> tuple[str, ...]:
+    """The members that a type of `column_type` names; none where it is no enum."""
+    found = _ENUM.fullmatch(column)
+    return _members(found[1]) if found else ()
+
+
 def _decimal(precision: int, scale: int) -> str:
     if not 1 <= precision <= LARGEST_PRECISION or scale > precision:
         raise ValueError(EXPECTED)

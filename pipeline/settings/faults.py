@@ -57,7 +57,7 @@ def refusal(faults: Iterable[Fault], source: str, place: Callable[[Path], object
     not_yet = any(code == NOT_YET for *_, code in placed)
     count = "1 setting is" if len(lines) == 1 else f"{len(lines)} settings are"
     message = f"{count} wrong in {source}" + "".join(f"\n  {line}" for line in lines)
-    hint = "this version reads `kind: kafka` with `protocol: avro`" if not_yet else _HINT
+    hint = "this version reads `kind: kafka` with `protocol: avro`, `simple` or `open-protocol`" if not_yet else _HINT
     return SettingsError(NOT_YET if not_yet else INVALID, message, hint)
 
 

@@ -20,6 +20,8 @@ from pipeline.settings.reserved import refused_columns, refused_conf, refused_op
 
 Written: TypeAlias = Mapping[str, Any]
 PROTOCOLS = ("avro", "simple", "open-protocol", "canal-json", "csv")
+READ = ("avro", "simple", "open-protocol")
+"""The protocols of this version."""
 DATA_FOLDER = "data"  # DESIGN rule 10: every table lies in <warehouse>/data/<slug>-<uuid>
 
 
@@ -45,7 +47,7 @@ def _later_versions(written: Written) -> Iterator[Fault]:
     source = _section(written, "source")
     if source.get("kind") == "storage":
         yield Fault(("source", "kind"), "`storage` is not in this version", NOT_YET)
-    if source.get("protocol") in PROTOCOLS[1:]:
+    if source.get("protocol") in PROTOCOLS and source["protocol"] not in READ:
         yield Fault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
 
 
@@ -100,6 +102,8 @@ def _changefeed(written: Written) -> Iterator[Fault]:
     for key in changefeed:
         if key.startswith("avro-") and protocol in PROTOCOLS[1:]:
             yield Fault(("changefeed", key), f"has no meaning with `protocol: {protocol}`")
+    if "enable-old-value" in changefeed and protocol in PROTOCOLS and protocol != "open-protocol":
+        yield Fault(("changefeed", "enable-old-value"), "only `protocol: open-protocol` can be without old values")
     said = changefeed.get("protocol")
     if said in PROTOCOLS and protocol in PROTOCOLS and said != protocol:
         yield Fault(("changefeed", "protocol"), f"`{said}`, but source.protocol is `{protocol}`")

@@ -41,9 +41,11 @@ class Source(Section):
 
     kind: Literal["kafka", "storage"] = Field(description="`kafka`; `storage` comes later")
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] = Field(
-        description="the changefeed's protocol; this version reads `avro`"
+        description="the changefeed's protocol; this version reads `avro`, `simple` and `open-protocol`"
     )
-    encoding: Literal["json", "avro"] | None = Field(default=None, description="with `protocol: simple` only")
+    encoding: Literal["json", "avro"] | None = Field(
+        default=None, description="with `protocol: simple` only: `encoding-format` of the sink URI; `json` unless given"
+    )
     bootstrap_servers: Servers = Field(description="Kafka brokers, `host:port[,host:port]`")
     topics: tuple[Topic, ...] = Field(default=(), description="the topics to read; this or `topic_pattern`")
     topic_pattern: TopicPattern | None = Field(
@@ -79,7 +81,7 @@ class Registry(Section):
 
 
 class Changefeed(Section):
-    """What TiCDC was told in the sink URI: `timezone` steers decoding, the rest is only compared."""
+    """What TiCDC was told: `timezone` and `enable-old-value` steer decoding, the rest is only compared."""
 
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] | None = Field(
         default=None, description="as in the sink URI; must equal `source.protocol`"
@@ -99,6 +101,11 @@ class Changefeed(Section):
         default=None,
         alias="avro-enable-watermark",
         description="watermarks and DDL are sent; needs enable-tidb-extension",
+    )
+    enable_old_value: bool | None = Field(
+        default=None,
+        alias="enable-old-value",
+        description="with `protocol: open-protocol` only: false where updates do not carry the row as it was",
     )
     timezone: Timezone = Field(
         default="UTC", description="TiCDC's time zone, in which TIMESTAMP values are written (IANA name)"

@@ -11,22 +11,19 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Callable, Mapping
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import fastavro
 
 from pipeline.simulate import schemas
 from pipeline.simulate.tables import Column, ColumnType, Row, SimulationError, Table, Value
+from pipeline.simulate.values import Convert, decimal_text, moment_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from decimal import Decimal
 
     from pipeline.simulate.schemas import AvroOptions
-
-Convert = Callable[[Any], Any]
 
 
 class TableCodec:
@@ -125,7 +122,7 @@ def _convert(column: Column, options: AvroOptions) -> Convert:
         return schemas.bit_bytes
     if kind.name == "enum":
         return _enum(column)
-    return _moment(kind, options) if kind.is_moment else _same
+    return moment_text(kind, options.timezone) if kind.is_moment else _same
 
 
 def _same(value: Value) -> Value:
@@ -145,9 +142,7 @@ def _enum(column: Column) -> Convert:
 
 def _decimal(kind: ColumnType, options: AvroOptions) -> Convert:
     """Precise: the unscaled number in the fewest two's complement bytes. String: all digits of the scale."""
-
-    def digits(value: Decimal) -> str:
-        return f"{value:.{kind.scale}f}"
+    digits = decimal_text(kind)
 
     def unscaled(value: Decimal) -> bytes:
         number = int(digits(value).replace(".", ""))
@@ -155,18 +150,3 @@ def _decimal(kind: ColumnType, options: AvroOptions) -> Convert:
         return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
     return unscaled if options.decimal == "precise" else digits
-
-
-def _moment(kind: ColumnType, options: AvroOptions) -> Convert:
-    """DATE, DATETIME and TIMESTAMP as text with the column's fraction digits; other text passes as it is."""
-    zone, digits = ZoneInfo(options.timezone), kind.length or 0
-
-    def convert(value: str | date | datetime) -> str:
-        if isinstance(value, str):
-            return value
-        if not isinstance(value, datetime):
-            return value.isoformat()
-        local = value.astimezone(zone) if value.tzinfo else value
-        return local.replace(tzinfo=None).isoformat(" ", "microseconds")[: 20 + digits if digits else 19]
-
-    return convert

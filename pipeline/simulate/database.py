@@ -49,12 +49,16 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True, slots=True)
 class RowEvent:
-    """One row change as TiCDC sends it; `table` is the version that was in force at the commit."""
+    """One row change as TiCDC sends it; `table` is the version that was in force at the commit.
+
+    `row_id` is the hidden row id where that is the row's address, 0 where its primary key is.
+    """
 
     table: Table
     op: Op
     before: Row | None
     after: Row | None
+    row_id: int = 0
 
     @property
     def image(self) -> Row:
@@ -91,6 +95,10 @@ class _Stored:
             return tuple(row[name] for name in self.table.primary_key)
         self.next_row_id += 1
         return (self.next_row_id - 1,)
+
+    def row_id(self, address: Address) -> int:
+        hidden, number = not (self.table.clustered and self.table.primary_key), address[0]
+        return number if hidden and isinstance(number, int) else 0
 
     def put(self, address: Address, row: Row) -> None:
         for names in self.indexes():
@@ -187,7 +195,7 @@ def _events(stored: _Stored, before: dict[Address, Row | None]) -> list[RowEvent
         old, new = before[address], stored.rows.get(address)
         if old != new:
             op: Op = "insert" if old is None else "delete" if new is None else "update"
-            events.append(RowEvent(stored.table, op, old, new))
+            events.append(RowEvent(stored.table, op, old, new, stored.row_id(address)))
     halves = [half for event in sorted(events, key=_rank) for half in _split(event)]
     return sorted(halves, key=_rank)
 
@@ -200,7 +208,7 @@ def _split(event: RowEvent) -> tuple[RowEvent, ...]:
     table, old, new = event.table, event.before, event.after
     if old is None or new is None or not _changes_key(table, old, new):
         return (event,)
-    return RowEvent(table, "delete", old, None), RowEvent(table, "insert", None, new)
+    return RowEvent(table, "delete", old, None, event.row_id), RowEvent(table, "insert", None, new, event.row_id)
 
 
 def _changes_key(table: Table, old: Row, new: Row) -> bool:
@@ -237,10 +245,10 @@ class Database:
     def add_column(self, schema: str, name: str, column: Column) -> Transaction:
         """ALTER TABLE … ADD COLUMN: existing rows take the origin default; TiCDC sends no event."""
         stored = self._tables[schema, name]
-        stored.table = stored.table.with_column(column)
+        before, stored.table = stored.table, stored.table.with_column(column)
         default = column.origin_default()
         stored.rows = {address: {**row, column.name: default} for address, row in stored.rows.items()}
-        return Transaction(self._next_ts(), ddl=ddl.add_column(stored.table, column))
+        return Transaction(self._next_ts(), ddl=ddl.add_column(before, stored.table, column))
 
     def begin(self) -> Writer:
         """Open a transaction; one at a time."""

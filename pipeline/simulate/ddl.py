@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Ddl:
     """A statement, its TiDB ActionType, and the schema and table it is about (table `` for a database).
 
-    `version` is the table as it is afterwards.
+    `version` is the table as it is afterwards, `before` as it was.
     """
 
     query: str
@@ -23,6 +23,7 @@ class Ddl:
     schema: str
     table: str = ""
     version: Table | None = None
+    before: Table | None = None
 
 
 def create_database(schema: str) -> Ddl:
@@ -41,10 +42,10 @@ def create_table(table: Table) -> Ddl:
     return Ddl(query, 3, table.schema, table.name, table)
 
 
-def add_column(table: Table, column: Column) -> Ddl:
+def add_column(before: Table, table: Table, column: Column) -> Ddl:
     """ALTER TABLE … ADD COLUMN, ActionType 5; `table` already has the column."""
     name = f"{_quoted(table.schema)}.{_quoted(table.name)}"
-    return Ddl(f"ALTER TABLE {name} ADD COLUMN {_definition(column)}", 5, table.schema, table.name, table)
+    return Ddl(f"ALTER TABLE {name} ADD COLUMN {_definition(column)}", 5, table.schema, table.name, table, before)
 
 
 def _definition(column: Column) -> str:

@@ -57,6 +57,11 @@ class ColumnType:
         return self.name in _WHOLE
 
     @property
+    def is_integer(self) -> bool:
+        """An integer type; YEAR is none."""
+        return self.is_whole and self.name != "year"
+
+    @property
     def is_text(self) -> bool:
         """CHAR, VARCHAR or one of the TEXT family."""
         return self.name in _TEXT
@@ -207,13 +212,27 @@ class Table:
     @cached_property
     def handle(self) -> tuple[str, ...]:
         """The key that TiCDC uses, in table order: PRIMARY KEY, else the shortest non-null unique index."""
-        usable = [index for index in self.unique if not any(self.column(name).nullable for name in index)]
-        chosen = self.primary_key or min(usable, key=len, default=())
-        if not chosen:
+        if not self.has_handle:
             raise SimulationError(
                 "NO_HANDLE", f"{self.full_name} has no key that TiCDC can use: Avro refuses such a table."
             )
-        return tuple(column.name for column in self.columns if column.name in chosen)
+        return tuple(column.name for column in self.columns if column.name in self._chosen)
+
+    @property
+    def has_handle(self) -> bool:
+        """Whether there is such a key; without one a changefeed needs force-replicate, and Avro refuses."""
+        return bool(self._chosen)
+
+    @property
+    def has_integer_handle(self) -> bool:
+        """Whether the primary key, one clustered integer, is the row's address in TiKV itself."""
+        one = self.clustered and len(self.primary_key) == 1
+        return one and self.column(self.primary_key[0]).parsed.is_integer
+
+    @cached_property
+    def _chosen(self) -> tuple[str, ...]:
+        usable = [index for index in self.unique if not any(self.column(name).nullable for name in index)]
+        return self.primary_key or min(usable, key=len, default=())
 
     @cached_property
     def sent_columns(self) -> tuple[Column, ...]:

@@ -8,6 +8,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from pipeline.model import change
+from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> Data
 
 
 def without(raw: DataFrame, places: DataFrame) -> DataFrame:
-    """The raw records that do not stand at these places (topic, partition, offset)."""
-    return raw.join(places, ["topic", "partition", "offset"], "left_anti").select(*raw.columns)
+    """The raw records that do not stand at these places (topic, partition, offset; of events also the index)."""
+    return raw.join(places, list(places.columns), "left_anti").select(*raw.columns)
 
 
 def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:
@@ -66,7 +67,7 @@ def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refuse
         "topic",
         F.col("partition").alias("kafka_partition"),
         "offset",
-        F.lit(0).alias("index"),
+        F.col(INDEX) if INDEX in raw.columns else F.lit(0).alias(INDEX),
         "key",
         "value",
         code.alias("code"),
@@ -78,8 +79,17 @@ def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refuse
 def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
     """The dead letters of a change frame."""
     text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
-    rows = frame.where(F.col(change.ERROR).isNotNull())
+    rows = walled(frame).where(F.col(change.ERROR).isNotNull())
     return rows.select(*_placed_bytes(), F.col(change.ERROR).alias("code"), text.alias("message"))
+
+
+def walled(frame: DataFrame) -> DataFrame:
+    """A change frame that conditions on it are not pushed into.
+
+    Spark would write out what a condition names wherever it is named, and plan for a minute where a table has a handful
+    of versions.
+    """
+    return frame.observe(Observation(), F.count(F.lit(1)).alias("rows"))
 
 
 def quarantined(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pipeline.model.messages import Ddl, Messages, Range, TableMessages, TopicPartition
 
@@ -56,6 +56,11 @@ class TablePort(Protocol):
     @property
     def held(self) -> bool:
         """Whether the table's records must wait."""
+        ...
+
+    @property
+    def waited(self) -> bool:
+        """Whether records are let in that have waited, and stand in no range of this batch."""
         ...
 
     def ends(self) -> Mapping[TopicPartition, int]:
@@ -105,8 +110,15 @@ class Port(Protocol):
         """What is in the batch past what the ledger has committed."""
         ...
 
-    def epochs(self, messages: Messages) -> Sequence[Epoch]:
-        """The batch cut where a statement changes which table a name means; almost always one epoch."""
+    def epochs(self, messages: Messages) -> Iterable[Epoch]:
+        """The batch cut where a statement changes which table a name means; almost always one epoch.
+
+        In the cut regime the tables of an epoch are known when its statements are obeyed.
+        """
+        ...
+
+    def keep_waiting(self) -> int:
+        """Hold what cannot be placed yet and is let in by itself when it can; how many records are new among it."""
         ...
 
     def apply(self, ddl: Ddl) -> None:
@@ -119,6 +131,10 @@ class Port(Protocol):
 
     def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
         """Do the work for every table, several at once. The first error is raised when all have ended."""
+        ...
+
+    def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
+        """What is done when all tables have their changes: in the cut regime, show them up to the resolved ts."""
         ...
 
     def set_aside_refused(self, messages: Messages) -> int:
@@ -144,7 +160,7 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     None: the batch had nothing new.
     """
     messages = port.read()
-    if not messages.rows:
+    if not (messages.rows or messages.waited):
         return None
     step("read")
     refused = port.set_aside_refused(messages)  # first: a second try, to which they are readable, leaves them there
@@ -155,6 +171,9 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
             port.apply(statement)
             step("ddl-applied")
         landed += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
+    if port.keep_waiting():
+        step("waiting-held")
+    landed = list(port.settle(landed))
     outcome = Outcome(messages, tuple(landed), refused + sum(table.dead_letters for table in landed))
     port.commit(outcome)
     step("ledger-appended")
@@ -168,7 +187,7 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
         table.evolve()
         step("evolved")
     ranges: Mapping[TopicPartition, Range] = {} if table.held else beyond(table.ends(), messages, batch)
-    counts = dict(table.append(ranges)) if ranges else {}
+    counts = dict(table.append(ranges)) if ranges or (table.waited and not table.held) else {}
     if table.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = table.set_aside_unreadable(before) if before else 0
         quarantined = table.quarantine(before, again=True) if before else 0

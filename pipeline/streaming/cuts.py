@@ -12,15 +12,15 @@ from pipeline.model.columns import LOGICAL_BITS
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import CommitTs
-    from pipeline.model.messages import TopicPartition
+    from pipeline.model.messages import Part, TopicPartition
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.tables import WarehouseTable
 
-BOUNDED, PARTIAL, NONE = "bounded", "partial", "none"
+EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
 
 
 def resolved(
@@ -49,6 +49,50 @@ def _head(table: WarehouseTable) -> int | None:
     return None if table.current is None else table.current.head()
 
 
+def by_name(tables: Iterable[WarehouseTable], snapshots: Mapping[str, int]) -> list[tuple[WarehouseTable, int | None]]:
+    """The pair that each source name means (the living one, else that which was dropped last) with its snapshot."""
+    meant = {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
+    return [(table, snapshots.get(name)) for name, table in meant.items()]
+
+
+def exact(
+    bench: Workbench,
+    batch_id: int,
+    cut_ts: int,
+    shown: Sequence[tuple[WarehouseTable, int | None]],
+    waits: Mapping[Part, str],
+) -> str:
+    """Write the cut of a batch in the cut regime, a row per table whose snapshot changed; gives its level.
+
+    `waits`: the rows that cannot be placed yet. A cut is exact while nothing up to it is missing from the tables.
+    """
+    if not cut_ts:
+        return NONE
+    reasons = list(_missing(bench, cut_ts, waits))
+    level, reason = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
+    if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
+        shown = [(table, _head(table)) for table in bench.tables]
+    _write(bench, batch_id, cut_ts, shown, (level, reason))
+    return level
+
+
+def _missing(bench: Workbench, cut_ts: int, waits: Mapping[Part, str]) -> Iterator[str]:
+    """Why tables may lack changes up to a commit ts."""
+    held = sorted(str(t.source) for t in bench.tables if t.state in (State.HELD, State.RELEASING))
+    if held:
+        yield f"held: {', '.join(held)}"
+    early = sorted({str(part.table) for part in waits if part.since < cut_ts})
+    if early:
+        yield f"waiting: {', '.join(early)}"
+    aside = {
+        "in quarantine": bench.records.open_up_to("quarantine", cut_ts),
+        "dead letters": bench.records.open_up_to("dead_letters", cut_ts),
+    }
+    for where, count in aside.items():
+        if count:
+            yield f"{count} {where}"
+
+
 def record(
     bench: Workbench,
     batch_id: int,
@@ -67,16 +111,26 @@ def record(
         return NONE
     held = sorted(str(t.source) for t in bench.tables if t.state in (State.HELD, State.RELEASING))
     level, reason = (PARTIAL, f"held: {', '.join(held)}") if held else (BOUNDED, "offset regime")
-    cut_time = datetime.fromtimestamp((cut_ts >> LOGICAL_BITS) / 1000, UTC)
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
     if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
         snapshots = {str(t.source): head for t in bench.tables if (head := _head(t)) is not None} | snapshots
+    _write(bench, batch_id, cut_ts, by_name(bench.tables, snapshots), (level, reason))
+    return level
+
+
+def _write(
+    bench: Workbench,
+    batch_id: int,
+    cut_ts: int,
+    shown: Sequence[tuple[WarehouseTable, int | None]],
+    said: tuple[str, str],
+) -> None:
+    cut_time, (level, reason) = datetime.fromtimestamp((cut_ts >> LOGICAL_BITS) / 1000, UTC), said
     rows = [
         {
             "cut_ts": cut_ts, "cut_time": cut_time, "table_uuid": t.uuid, "schema_name": t.source.schema,
-            "table_name": t.source.table, "snapshot_id": snapshots[str(t.source)], "level": level, "reason": reason,
+            "table_name": t.source.table, "snapshot_id": snapshot, "level": level, "reason": reason,
         }
-        for t in bench.tables if str(t.source) in snapshots
+        for t, snapshot in shown if snapshot is not None
     ]  # fmt: skip
     bench.records.write("cuts", batch_id, rows)
-    return level

@@ -11,6 +11,7 @@ from pipeline.streaming.audit import audit
 from pipeline.streaming.redrive import Selection, redrive
 from pipeline.streaming.release import release
 from pipeline.warehouse.rebuild import rebuild
+from pipeline.warehouse.tags import tag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,20 +21,23 @@ if TYPE_CHECKING:
     from pipeline.warehouse.maintenance import Maintainer
     from pipeline.warehouse.tables import Tables, WarehouseTable
 
-MAINTAIN, REBUILD, RELEASE, REDRIVE, CHECK = "maintain", "rebuild", "release", "redrive", "check"
+MAINTAIN, REBUILD, RELEASE, REDRIVE, CHECK, TAG = "maintain", "rebuild", "release", "redrive", "check", "tag"
 NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
 
 
 def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
     """Do one of the above.
 
-    `names`: warehouse tables to maintain, a selection to redrive, else source tables, each as schema and name.
+    `names`: warehouse tables to maintain, a selection to redrive, what to tag (`tagged`), else source tables, each as
+    schema and name.
     """
     if what == MAINTAIN:
         maintained(maintainer, [table for table in _tables(bench) if str(table.name) in names])
         return {}
     if what == REDRIVE:
         return asdict(redrive(bench, Selection(*names)))
+    if what == TAG:
+        return tagged(bench.tables, names)
     if what == CHECK:
         wanted = {TableName(*names[at : at + 2]).key for at in range(0, len(names), 2)}
         tables = [table for table in bench.tables if not wanted or table.source.key in wanted]
@@ -52,6 +56,12 @@ def maintained(maintainer: Maintainer, tables: Sequence[Table]) -> None:
         if table.head() is not None:
             maintainer.compact(table)
             maintainer.expire(table)
+
+
+def tagged(tables: Tables, names: Sequence[str]) -> dict[str, Any]:
+    """Tag a cut. `names`: the tag, for how many milliseconds, then each table's uuid and its snapshot."""
+    name, keep_ms, *cut = names
+    return {"tagged": tag(tables, name, int(keep_ms), dict(zip(cut[::2], map(int, cut[1::2]), strict=True)))}
 
 
 def with_current(tables: Tables, source: TableName) -> WarehouseTable:

@@ -101,6 +101,16 @@ class TableLanding:
         self.reason = self.table.held_reason
         return self.table.state in (State.HELD, State.RELEASING)
 
+    @property
+    def waited(self) -> bool:
+        """See `TablePort.waited`: in the offset regime a release lets in what waited."""
+        return False
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """Between which commit ts the changes lie, where that is known."""
+        return None
+
     def ends(self) -> Mapping[TopicPartition, int]:
         """See `TablePort.ends`."""
         if self.table is None:
@@ -174,12 +184,16 @@ class TableLanding:
             return self._let_in(ahead.staged, rules)
         ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
         self._named(f"{table.source}: append changes")
-        entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences)
-        frame = self.judged_frame(ranges) if self._fences else self._frame(ranges)
+        entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences, times=self.times)
+        frame = self._appended(ranges)
         if rules.gates:
             return self._let_in(stage(table, frame, entry), rules)
         appended = changes.append(table, frame, entry)
         return self._counted(appended, self._beyond(rules, table.name.changes.sql), rules)
+
+    def _appended(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+        """What `append` takes."""
+        return self.judged_frame(ranges) if self._fences else self._frame(ranges)
 
     def _rules(self) -> RuleSet:
         return rules_of(self.bench, self._known(), self._made().layout)
@@ -232,7 +246,7 @@ class TableLanding:
         else:  # what the append has counted, it has counted of these rows
             rules = rules.only({result.rule for result in self.judged if result.unexpected})
             judged = rules.judged(self._frame(ranges))
-        readable = judged.where(F.col(change.ERROR).isNull())
+        readable = aside.walled(judged).where(F.col(change.ERROR).isNull())
         if again:
             since = min(self.batch_id, self.bench.ledger.unfinished)  # a release writes with the last batch's number
             out = aside.not_in_changes(self.bench, readable, table, since)
@@ -368,7 +382,7 @@ def landing_of(layout: Layout) -> Landing:
     fields: dict[SchemaId, dict[str, str]] = {
         version.version: {field: names[column] for field, column in version.fields} for version in layout.versions
     }
-    return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields)
+    return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields, layout.before)
 
 
 def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:

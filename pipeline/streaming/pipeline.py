@@ -11,23 +11,27 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
-from pipeline.model.types import WarehouseType
+from pipeline.model.types import STRING, WarehouseType
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
+from pipeline.protocols.open import OpenProtocol
+from pipeline.protocols.simple import SimpleProtocol
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
 from pipeline.quality.suites import load
+from pipeline.settings.column_types import members_of
 from pipeline.sources.kafka import Cluster, stream_options
 from pipeline.streaming import failpoints, position, redrive, release
 from pipeline.streaming.audit import audit_after
 from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.cut_batch import batch_of
 from pipeline.streaming.errands import errand
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session
-from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.workbench import Ledger, Workbench
+from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from pipeline.model.messages import TopicPartition
+    from pipeline.model.messages import Described, SourceProtocol, TopicPartition
     from pipeline.settings import Settings
     from pipeline.streaming.batch import Outcome
 
@@ -175,7 +179,7 @@ class Pipeline:
             raise _Stopped
         started = time.monotonic()
         planned = planned_batch(self._spark_checkpoint)
-        batch = SparkBatch(self.bench, raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
+        batch = batch_of(self.bench, raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
         number = batch.batch_id
         try:
             outcome = micro_batch(batch, self.bench.step)
@@ -243,24 +247,38 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     state = kafka_state(cluster)
     position.check(ledger.committed, state, accept)
     _accept(tables, records, ledger, position.accepted(ledger.committed, state))
-    registry = resources.enter_context(_registry(settings))
-    overrides = {name: WarehouseType(kind) for name, kind in settings.warehouse.columns.items()}
-    said = settings.changefeed
-    asserted = Asserted(
-        said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
-    )
-    protocol = AvroProtocol(registry, said.timezone, overrides, asserted)
+    descriptions = Descriptions(records)
+    protocol = _protocol(settings, resources, descriptions)
     quality = settings.quality
     rulebook = Rulebook(spark, load(quality.suites) if quality.suites else (), quality.built_in)
     rulebook.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
     step = failpoints.from_environment()
-    bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, step, rulebook)
+    bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, step, rulebook, descriptions)
     bench.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
     bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     tables.sweep()
     release.unfinished(bench)
     redrive.unfinished(bench)
     return bench
+
+
+def _protocol(settings: Settings, resources: ExitStack, known: Described) -> SourceProtocol:
+    """The protocol that the settings name."""
+    said = settings.changefeed
+    members = {name: members_of(kind) for name, kind in settings.warehouse.columns.items()}
+    overrides = {
+        name: STRING if members[name] else WarehouseType(kind) for name, kind in settings.warehouse.columns.items()
+    }
+    if settings.source.protocol == "simple":
+        return SimpleProtocol(settings.source.encoding or "json", said.timezone, overrides, known)
+    if settings.source.protocol == "open-protocol":
+        named = {name: found for name, found in members.items() if found}
+        return OpenProtocol(said.timezone, overrides, known, named, old_values=said.enable_old_value is not False)
+    registry = resources.enter_context(_registry(settings))
+    asserted = Asserted(
+        said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
+    )
+    return AvroProtocol(registry, said.timezone, overrides, asserted)
 
 
 def _accept(tables: Tables, records: Records, ledger: Ledger, accepted: Committed) -> None:

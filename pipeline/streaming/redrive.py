@@ -17,12 +17,13 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.messages import TableMessages
+from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside
+from pipeline.streaming.cut_landing import CutLanding
 from pipeline.streaming.landing import TableLanding, rules_of
-from pipeline.warehouse import changes, current
+from pipeline.warehouse import advance, changes, current
 from pipeline.warehouse.keys import Keys
 from pipeline.warehouse.records import AT
 from pipeline.warehouse.shape import current_shape
@@ -109,7 +110,7 @@ def _settle(bench: Workbench, what: str, operation: str) -> None:
     done = done if what == LETTERS else []
     for table in bench.tables:
         if table.changes.inherited(OPERATION) == operation:
-            current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+            _show(bench, table, operation)
             rows = bench.spark.table(table.name.changes.sql)
             done.append(rows.select(*(F.col(name).alias(at) for name, at in zip(_PLACE, AT, strict=True))))
     for places in done:
@@ -143,12 +144,21 @@ def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName,
     for row in records.select("schema_name", "table_name").distinct().collect():
         own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
         waiting = records.where(own).select(*columns)
-        messages = bench.protocol.read(waiting)
+        prepared = bench.protocol.prepare(waiting)
+        messages = bench.protocol.read(prepared)
         if row["table_name"] is not None:
             yield TableName(row["schema_name"], row["table_name"]), waiting, messages
             continue
         for named in messages.tables:
-            yield named.table, waiting.where(bench.protocol.where(named)), replace(messages, tables=(named,))
+            yield named.table, _rows_of(bench, waiting, prepared, named), replace(messages, tables=(named,))
+
+
+def _rows_of(bench: Workbench, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
+    """The records of one table, among those of which none was known."""
+    if not _by_cut(bench):
+        return waiting.where(bench.protocol.where(named))
+    places = prepared.where(bench.protocol.where(named)).select(*_PLACE.values())
+    return waiting.join(places, list(_PLACE.values()), "left_semi").select(*waiting.columns)
 
 
 @dataclass(slots=True)
@@ -177,9 +187,11 @@ class _Part:
             self.bench.step("redrive-quarantined")
             fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
             if not fresh.isEmpty():
-                changes.append(table, fresh, changes.Entry(self.bench.ledger.batch_id, {}, self.operation))
+                late = _by_cut(self.bench)
+                entry = changes.Entry(self.bench.ledger.batch_id, {}, self.operation, times=landing.times, late=late)
+                changes.append(table, fresh, entry)
             self.bench.step("redrive-appended")
-            landing.publish()
+            _show(self.bench, table, self.operation)
             self._mark(decided.where(F.col(_STATUS) != OPEN))
         finally:
             decided.unpersist()
@@ -195,7 +207,9 @@ class _Part:
         if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)
-        landing = TableLanding(self.bench, self.waiting, self.bench.ledger.batch_id, part, {}, [], table)
+        kind = CutLanding if _by_cut(self.bench) else TableLanding
+        raw = self.bench.protocol.prepare(self.waiting)
+        landing = kind(self.bench, raw, self.bench.ledger.batch_id, part, {}, [], table)
         landing.operation, landing.obliged = self.operation, True
         landing.evolve()
         return landing
@@ -253,7 +267,8 @@ class _Part:
             *(key.alias(f"x{name}") for name, key in keys.items()),
         )
         same_key = [F.col(name).eqNullSafe(F.col(f"x{name}")) for name in keys]
-        later = mine.join(theirs, reduce(and_, [*same_key, _is_later()]), "left_semi")
+        is_later = _is_later_by_cut() if _by_cut(self.bench) else _is_later()
+        later = mine.join(theirs, reduce(and_, [*same_key, F.lit(bool(same_key)), is_later]), "left_semi")
         truncated = mine.where(F.col(change.COMMIT_TS) <= table.truncated_at)
         return later.union(truncated).select(*_PLACE, F.lit(True).alias(_LATER)).distinct()
 
@@ -268,6 +283,22 @@ class _Part:
         at = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
         if not rows.isEmpty():
             self.bench.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
+
+
+def _by_cut(bench: Workbench) -> bool:
+    return bench.protocol.regime is Regime.CUT
+
+
+def _show(bench: Workbench, table: WarehouseTable, operation: str) -> None:
+    """Bring the current table up to what its changes table has; in the cut regime within the cut that it shows."""
+    if _by_cut(bench):
+        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut)
+    else:
+        current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+
+
+def _is_later_by_cut() -> Column:
+    return F.col(f"x{change.COMMIT_TS}") > F.col(change.COMMIT_TS)
 
 
 def _is_later() -> Column:

@@ -8,11 +8,14 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
-from pipeline.model.messages import TableMessages
+from pipeline.model.messages import Regime, TableMessages
 from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
+from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.cut_batch import CutBatch
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.mirror import mirror
+from pipeline.streaming.waiting import as_raw, let_go
 from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ def release(bench: Workbench, source: TableName) -> int:
     Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
     first one ended. Raises `Refused` where the table is not held, or its reason still stands.
     """
+    if bench.protocol.regime is Regime.CUT:
+        return _release_by_cut(bench, source)
     table = bench.tables.find(source)
     waiting = _waiting(bench, source)
     records = waiting.count()
@@ -52,6 +57,30 @@ def release(bench: Workbench, source: TableName) -> int:
     bench.records.mark_held(source, "released")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
+    mirror(bench, max(0, bench.ledger.batch_id))
+    bench.step("released")
+    return records
+
+
+def _release_by_cut(bench: Workbench, source: TableName) -> int:
+    """Let the records go the way of those that wait by themselves, in a batch that has nothing else."""
+    table = bench.tables.find(source)
+    obstacle = bench.tables.obstacle(source) if table is None else None
+    if obstacle:
+        raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
+    records = let_go(bench, source)
+    if records == 0 and (table is None or table.state == State.LIVE):
+        raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
+    if table is not None:
+        bench.tables.set_state(table, State.LIVE)
+    bench.step("release-begun")
+    bench.waits = True
+    batch = CutBatch(bench, bench.records.read("held").where("false").select(*as_raw()), f"release of {source}")
+    batch.obliged = frozenset({source.key})
+    try:
+        micro_batch(batch, bench.step)
+    finally:
+        batch.close()
     mirror(bench, max(0, bench.ledger.batch_id))
     bench.step("released")
     return records

@@ -6,7 +6,6 @@ there on, wherever the rows lie in the stream.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 from typing import TYPE_CHECKING
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
 
 EVER = 2**63 - 1
 """Behind every commit ts."""
+
+
+GONE = "gone"
+"""What a name means for changes of a table that was dropped and removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class Names:
             names.causes.add(span.cause)
         return names
 
+    def now(self, name: Name, commit_ts: int) -> Span:
+        """As `at`, for a statement of this commit ts: behind what was obeyed of it already."""
+        current = self.open(name)
+        return current if current is not None and current.since <= commit_ts else self.at(name, commit_ts)
+
     def at(self, name: Name, commit_ts: int) -> Span:
         """What a name means for a change of this commit ts; where nobody has said, its rows will make a table."""
         mine = self.spans.get(name, [])
@@ -82,32 +90,21 @@ class Names:
         """What a name means now; None where it means nothing."""
         return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)
 
-    def obey(self, statement: Statement) -> None:
-        """What names mean behind a statement; a second time it does nothing."""
-        at, cause = statement.ddl.commit_ts, cause_of(statement)
-        if cause in self.causes:
-            return
-        self.causes.add(cause)
-        for action in statement.actions:
-            match action:
-                case text.CreateTable(table) if self.open(table.key) is None:
-                    self._begin(table.key, f"new@{at}:{table.key[0]}.{table.key[1]}", at, cause)
-                case text.DropTable(table):
-                    self._end(table.key, at)
-                case text.RenameTable(old, new):
-                    taken = self._end(old.key, at)
-                    if taken is not None:
-                        self._end(new.key, at)
-                        self._begin(new.key, taken.meaning, at, cause)
-                case text.DropDatabase(schema):
-                    for name in [name for name in self.spans if name[0] == schema.casefold()]:
-                        self._end(name, at)
-
-    def boundaries(self, names: Iterable[Name] | None = None) -> tuple[int, ...]:
-        """The commit ts behind which some name means another table."""
-        chosen = self.spans if names is None else names
-        found = {edge for name in chosen for span in self.spans.get(name, ()) for edge in (span.since, span.until)}
-        return tuple(sorted(found - {0, EVER}))
+    def act(self, action: text.Action, at: int, cause: str) -> None:
+        """What names mean behind one clause of the statement `cause`."""
+        match action:
+            case text.CreateTable(table) if self.open(table.key) is None:
+                self._begin(table.key, f"new@{at}:{table.key[0]}.{table.key[1]}", at, cause)
+            case text.DropTable(table):
+                self._end(table.key, at)
+            case text.RenameTable(old, new):
+                taken = self._end(old.key, at)
+                if taken is not None:
+                    self._end(new.key, at)
+                    self._begin(new.key, taken.meaning, at, cause)
+            case text.DropDatabase(schema):
+                for name in [name for name in self.spans if name[0] == schema.casefold()]:
+                    self._end(name, at)
 
     def _begin(self, name: Name, meaning: str, at: int, cause: str) -> None:
         self.spans.setdefault(name, []).append(Span(name, meaning, at, EVER, cause))
@@ -129,8 +126,3 @@ def cause_of(statement: Statement) -> str:
     ddl = statement.ddl
     told = f"{ddl.table.schema}\x00{ddl.table.table}\x00{ddl.sql}"
     return f"{ddl.commit_ts}:{blake2s(told.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"
-
-
-def bucket(boundaries: tuple[int, ...], commit_ts: int) -> int:
-    """How many of the boundaries lie before a commit ts: changes of one bucket have the same meaning."""
-    return bisect_left(boundaries, commit_ts)

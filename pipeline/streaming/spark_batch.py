@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -25,17 +24,19 @@ from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
 from pipeline.streaming.speculation import speculate
+from pipeline.streaming.waiting import RELEASED
 from pipeline.streaming.workbench import SAMPLE_SECONDS
+from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.records import ASIDE
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import Column
 
-    from pipeline.model.columns import SourceColumn
+    from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, Messages, TableMessages
     from pipeline.streaming.batch import Epoch, Landed, Outcome
     from pipeline.streaming.landing import TableLanding
@@ -75,7 +76,7 @@ class SparkBatch:
 
     def read(self) -> Messages:
         """See `Port.read`."""
-        self.raw = self.raw.select(*RAW)
+        self.raw = self._prepared(self.raw)
         if not self.bench.recovering:
             self.topic_ids = self.bench.cluster.topic_ids()
             self.speculation = speculate(self.bench, self.raw, self.planned, self.topic_ids, self.batch_id)
@@ -93,8 +94,15 @@ class SparkBatch:
             messages = replace(self._routed(self.raw), warnings=messages.warnings)
         return self._unsettled(messages) if self.bench.recovering else messages
 
+    def _prepared(self, raw: DataFrame) -> DataFrame:
+        return self.bench.protocol.prepare(raw.select(*RAW))
+
+    def _is_kept(self, tables: int) -> bool:
+        """Whether the prepared frame of so many tables is kept."""
+        return tables > _FEW_TABLES
+
     def _keep_raw(self, tables: int) -> None:
-        if tables > _FEW_TABLES and self._kept is None:
+        if self._kept is None and self._is_kept(tables):
             self.raw = self._kept = self.raw.persist(StorageLevel.MEMORY_AND_DISK)
 
     def _routed(self, raw: DataFrame) -> Messages:
@@ -111,6 +119,10 @@ class SparkBatch:
             return messages
         self.raw = without(self.raw, F.broadcast(settled))
         left = self._routed(self.raw)
+        return self._less(messages, left)
+
+    def _less(self, messages: Messages, left: Messages) -> Messages:
+        """The messages of a batch of which only these are left: statements that wait are obeyed all the same."""
         return replace(messages, tables=left.tables, refused=left.refused)
 
     def _settled(self) -> DataFrame:
@@ -130,7 +142,7 @@ class SparkBatch:
         ends = {TopicPartition(fresh.topics[topic], partition): end for (topic, partition), end in fresh.ends.items()}
         return not self._settled().where(_past(ends)).isEmpty()
 
-    def epochs(self, messages: Messages) -> Sequence[Epoch]:
+    def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """See `Port.epochs`."""
         self.obeyed = Obedience.begin(self.bench, self.batch_id, messages)
         return self.obeyed.epochs
@@ -154,6 +166,14 @@ class SparkBatch:
         with ThreadPoolExecutor(threads, thread_name_prefix="table") as pool:
             futures = [pool.submit(work, table) for table in sorted(tables, key=lambda t: -t.rows)]
         return [future.result() for future in futures]
+
+    def keep_waiting(self) -> int:
+        """See `Port.keep_waiting`: in the offset regime nothing waits by itself."""
+        return 0
+
+    def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
+        """See `Port.settle`: in the offset regime each table shows its changes when it has them."""
+        return landed
 
     def set_aside_refused(self, messages: Messages) -> int:
         """See `Port.set_aside_refused`."""
@@ -181,7 +201,7 @@ class SparkBatch:
         self.write_results(outcome.landed)
         self.bench.step("results-appended")
         watermarks = {**ledger.watermarks, **messages.watermarks}
-        level = cuts.record(self.bench, number, outcome, watermarks, self.topic_ids)
+        level = self._cut(outcome, watermarks)
         self.bench.step("cuts-appended")
         ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
         fresh = type(ledger)(
@@ -190,12 +210,20 @@ class SparkBatch:
             {**ledger.topics, **{self.topic_ids[at.topic]: at.topic for at in messages.ends}},
             watermarks,
         )
+        self._complete(fresh)
         unpassed = self.bench.recovering and self._unpassed(fresh)
         fresh.unfinished = ledger.unfinished if unpassed else number + 1
         self.bench.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
         self.bench.ledger, self.bench.recovering = fresh, unpassed
         if self.speculation is None:
             self.bench.expected.learn(outcome)
+
+    def _cut(self, outcome: Outcome, watermarks: Mapping[TopicPartition, CommitTs]) -> str:
+        """Write the cut of this batch; its level."""
+        return cuts.record(self.bench, self.batch_id, outcome, watermarks, self.topic_ids)
+
+    def _complete(self, fresh: Ledger) -> None:
+        """Do what must be durable before the ledger is, and tell it what it says besides."""
 
     def _row(self, outcome: Outcome, level: str) -> dict[str, object]:
         counts: Counter[str] = Counter()
@@ -262,25 +290,35 @@ class SparkBatch:
             yield as_row(result, source, landing.fingerprint, snapshots.get(str(source)), said)
 
     def _check_held(self, held: int) -> None:
-        if not held:
+        if not held and not self.bench.recovering:  # a try that was stopped here has written all of them
             return
         limit = self.bench.settings.hold.max_records
-        waiting = self.bench.records.read("held").where("status = 'open'").count()
+        released = F.startswith(F.col("reason"), F.lit(RELEASED))  # these come in with this batch, and wait for nothing
+        waiting = self.bench.records.read("held").where((F.col("status") == "open") & ~released).count()
         if waiting > limit:
-            names = ", ".join(sorted({str(t.source) for t in self.bench.tables if t.state == State.HELD}))
+            names = ", ".join(sorted(self._waited_for()))
             raise BatchFailed(
                 "HELD_TOO_MANY",
-                f"{waiting} records wait for held tables ({names}), more than hold.max_records ({limit})",
-                "release a table (ticdc-warehouse tables release NAME) or raise hold.max_records",
+                f"{waiting} records wait ({names}), more than hold.max_records ({limit})",
+                "see what for: ticdc-warehouse tables list; release a held table (tables release NAME), or raise "
+                "hold.max_records",
             )
 
+    def _waited_for(self) -> set[str]:
+        """The tables whose records wait."""
+        return {str(table.source) for table in self.bench.tables if table.state == State.HELD}
+
     def _write_history(self, number: int, outcome: Outcome) -> None:
-        rows: list[Row] = [*self.obeyed.history, *self._unordered(outcome)]
+        rows: list[Row] = [*self._statements(), *self._unordered(outcome)]
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
         self.bench.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
         if rows or any(landing.met or landing.forbidden for landing in self.landings):
             self._mirror(number)
+
+    def _statements(self) -> Sequence[Row]:
+        """Rows of `ddl_history`: what statements have done."""
+        return self.obeyed.history
 
     def _unwritten(self, name: str, rows: list[Row], identity: Callable[[Row], object]) -> list[Row]:
         """Without what an unfinished try of this batch has written."""
@@ -303,15 +341,15 @@ class SparkBatch:
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
         mirror(self.bench, number)
-        versions: list[Row] = [
-            {
-                "schema_name": landing.table.source.schema, "table_name": landing.table.source.table,
-                "version": seen.version.version, "columns": _columns(seen.version.columns),
-            }
+        self.bench.records.write("schemas", number, self._unwritten("schemas", self._described(), _version))
+
+    def _described(self) -> list[Row]:
+        """Rows of `schemas`: the versions that this batch was the first to bring."""
+        return [
+            descriptions.as_row(replace(seen.version, table=landing.table.source))
             for landing in self.landings if landing.table is not None
             for seen in landing.messages.versions if seen.version.version in landing.met
         ]  # fmt: skip
-        self.bench.records.write("schemas", number, self._unwritten("schemas", versions, _version))
 
     def close(self) -> None:
         """Release what was persisted, and what nobody wanted."""
@@ -328,13 +366,6 @@ def _past(ends: Mapping[TopicPartition, int]) -> Column:
         here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
         before = before | (here & (F.col("offset") < end))
     return ~before
-
-
-def _columns(columns: Sequence[SourceColumn]) -> str:
-    return json.dumps(
-        [{"name": c.name, "type": c.type, "tidb_type": c.tidb_type, "nullable": c.nullable} for c in columns],
-        ensure_ascii=False,
-    )
 
 
 def _said(row: Row) -> object:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import TopicPartition
 from pipeline.quality.gate import Gate
+from pipeline.streaming.moments import NEVER, Moment
 from pipeline.streaming.position import Committed
 from pipeline.streaming.speculation import Expected
 from pipeline.warehouse.evolution import Policy
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.quality.rulebook import Rulebook
     from pipeline.settings import Settings
     from pipeline.sources.kafka import Cluster
+    from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.records import Records
     from pipeline.warehouse.tables import Tables, TopicIdPartition
 
@@ -31,6 +33,8 @@ SAMPLE_SECONDS = 60.0
 """Rows that break a rule are looked for at most so often for a table."""
 TOPIC_NAMES = "ticdc.topic-names"
 WATERMARKS = "ticdc.watermarks"
+MOMENTS = "ticdc.moments"
+RESOLVED = "ticdc.resolved"
 BATCH = "ticdc.batch"
 UNFINISHED = "ticdc.unfinished"
 
@@ -44,6 +48,10 @@ class Ledger:
     topics: dict[str, str] = field(default_factory=dict)
     """Topic id → the name that it had."""
     watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    moments: dict[TopicPartition, Moment] = field(default_factory=dict)
+    """Cut regime: how far each partition has come."""
+    resolved: Moment = NEVER
+    """Cut regime: the moment that the newest cut has."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
 
@@ -60,6 +68,8 @@ class Ledger:
             read_ends(ends),
             json.loads(table.inherited(TOPIC_NAMES) or "{}"),
             marks_from_json(table.inherited(WATERMARKS)),
+            {at: Moment(ts) for at, ts in marks_from_json(table.inherited(MOMENTS)).items()},
+            Moment(int(table.inherited(RESOLVED) or "0")),
             int(table.inherited(UNFINISHED) or batch_id + 1),
         )
 
@@ -70,6 +80,8 @@ class Ledger:
             ENDS: write_ends(self.ends),
             TOPIC_NAMES: json.dumps(self.topics),
             WATERMARKS: marks_to_json(self.watermarks),
+            MOMENTS: marks_to_json(self.moments),
+            RESOLVED: str(self.resolved),
             UNFINISHED: str(self.unfinished),
         }
 
@@ -79,7 +91,7 @@ class Ledger:
         return Committed(self.ends, self.topics)
 
 
-def marks_to_json(marks: Mapping[TopicPartition, CommitTs]) -> str:
+def marks_to_json(marks: Mapping[TopicPartition, int]) -> str:
     """Watermarks by topic and partition as JSON."""
     return json.dumps([[at.topic, at.partition, mark] for at, mark in sorted(marks.items())])
 
@@ -102,12 +114,16 @@ class Workbench:
     ledger: Ledger
     step: Callable[[str], None]
     rulebook: Rulebook
+    descriptions: Descriptions | None = None
+    """Cut regime: what is known of versions."""
     gate: Gate = field(default_factory=Gate)
     order_unknown: set[str] = field(default_factory=set)
     """Tables of which it was said that keys stand in several partitions."""
     expected: Expected = field(default_factory=Expected)
     """What the batches until now have taught of the next one."""
     _done: dict[str, float] = field(default_factory=dict)
+    waits: bool = True
+    """Cut regime: whether records may wait in `_pipeline.held` that are let in by themselves."""
     recovering: bool = True
     """Until the ledger has passed what an unfinished batch of another process may have left in the tables."""
 

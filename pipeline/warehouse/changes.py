@@ -16,7 +16,7 @@ from pipeline.model.names import quoted
 from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import Severity
-from pipeline.warehouse.tables import ENDS, OPERATION, write_ends
+from pipeline.warehouse.tables import ENDS, LATE, OPERATION, TIMES, write_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,6 +70,18 @@ class Entry:
     odd: Column | None = None
     fenced: bool = False
     """Whether the frame is judged already, and says of rows that they are `_fenced`: they go aside too."""
+    times: tuple[int, int] | None = None
+    """Cut regime: no row has a commit ts below the first or above the second."""
+    late: bool = False
+    """Whether its rows show although their time may be over: they were set aside when it came."""
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """What its commit says of itself, besides how far the table has come."""
+        marks = {OPERATION: self.operation}
+        if self.times is not None:
+            marks[TIMES] = f"{self.times[0]}:{self.times[1]}"
+        return {**marks, LATE: "true"} if self.late else marks
 
 
 def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
@@ -79,7 +91,7 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
     """
     observed, reached = Observation(), {**table.ends, **entry.ends}
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
-    _write(_rows(table, frame, observed, entry), target, reached, entry.operation)
+    _write(_rows(table, frame, observed, entry), target, {ENDS: write_ends(reached), **entry.marks})
     table.changes.refresh()
     if not branch:
         table.ends = reached
@@ -88,16 +100,17 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
 
 def _rows(table: WarehouseTable, frame: DataFrame, observed: Observation, entry: Entry) -> DataFrame:
     """The rows that a change frame adds, counted on the way."""
-    made = _recipe(tuple(column.name for column in table.layout.columns), entry.rules, entry.fenced)
+    own = tuple(column.name for column in table.layout.columns)
+    made = _recipe((*own, change.BEFORE) if table.layout.before else own, entry.rules, entry.fenced)
     counters = made.counters if entry.odd is None else (*made.counters, F.count_if(entry.odd).alias(_ODD))
     counted = (frame if entry.fenced else entry.rules.judged(frame)).observe(observed, *counters).where(made.enters)
     stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
     return made.rows.of(counted.withColumns({_STAMP: stamp}))
 
 
-def _write(rows: DataFrame, target: str, reached: dict[TopicIdPartition, int], operation: str) -> None:
+def _write(rows: DataFrame, target: str, marks: Mapping[str, str]) -> None:
     writer = rows.writeTo(target)
-    for name, value in {ENDS: write_ends(reached), OPERATION: operation}.items():
+    for name, value in marks.items():
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.append()
 

@@ -7,6 +7,7 @@ milliseconds and takes any name as it is.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -34,6 +35,8 @@ class SchemaChange:
     widen: tuple[tuple[str, str], ...] = ()
     rename: tuple[tuple[str, str], ...] = ()
     drop: tuple[str, ...] = ()
+    also_in: str = ""
+    """A struct column that has the same columns, and changes with them."""
 
 
 class Catalog:
@@ -162,7 +165,7 @@ class Table:
         self._java.refresh()
 
     def head(self, branch: str = MAIN) -> int | None:
-        """The snapshot id of a branch; None where there is none."""
+        """The snapshot id of a branch or tag; None where there is none."""
         snapshot = self._java.snapshot(branch)
         return None if snapshot is None else int(snapshot.snapshotId())
 
@@ -224,17 +227,20 @@ class Table:
     def evolve(self, change: SchemaChange, properties: Mapping[str, str]) -> None:
         """Change the schema and set properties, in one commit."""
         transaction = self._java.newTransaction()
+        places = [(None, ""), (change.also_in, f"{change.also_in}.")] if change.also_in else [(None, "")]
         update = transaction.updateSchema().caseSensitive(False)
-        for column, name in change.rename:
-            update = update.renameColumn(column, name)
-        for column in change.drop:
-            update = update.deleteColumn(column)
+        for _, prefix in places:
+            for column, name in change.rename:
+                update = update.renameColumn(prefix + column, name)
+            for column in change.drop:
+                update = update.deleteColumn(prefix + column)
         update.commit()
         update = transaction.updateSchema()
-        for column, kind in change.widen:
-            update = update.updateColumn(column, self._catalog.iceberg_type(kind).asPrimitiveType())
-        for column, kind in change.add:
-            update = update.addColumn(None, column, self._catalog.iceberg_type(kind))
+        for parent, prefix in places:
+            for column, kind in change.widen:
+                update = update.updateColumn(prefix + column, self._catalog.iceberg_type(kind).asPrimitiveType())
+            for column, kind in change.add:
+                update = update.addColumn(parent, column, self._catalog.iceberg_type(kind))
         update.commit()
         setting = transaction.updateProperties()
         for key, value in properties.items():
@@ -280,9 +286,18 @@ class Table:
         self._java.manageSnapshots().removeBranch(branch).commit()
 
     def branches(self) -> list[str]:
-        """Its branches and tags, main among them."""
+        """Its branches, main among them."""
         refs = self._java.refs()
-        return [str(name) for name in refs] if refs.size() > 1 else [MAIN]
+        return [str(name) for name, ref in refs.items() if ref.isBranch()] if refs.size() > 1 else [MAIN]
+
+    def has(self, snapshot_id: int) -> bool:
+        """Whether a snapshot is still there."""
+        return self._java.snapshot(snapshot_id) is not None
+
+    def tag(self, name: str, snapshot_id: int, keep_ms: int) -> None:
+        """Give a snapshot a name that an expiry leaves for so long; Iceberg counts from the snapshot's birth."""
+        age = max(0, int(time.time() * 1000) - int(self._java.snapshot(snapshot_id).timestampMillis()))
+        self._java.manageSnapshots().createTag(name, snapshot_id).setMaxRefAgeMs(name, age + keep_ms).commit()
 
     def mark(self, summary: Mapping[str, str], branch: str) -> None:
         """An empty commit that only carries summary entries."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.shape import Shape
 
 PLACE, SOURCE, LAST = "_place", "_source", "_last"
+ORDER = "_order"
+"""Cut regime: twice the commit ts, and one more for a row that is there behind the change."""
 _INDEX_BITS = 20
 _CALENDAR = frozenset({types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ})
 _ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGINT})
@@ -75,9 +77,26 @@ class Keys:
         """The key and the place of each row, and nothing else."""
         return self._with_key(SOURCE, PLACE)
 
+    @cached_property
+    def _ordered(self) -> Projection:
+        return self._with_key(ORDER, SOURCE, PLACE)
+
+    def ordered(self, rows: DataFrame) -> DataFrame:
+        """The key, the order and the place of each row, and nothing else."""
+        return self._ordered.of(rows)
+
     def _with_key(self, *further: str) -> Projection:
         key = (column.alias(name) for name, column in self.expressions.items())
         return Projection([*key, *(F.col(name) for name in further)])
+
+    def of_current(self, rows: DataFrame) -> DataFrame:
+        """The keys of rows of the current table."""
+        key: list[SparkColumn] = []
+        for number, column in enumerate(self.columns):
+            key.append(F.col(quoted(column.name)).alias(f"k{number}"))
+            if column.type in _CALENDAR:
+                key.append(F.col(change.UNREPRESENTABLE).getItem(column.name).alias(f"k{number}t"))
+        return rows.select(*key)
 
     def few_last_places(self, rows: DataFrame) -> list[tuple[Key, int, int]] | None:
         """(key, source, place) of each key's last change, for a handful of rows: picked here, without a shuffle.

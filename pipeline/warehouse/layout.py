@@ -9,14 +9,14 @@ renames. Everything here is pure; `evolution` decides how a layout changes, `cat
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
 from pipeline.model.types import WarehouseType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 DDL_VERSION = SchemaId(-1)
 """The version id of a layout that DDL text described and no message has carried yet."""
@@ -78,6 +78,27 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """At the commit ts `at` the rows of these partitions (None: of all) went, and no deletes were sent.
+
+    `scheme`: how the table was partitioned; `columns`: name, id and TiDB's type of each column there was.
+    """
+
+    at: int
+    names: tuple[str, ...] | None
+    scheme: Mapping[str, Any] | None
+    columns: tuple[tuple[str, int, str], ...]
+    other: str = ""
+    """The uuid of the pair whose rows came in their place, by EXCHANGE PARTITION."""
+
+    @staticmethod
+    def of(raw: Mapping[str, Any]) -> Removal:
+        """A removal that a layout's JSON has."""
+        names = None if raw["names"] is None else tuple(raw["names"])
+        return Removal(raw["at"], names, raw["scheme"], _pairs(raw["columns"]), raw["other"])
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """All columns and versions of one table. `head` is the number of the newest version."""
 
@@ -95,6 +116,14 @@ class Layout:
     """The partitions (topic, number) in which that one was seen: a row of another one may be older than it."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Source names of columns before and after each RENAME, for versions that come later than it."""
+    before: bool = False
+    """Whether the changes table has `_before`, a struct of all columns."""
+    handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Cut regime: behind which commit ts the handle was which, oldest first."""
+    partitions: Mapping[str, Any] | None = field(default=None, hash=False)
+    """How the source is partitioned, as `model.ddl.partitions` writes it; None where it is not, or nobody has said."""
+    removals: tuple[Removal, ...] = field(default=(), hash=False)
+    """Rows that went with their partition, oldest first."""
 
     def column(self, column_id: int) -> Column:
         """The column of this id."""
@@ -123,6 +152,10 @@ class Layout:
     def key(self) -> tuple[Column, ...]:
         """The handle columns; empty for a table without a key."""
         return tuple(self.column(column_id) for column_id in self.handle or ())
+
+    def keyed(self, handle: tuple[int, ...]) -> Layout:
+        """This layout with another handle: that of rows from before a change of the key."""
+        return self if handle == self.handle else replace(self, handle=handle)
 
     def with_column(self, column: Column) -> Layout:
         """This layout with the column of the same id replaced, or the column added at the end."""
@@ -162,6 +195,10 @@ class Layout:
             altered_at=raw.get("altered_at", 0),
             altered_in=_pairs(raw.get("altered_in", ())),
             renamed=_pairs(raw.get("renamed", ())),
+            before=raw.get("before", False),
+            handles=tuple((since, tuple(handle)) for since, handle in raw.get("handles", ())),
+            partitions=raw.get("partitions"),
+            removals=tuple(Removal.of(one) for one in raw.get("removals", ())),
         )
 
 

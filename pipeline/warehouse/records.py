@@ -52,6 +52,9 @@ DEFINITIONS = {
 ASIDE = ("dead_letters", "quarantine", "held")
 """Tables of what did not enter the warehouse's others."""
 
+LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
+"""How the reasons in `held` begin that end by themselves (cut regime)."""
+
 AT = ("topic", "kafka_partition", "offset", "index")
 """Where a change stands, as `dead_letters` and `quarantine` say it."""
 
@@ -133,28 +136,42 @@ class Records:
         kind = f"array<{schema(name).simpleString()}>"
         return self.spark.range(1).select(F.inline(F.from_json(F.lit(text), kind, {"mode": "FAILFAST"})))
 
+    def open_up_to(self, name: str, commit_ts: int) -> int:
+        """How many records of `dead_letters` or `quarantine` are open that may be missing up to a commit ts."""
+        if self.tables[name].head() is None:
+            return 0
+        known = F.col("commit_ts")
+        rows = self.read(name).where((F.col("status") == "open") & (known.isNull() | (known <= commit_ts)))
+        return rows.count()
+
     def mark_held(self, source: TableName, status: str) -> None:
         """Give what waits of a source table another status."""
         self._update("held", source, "status = :status", {"status": status})
 
-    def mark_dropped(self, source: TableName) -> None:
-        """What is set aside of a table that is gone is not to come back into another one of its name."""
-        for name in self._used_asides():
-            self._update(name, source, "status = :status", {"status": "dropped"})
+    def mark_dropped(self, source: TableName, until: int | None = None) -> None:
+        """What is set aside of a table that is gone is not to come back into another one of its name.
 
-    def rename_aside(self, source: TableName, to: TableName) -> None:
-        """What is set aside of a source table goes with it to its new name."""
+        `until`: what has a commit ts behind it is another table's, and so may be what waits by itself.
+        """
+        for name in self._used_asides():
+            self._update(name, source, "status = :status", {"status": "dropped"}, _up_to(name, until))
+
+    def rename_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
+        """What is set aside of a source table goes with it to its new name; `until` as in `mark_dropped`."""
         names = {"to_schema": to.schema, "to_table": to.table}
         for name in self._used_asides():
-            self._update(name, source, "schema_name = :to_schema, table_name = :to_table", names)
+            change = "schema_name = :to_schema, table_name = :to_table"
+            self._update(name, source, change, names, _up_to(name, until))
 
     def _used_asides(self) -> list[str]:
         return [name for name in ASIDE if self.tables[name].head() is not None]
 
-    def _update(self, name: str, source: TableName, change: str, values: Mapping[str, str]) -> None:
+    def _update(
+        self, name: str, source: TableName, change: str, values: Mapping[str, str], which: str = "true"
+    ) -> None:
         self.spark.sql(
             f"UPDATE {where(name).sql} SET {change} WHERE lower(schema_name) = lower(:schema) "  # noqa: S608 - names of ours, values as parameters
-            "AND lower(table_name) = lower(:table) AND status = 'open'",
+            f"AND lower(table_name) = lower(:table) AND status = 'open' AND {which}",
             args={"schema": source.schema, "table": source.table, **values},
         )
         self.tables[name].refresh()
@@ -169,6 +186,18 @@ class Records:
         )
         self.spark.catalog.dropTempView(_FOUND)
         self.tables[name].refresh()
+
+
+def waits_by_itself() -> str:
+    """Whether a row of `held` is let in without anybody's doing, in SQL."""
+    reasons = " OR ".join(f"startswith(reason, '{reason}')" for reason in LET_IN)
+    return f"(status = 'open' AND ({reasons}))"
+
+
+def _up_to(name: str, until: int | None) -> str:
+    if until is None:
+        return "true"
+    return f"NOT {waits_by_itself()}" if name == "held" else f"coalesce(commit_ts, 0) <= {until:d}"
 
 
 def where(name: str) -> WarehouseName:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model import change
 from pipeline.model.names import (
@@ -21,6 +21,7 @@ from pipeline.model.names import (
     PIPELINE_NAMESPACE,
     TableName,
     WarehouseName,
+    quoted,
     slug,
     stored_table,
 )
@@ -48,6 +49,16 @@ NAME = "ticdc.name"
 ENDS = "ticdc.ends"
 APPLIED = "ticdc.applied-changes"
 FILLED = "ticdc.filled"
+SPANS = "ticdc.spans"
+DROPPED = "ticdc.dropped-at"
+CUT = "ticdc.cut"
+TIMES = "ticdc.times"
+LATE = "ticdc.late"
+LATE_SHOWN = "ticdc.late-shown"
+REMOVED = "ticdc.removed-at"
+EXCHANGED = "ticdc.exchanged"
+EXCHANGED_FROM = "ticdc.exchanged-from"
+GONE = "ticdc.gone"
 OPERATION = "ticdc.operation"
 STAGE = "stage_"
 """How the branches begin on which a table is made ready; the operation follows."""
@@ -81,6 +92,16 @@ class State(StrEnum):
     DROPPED = "dropped"
 
 
+class Span(NamedTuple):
+    """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`."""
+
+    schema: str
+    table: str
+    since: int
+    until: int
+    cause: str = ""
+
+
 TopicIdPartition = tuple[str, int]
 """Kafka's topic id (which a re-created topic does not share) and partition."""
 
@@ -100,6 +121,15 @@ class WarehouseTable:
     renamed_at: int = 0
     truncated_at: int = 0
     truncated_done: int = 0
+    dropped_at: int = 0
+    cut: int = 0
+    """Cut regime: the commit ts up to which the current table shows the changes."""
+    late_shown: frozenset[int] = frozenset()
+    """Appends behind `applied` whose rows came after their time, and are shown already."""
+    removed_done: int = 0
+    """The newest removal of partitions that the current table shows."""
+    spans: tuple[Span, ...] = ()
+    """Cut regime: the names that the source has had, and when."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     applied: int | None = None
     filled: frozenset[str] = frozenset()
@@ -144,6 +174,10 @@ class Tables:
         table.created_at = int(properties.get(CREATED, "0"))
         table.renamed_at = int(properties.get(RENAMED, "0"))
         table.truncated_at = int(properties.get(TRUNCATED, "0"))
+        table.dropped_at = int(properties.get(DROPPED, "0"))
+        if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
+            table.dropped_at = table.truncated_at
+        table.spans = read_spans(properties.get(SPANS))
         table.ends = read_ends(changes.inherited(ENDS))
         _read_published(table)
         return table
@@ -203,10 +237,14 @@ class Tables:
         about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table, LAYOUT: layout.to_json()}
         about[CREATED] = str(created_at)
         current = self._new_current(name, layout, about) if self._with_current else None
-        columns = [*change.ENVELOPE.items(), *((c.name, c.type) for c in layout.columns)]
+        own = [(c.name, c.type) for c in layout.columns]
+        columns = [*change.ENVELOPE.items(), *own]
+        if layout.before:
+            columns.append((change.BEFORE, f"struct<{', '.join(f'{quoted(name)}: {kind}' for name, kind in own)}>"))
         changes = self._made(name.changes, columns, {**about, **noted, ROLE: "changes", STATE: State.LIVE})
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
+        table.spans = read_spans(noted.get(SPANS))
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table
         return table
@@ -236,7 +274,7 @@ class Tables:
         """A kept pair whose source was dropped makes way under `<name>__dropped_<commitTs>`."""
         for table in self:
             if table.name == name and table.state == State.DROPPED:
-                self.move(table, WarehouseName(name.namespace, f"{name.name}__dropped_{table.truncated_at}"))
+                self.move(table, WarehouseName(name.namespace, f"{name.name}__dropped_{table.dropped_at}"))
 
     def move(self, table: WarehouseTable, to: WarehouseName) -> None:
         """Rename a pair in the warehouse. The changes table goes last: it carries the pair's name."""
@@ -255,7 +293,7 @@ class Tables:
         if moved is not None:
             table.changes = moved
 
-    def rename(self, table: WarehouseTable, source: TableName, at: int) -> None:
+    def rename(self, table: WarehouseTable, source: TableName, at: int, spans: tuple[Span, ...] = ()) -> None:
         """The source table has another name since the commit ts `at`: so has its pair. What that says goes last."""
         target = stored_table(source, self._namespace)
         self._clear_dropped(target)
@@ -265,17 +303,31 @@ class Tables:
         about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table}
         if table.current is not None:
             table.current.set_properties(about)
-        table.changes.set_properties({**about, RENAMED: str(at)})
+        table.changes.set_properties({**about, RENAMED: str(at), **written_spans(spans)})
         table.renamed_at = at
+        table.spans = spans or table.spans
 
-    def set_state(self, table: WarehouseTable, state: State, reason: str = "", at: CommitTs | int = 0) -> None:
+    def set_state(
+        self,
+        table: WarehouseTable,
+        state: State,
+        reason: str = "",
+        at: CommitTs | int = 0,
+        spans: tuple[Span, ...] = (),
+    ) -> None:
         """Hold, release or mark a table as dropped, durably."""
-        properties = {STATE: state.value, HELD_REASON: reason}
+        properties = {STATE: state.value, HELD_REASON: reason, **written_spans(spans)}
         if at:
-            properties[TRUNCATED] = str(at)
-            table.truncated_at = int(at)
+            properties[DROPPED] = str(at)
+            table.dropped_at = int(at)
         table.changes.set_properties(properties)
         table.state, table.held_reason = state, reason
+        table.spans = spans or table.spans
+
+    def set_spans(self, table: WarehouseTable, spans: tuple[Span, ...]) -> None:
+        """Remember which names the source has had."""
+        table.changes.set_properties(written_spans(spans))
+        table.spans = spans
 
     def truncate(self, table: WarehouseTable, at: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""
@@ -297,7 +349,9 @@ class Tables:
         if table.current is not None:
             held = Layout.from_json(table.current.properties[LAYOUT])
             table.current.evolve(schema_change(held.current, layout.current, layout), about)
-        table.changes.evolve(schema_change(table.layout.columns, layout.columns, layout), {**about, **noted})
+        evolved = schema_change(table.layout.columns, layout.columns, layout)
+        also_in = change.BEFORE if layout.before else ""
+        table.changes.evolve(replace(evolved, also_in=also_in), {**about, **noted})
         table.layout = layout
 
 
@@ -306,6 +360,9 @@ def _read_published(table: WarehouseTable) -> None:
     if table.current is not None:
         applied = table.current.inherited(APPLIED)
         table.applied = int(applied) if applied else None
+        table.cut = int(table.current.inherited(CUT) or "0")
+        table.removed_done = int(table.current.inherited(REMOVED) or "0")
+        table.late_shown = frozenset(json.loads(table.current.inherited(LATE_SHOWN) or "[]"))
         table.truncated_done = int(table.current.inherited(TRUNCATED) or "0")
         table.filled = frozenset(json.loads(table.current.inherited(FILLED) or "[]"))
 
@@ -332,6 +389,16 @@ def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
         for number in range(1, len(column.conversions) + 1):
             found[f"{column.id}:{number}"] = (column, number)
     return found
+
+
+def read_spans(text: str | None) -> tuple[Span, ...]:
+    """Spans as a property carries them."""
+    return tuple(Span(*one) for one in json.loads(text or "[]"))
+
+
+def written_spans(spans: tuple[Span, ...]) -> dict[str, str]:
+    """The property; none where there is nothing to say."""
+    return {SPANS: json.dumps(spans)} if spans else {}
 
 
 def read_ends(text: str | None) -> dict[TopicIdPartition, int]:

@@ -27,6 +27,7 @@ import backlog  # noqa: E402
 import evolution  # noqa: E402
 import facts  # noqa: E402
 import many  # noqa: E402
+import protocols  # noqa: E402
 import quality  # noqa: E402
 import small  # noqa: E402
 import steady  # noqa: E402
@@ -45,6 +46,7 @@ CASES = {
     "steady": steady.run,
     "evolution": evolution.run,
     "quality": quality.run,
+    "protocols": protocols.run,
     "backlog": backlog.run,
 }
 LONG = frozenset({"backlog"})

@@ -81,3 +81,9 @@ def differences(what: str, expected: Mapping[str, Any], found: Mapping[str, Any]
         for name, value in expected.items()
         if found.get(name) != value
     ]
+
+
+def two_batches(records: int, partitions: int) -> int:
+    """The most records of a batch that make two of a topic: Spark shares them among partitions and rounds down."""
+    slack = 0 if records % (2 * partitions) == 0 else 2 * partitions
+    return max(records // 2 + slack, 1)

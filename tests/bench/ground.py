@@ -67,6 +67,7 @@ class Ground:
         batch: int,
         current: bool = True,
         quality: dict[str, Any] | None = None,
+        protocol: str = "avro",
     ) -> str:
         """Write a configuration for a warehouse of its own. `topics`: `topics` or `topic_pattern` of the source."""
         folder = self.folder / name
@@ -75,12 +76,12 @@ class Ground:
             "name": "bench",
             "source": {
                 "kind": "kafka",
-                "protocol": "avro",
+                "protocol": protocol,
                 "bootstrap_servers": self.stack.bootstrap_servers,
                 "max_offsets_per_trigger": batch,
                 **topics,
             },
-            "registry": {"url": self.stack.registry_url},
+            **({"registry": {"url": self.stack.registry_url}} if protocol == "avro" else {}),
             "warehouse": {"path": str(folder / "warehouse"), "current": current},
             "quality": quality or {},
             "checkpoint": str(folder / "checkpoint"),

@@ -107,6 +107,12 @@ def decimal(unscaled: int) -> bytes:
     return zigzag(size) + unscaled.to_bytes(size, "big", signed=True)
 
 
+def created(ms: int) -> str:
+    """A DATETIME(3)."""
+    seconds = datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{seconds}.{ms % 1000:03d}"
+
+
 class Pieces:
     """Pre-encoded values. Two tables of 14-bit halves make the varint of a key with two look-ups."""
 
@@ -120,9 +126,10 @@ class Pieces:
         self.statuses = [text(status) for status in STATUSES]
         dice = Random(1)  # noqa: S311 - data, not secrets
         self.noise = "".join(dice.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=NOISE + 24)).encode()
-        self.metas = [text(self._meta(dice)) for _ in range(20_000)]
-        times = [f"2024-06-{day:02d} {hour:02d}:30:00" for day in range(1, 31) for hour in range(24)]
-        self.deliveries = [b"\x02" + text(time) for time in times] + [b"\x00"] * len(times)  # half are NULL
+        self.meta_texts = [self._meta(dice) for _ in range(20_000)]
+        self.metas = [text(meta) for meta in self.meta_texts]
+        self.times = [f"2024-06-{day:02d} {hour:02d}:30:00" for day in range(1, 31) for hour in range(24)]
+        self.deliveries = [b"\x02" + text(time) for time in self.times] + [b"\x00"] * len(self.times)  # half are NULL
 
     @staticmethod
     def _meta(dice: Random) -> str:
@@ -151,23 +158,33 @@ class Rows:
         self.qty, self.cents = array("b"), array("i")
         self.alive: array[int] = array("i")
         self._random = dice.random
+        self._touched: set[int] = set()
+
+    def begin(self) -> None:
+        """Another transaction begins."""
+        self._touched.clear()
 
     def next_event(self) -> tuple[str, int]:
-        """Choose what happens next and to which row, by the mix of 70, 25 and 5 %."""
+        """Choose what happens next and to which row, by the mix of 70, 25 and 5 %; to a row once in a transaction."""
         alive, throw = self.alive, self._random()
-        if throw < 0.7 or not alive:
-            row = len(self.qty)
-            self.qty.append(0)
-            self.cents.append(0)
-            alive.append(row)
-            return INSERT, row
-        at = int(self._random() * len(alive))
+        at = int(self._random() * len(alive)) if throw >= 0.7 and alive else -1
+        if at < 0 or alive[at] in self._touched:
+            return INSERT, self._new()
         row = alive[at]
+        self._touched.add(row)
         if throw < 0.95:
             return UPDATE, row
         alive[at] = alive[-1]
         alive.pop()
         return DELETE, row
+
+    def _new(self) -> int:
+        row = len(self.qty)
+        self.qty.append(0)
+        self.cents.append(0)
+        self.alive.append(row)
+        self._touched.add(row)
+        return row
 
     def living(self) -> array[int]:
         """The rows that live."""
@@ -180,6 +197,9 @@ class RowsInRange:
     def __init__(self, dice: Random, size: int) -> None:
         self.qty, self.cents = array("b", bytes(size)), array("i", bytes(4 * size))
         self._random = dice.random
+
+    def begin(self) -> None:
+        """Another transaction begins; these tables are read in the order of the stream alone."""
 
     def next_event(self) -> tuple[str, int]:
         """Choose a key of the range; what happens follows from whether it lives."""
@@ -220,6 +240,7 @@ class Stream:
     def _message(self) -> Message:
         if self._done % EVENTS_PER_TRANSACTION == 0:
             self._created, self._extension = self._moment(self._done // EVENTS_PER_TRANSACTION)
+            self._rows.begin()
         self._done += 1
         op, row = self._rows.next_event()
         self.truth.events[op] += 1
@@ -227,26 +248,37 @@ class Stream:
         return self._headers[0] + key, None if op is DELETE else self._value(op, row, key)
 
     def _value(self, op: str, row: int, key: bytes) -> bytes:
-        p, rand, truth, rows = self._pieces, self._random, self.truth, self._rows
+        p = self._pieces
+        cents, qty, noise, place, item, discount, status, meta, delivery, rate = self._drawn(row)
+        return b"".join((
+            self._headers[1], key, p.places[place], p.items[item],
+            b"\x06", cents.to_bytes(3, "big"), p.discounts[discount], p.small[qty],
+            p.statuses[status], b"\x30", p.noise[noise : noise + 24], p.metas[meta],
+            self._created, p.deliveries[delivery], pack_double(rate), self._extension[op],
+        ))  # fmt: skip
+
+    def _drawn(self, row: int) -> tuple[int, int, int, int, int, int, int, int, int, float]:
+        """The next image of a row: cents, quantity, where each other value stands among the pieces, and the rate."""
+        rand, truth, rows = self._random, self.truth, self._rows
         cents = 32_768 + int(rand() * 8_355_840)  # always three bytes of two's complement
         qty = 1 + int(rand() * 10)
         rows.qty[row], rows.cents[row] = qty, cents
         truth.all_qty += qty
         truth.all_cents += cents
-        at = int(rand() * NOISE)
-        return b"".join((
-            self._headers[1], key, p.places[int(rand() * 1_000)], p.items[int(rand() * 20_000)],
-            b"\x06", cents.to_bytes(3, "big"), p.discounts[int(rand() * 5_001)], p.small[qty],
-            p.statuses[int(rand() * 6)], b"\x30", p.noise[at : at + 24], p.metas[int(rand() * 20_000)],
-            self._created, p.deliveries[int(rand() * 1_440)], pack_double(rand()), self._extension[op],
-        ))  # fmt: skip
+        return (
+            cents, qty, int(rand() * NOISE), int(rand() * 1_000), int(rand() * 20_000), int(rand() * 5_001),
+            int(rand() * 6), int(rand() * 20_000), int(rand() * 1_440), rand(),
+        )  # fmt: skip
 
     def _moment(self, transaction: int) -> tuple[bytes, dict[str, bytes]]:
-        """The creation time and the extension fields of a transaction: one in each millisecond."""
+        """The creation time and the extension fields of a transaction."""
         ms = BASE_MS + transaction
-        stamp = zigzag(ms << 18 | self._first) + zigzag(ms)
-        created = datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return text(f"{created}.{ms % 1000:03d}"), {INSERT: b"\x02c" + stamp, UPDATE: b"\x02u" + stamp}
+        stamp = zigzag(self._commit_ts(transaction)) + zigzag(ms)
+        return text(created(ms)), {INSERT: b"\x02c" + stamp, UPDATE: b"\x02u" + stamp}
+
+    def _commit_ts(self, transaction: int) -> int:
+        """One in each millisecond; those of streams with other keys differ."""
+        return BASE_MS + transaction << 18 | self._first
 
     def _close(self) -> None:
         living, truth, rows = self._rows.living(), self.truth, self._rows

@@ -65,13 +65,15 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
 def _large(ground: Ground, sizes: Sizes) -> Contest:
     say(f"quality: producing {sizes.rows:,} records")
     stack = ground.stack
-    topic, truth = workload.produce(stack.bootstrap_servers, stack.registry_url, sizes.rows, processes=cores())
+    topic, truth = workload.produce(
+        stack.bootstrap_servers, stack.registry_url, sizes.rows, prefix="quality", processes=cores()
+    )
     with ground.worker("ours", PLAIN) as plain, ground.worker("ours", JUDGED) as judged:
         sides = {
             PLAIN: Ours(plain, ground, topic, sizes.batch, current=True, quality=_quality(ground, PLAIN)),
             JUDGED: Ours(judged, ground, topic, sizes.batch, current=True, quality=_quality(ground, JUDGED)),
         }
-        contest = Contest(dict(sides), ground.folder, truth, sizes.rows)
+        contest = Contest(dict(sides), ground.folder, truth, sizes.rows, case="quality")
         for number in range(sizes.runs + 1):
             contest.round(number)
     return contest

@@ -44,11 +44,12 @@ def _cents(amounts: pa.Array) -> int:
 
 
 def of_events(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """Over changes: events by kind, and the sums over the images of all upserts."""
+    """Over changes: events by kind, and the sums over the images of all upserts. Deletes may have an image too."""
     events, sums = Counter(insert=0, update=0, delete=0), Counter(qty=0, cents=0)
     for batch in batches:
         events.update({one["values"]: one["counts"] for one in batch["_op"].value_counts().to_pylist()})
-        sums.update(qty=pc.sum(batch["ol_qty"]).as_py() or 0, cents=_cents(batch["ol_amount"]))
+        upserts = batch.filter(pc.not_equal(batch["_op"], "delete"))
+        sums.update(qty=pc.sum(upserts["ol_qty"]).as_py() or 0, cents=_cents(upserts["ol_amount"]))
     return {"events": dict(events), **sums}
 
 

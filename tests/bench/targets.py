@@ -60,6 +60,8 @@ TARGETS = (
     _at_most("steady.late/early", "a batch of 10 rows after 1,000 batches, against batch 10", 1.5),
     _at_least("quality.judged/plain", "built-in rules and 20 checks, against none: changes and current", 0.85),
     _at_most("quality.small", "the same for a batch of 10 rows in each of 100 tables, in time", 1.5),
+    _at_least("protocols.simple/avro", "Simple in JSON, changes and current, against Avro", 0.5),
+    _at_least("protocols.open/avro", "Open in records of 16 rows, changes and current, against Avro", 0.35),
     _at_most("backlog.peak_gib", "10,000,000 records, 500,000 a batch: peak memory of driver and workers", 4),
 )
 

@@ -19,6 +19,7 @@ from progress import say
 from remote import HERE, WorkerFailed, environment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from ground import Ground, Sizes
@@ -89,13 +90,20 @@ class Ours:
     batch: int
     current: bool
     quality: dict[str, Any] | None = None
+    protocol: str = "avro"
 
     def prepare(self) -> None:
         """Nothing: the warm-up round starts Spark."""
 
     def run(self, name: str, truth: Truth) -> dict[str, Any]:
-        topics = {"topics": [self.topic]}
-        config = self.ground.config(name, topics, batch=self.batch, current=self.current, quality=self.quality)
+        config = self.ground.config(
+            name,
+            {"topics": [self.topic]},
+            batch=self.batch,
+            current=self.current,
+            quality=self.quality,
+            protocol=self.protocol,
+        )
         self.worker.ask("open", config=config)
         facts = self.worker.ask("run")
         self.worker.ask("close")
@@ -124,6 +132,7 @@ class Contest:
     rows: int
     runs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
+    case: str = "throughput"
 
     def round(self, number: int) -> None:
         """Let every side run once; round 0 is the warm-up, whose results count and whose seconds do not."""
@@ -135,7 +144,7 @@ class Contest:
             self.mistakes += [f"{name}, run {number}: {wrong}" for wrong in facts.pop("wrong")]
             rate = round(self.rows / facts["seconds"])
             kind = f"run {number}" if number else "warm-up"
-            say(f"throughput: {name:2} {kind}: {facts['seconds']:6.2f} s, {rate:,} records/s{_noise(around)}")
+            say(f"{self.case}: {name:2} {kind}: {facts['seconds']:6.2f} s, {rate:,} records/s{_noise(around)}")
             if number:
                 facts = {**facts, "seconds": round(facts["seconds"], 3), "records_per_second": rate, **around}
                 self.runs.setdefault(name, []).append(facts)
@@ -171,19 +180,34 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
 
 
 def _measured(contest: Contest, sizes: Sizes) -> Measured:
-    seconds = {name: [facts["seconds"] for facts in runs] for name, runs in contest.runs.items()}
-    ratios = {f"{side}/{other}": ratio(seconds, side, other) for side, other in RATIOS}
-    sides = {
+    ratios = ratios_of(contest, RATIOS)
+    figures = {f"throughput.{name}": found["ratio"] for name, found in ratios.items()}
+    details = {"records": contest.rows, "batch": sizes.batch, "sides": details_of(contest, WHAT), "ratios": ratios}
+    return Measured(figures, details, contest.mistakes, sizes.reduced("rows", "runs"))
+
+
+def ratios_of(contest: Contest, pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, float]]:
+    """How many times as fast the one side is as the other, by `one/other`."""
+    seconds = _seconds(contest)
+    ratios = {f"{side}/{other}": ratio(seconds, side, other) for side, other in pairs}
+    for name, found in ratios.items():
+        say(f"{contest.case}: {name} = {found['ratio']} (by rounds {found['least']} to {found['most']})")
+    return ratios
+
+
+def details_of(contest: Contest, what: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What each side is, its median, and its runs."""
+    seconds = _seconds(contest)
+    return {
         name: {
-            "what": WHAT[name],
+            "what": what[name],
             "seconds": median(seconds[name]),
             "records_per_second": round(contest.rows / median(seconds[name])),
             "runs": runs,
         }
         for name, runs in contest.runs.items()
     }
-    for name, found in ratios.items():
-        say(f"throughput: {name} = {found['ratio']} (by rounds {found['least']} to {found['most']})")
-    figures = {f"throughput.{name}": found["ratio"] for name, found in ratios.items()}
-    details = {"records": contest.rows, "batch": sizes.batch, "sides": sides, "ratios": ratios}
-    return Measured(figures, details, contest.mistakes, sizes.reduced("rows", "runs"))
+
+
+def _seconds(contest: Contest) -> dict[str, list[float]]:
+    return {name: [facts["seconds"] for facts in runs] for name, runs in contest.runs.items()}

@@ -18,11 +18,13 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Producer
+from by_cut import BY_CUT
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from order_line import BLOCK, Ids, Stream, Truth, order_line
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pipeline.simulate.tables import Table
 
 PARTITIONS = 4
+QUEUED_BYTES = 1 << 28
 
 
 def _producer(servers: str) -> Producer:
@@ -51,7 +54,7 @@ def _producer(servers: str) -> Producer:
 
 @dataclass(frozen=True)
 class Job:
-    """One stream to send; `key_range` 0 means keys of its own, one after the other."""
+    """One stream to send; `key_range` 0 means keys of its own, one after the other, as by cut they always are."""
 
     topic: str
     partition: int
@@ -61,16 +64,24 @@ class Job:
     step: int
     key_range: int
     count: int
+    protocol: str = "avro"
 
     def run(self, producer: Producer) -> Truth:
-        """Queue it, 100,000 messages at a time at most."""
-        stream = Stream(Ids(*self.ids), self.seed, self.first, self.step, self.key_range)
+        """Queue it, about 100,000 messages or 256 MiB at a time at most."""
+        stream, size = self._stream(), 0
         for block in stream.blocks(self.count):
             for key, value in block:
                 producer.produce(self.topic, value, key, self.partition)
-            if len(producer) > 10 * BLOCK:
+                size += len(value or b"")
+            if len(producer) > 10 * BLOCK or size > QUEUED_BYTES:
                 _flush(producer)
+                size = 0
         return stream.truth
+
+    def _stream(self) -> Stream:
+        if self.protocol == "avro":
+            return Stream(Ids(*self.ids), self.seed, self.first, self.step, self.key_range)
+        return BY_CUT[self.protocol](self.seed, self.first, self.step)
 
 
 def _flush(producer: Producer) -> None:
@@ -93,12 +104,16 @@ def _run(servers: str, jobs: list[Job], processes: int) -> list[Truth]:
     return [parts[n % processes][n // processes] for n in range(len(jobs))]
 
 
-def _open(servers: str, registry: RegistryClient, tables: list[Table], prefix: str, partitions: int) -> list[Ids]:
-    """Make the tables' topics and register their schemas."""
-    topics = [topic_of(prefix, table.schema, table.name) for table in tables]
+def _make(servers: str, topics: list[str], partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     for made in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
         made.result(60)
+
+
+def _open(servers: str, registry: RegistryClient, tables: list[Table], prefix: str, partitions: int) -> list[Ids]:
+    """Make the tables' topics and register their schemas."""
+    topics = [topic_of(prefix, table.schema, table.name) for table in tables]
+    _make(servers, topics, partitions)
     found = []
     for topic, table in zip(topics, tables, strict=True):
         codec = TableCodec(table, AvroOptions())
@@ -122,9 +137,35 @@ def produce(  # noqa: PLR0913 - the knobs of the data
     topic = topic_of(prefix, table.schema, table.name)
     with RegistryClient(RegistryConfig(registry_url)) as registry:
         (ids,) = _open(servers, registry, [table], prefix, partitions)
-    shares = [rows * (n + 1) // partitions - rows * n // partitions for n in range(partitions)]
-    jobs = [Job(topic, n, ids, f"{seed}/{n}", 1 + n, partitions, 0, count) for n, count in enumerate(shares)]
+    jobs = _jobs(Job(topic, 0, ids, str(seed), 1, partitions, 0, rows), partitions)
     return topic, sum(_run(servers, jobs, processes), Truth())
+
+
+def produce_by_cut(servers: str, protocol: str, rows: int, *, seed: int = 7, processes: int = 2) -> tuple[str, Truth]:
+    """Fill the topic `<protocol>_cdc` with the very rows of `produce`, as Simple or Open sends them."""
+    topic = f"{protocol}_cdc"
+    _make(servers, [topic], PARTITIONS)
+    jobs = _jobs(Job(topic, 0, (0, 0), str(seed), 1, PARTITIONS, 0, rows, protocol), PARTITIONS)
+    return topic, sum(_run(servers, jobs, processes), Truth())
+
+
+def records(servers: str, topic: str) -> int:
+    """How many records a topic of `PARTITIONS` partitions has."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "log_level": 0})
+    try:
+        places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        return sum(consumer.get_watermark_offsets(place, 30)[1] for place in places)
+    finally:
+        consumer.close()
+
+
+def _jobs(whole: Job, partitions: int) -> list[Job]:
+    """A job for each partition, with keys of its own."""
+    ends = [whole.count * n // partitions for n in range(partitions + 1)]
+    return [
+        replace(whole, partition=n, seed=f"{whole.seed}/{n}", first=1 + n, count=end - start)
+        for n, (start, end) in enumerate(pairwise(ends))
+    ]
 
 
 def many_tables(  # noqa: PLR0913 - the knobs of the data

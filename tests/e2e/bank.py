@@ -8,8 +8,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, Message, TopicPartition
+from e2e.processes import spark_of
 
-from pipeline.devstack import jars
 from pipeline.simulate import Changefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.simulate.database import Database
@@ -61,10 +61,16 @@ class Bank:
     """The source: a database whose rows are the truth, and what Kafka was told of it."""
 
     def __init__(
-        self, stack: Devstack, seed: int, tables: tuple[Table, ...] = TABLES, *, watermarks: bool = True
+        self,
+        stack: Devstack,
+        seed: int,
+        tables: tuple[Table, ...] = TABLES,
+        *,
+        watermarks: bool = True,
+        prefix: str | None = None,
     ) -> None:
         self.stack, self.tables, self.watermarks = stack, tables, watermarks
-        self.prefix = f"bank{uuid.uuid4().hex[:6]}"
+        self.prefix = prefix or f"bank{uuid.uuid4().hex[:6]}"
         self.database = Database()
         self.feed = Changefeed(stack.bootstrap_servers, stack.registry_url, prefix=self.prefix, watermarks=watermarks)
         self._dice = random.Random(seed)  # noqa: S311 - no secret
@@ -146,15 +152,7 @@ class Bank:
             "warehouse": {"path": "./warehouse", "table_threads": 2},
             "checkpoint": "./checkpoint",
             "trigger": "1 second",
-            "spark": {
-                "master": "local[2]",
-                "conf": {
-                    "spark.sql.shuffle.partitions": "2",
-                    "spark.driver.memory": "1g",
-                    "spark.driver.extraClassPath": ":".join(map(str, jars("spark"))),  # `java` may archive classes
-                    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {java}",
-                },
-            },
+            "spark": spark_of(java),
         }
         for section, more in changes.items():
             known = tree.get(section)

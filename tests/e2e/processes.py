@@ -13,9 +13,24 @@ import time
 from pathlib import Path
 from typing import Self
 
+from pipeline.devstack import jars
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 180
 _DEAD = 60
+
+
+def spark_of(java: str = "") -> dict[str, object]:
+    """The section `spark` for a process that is small and starts soon; `java`: options that may archive classes."""
+    return {
+        "master": "local[2]",
+        "conf": {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraClassPath": ":".join(map(str, jars("spark"))),  # what `java` archives must stand here
+            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {java}",
+        },
+    }
 
 
 class Process:

@@ -103,6 +103,12 @@ class Warehouse:
     def catalog(self):
         return load_catalog("warehouse", type="sql", uri=f"sqlite:///{self.folder}/warehouse/catalog.db")
 
+    def tags(self, name):
+        """The snapshots that have a tag, by the table's name."""
+        catalog = self.catalog()
+        refs = {table: catalog.load_table(f"shop.{table}").refs() for table in TABLES}
+        return {f"shop.{table}": found[name].snapshot_id for table, found in refs.items() if name in found}
+
     def differences(self):
         catalog = self.catalog()
         verdicts = [
@@ -270,8 +276,8 @@ class TestLooking:
         assert newest["snapshot"] == next(t["snapshot"] for t in listed if t["source"] == "shop.orders")
 
     def test_as_of_a_moment_gives_snapshots_that_show_that_moment(self, warehouse):
-        newest = warehouse.call("tables", "as-of", str(warehouse.middle), "--output", "json").facts
-        before = warehouse.call("tables", "as-of", str(warehouse.middle - 1), "--output", "json").facts
+        newest = warehouse.call("tables", "as-of", str(warehouse.middle), "--look", "--output", "json").facts
+        before = warehouse.call("tables", "as-of", str(warehouse.middle - 1), "--look", "--output", "json").facts
         assert newest["cut_ts"] == warehouse.middle
         assert before["cut_ts"] < warehouse.middle
         assert newest["levels"] == ["bounded"]
@@ -343,6 +349,7 @@ class TestWriting:
             assert warehouse.differences() != []
             rebuilt = warehouse.call("tables", "rebuild", "shop.orders")
             repaired = warehouse.differences()
+            tagged = warehouse.call("tables", "as-of", "--tag", "audit", "--output", "json")
             refused = warehouse.call("tables", "release", "shop.orders")
             maintained = warehouse.call("tables", "maintain", "shop.orders")
             warehouse.send(3)
@@ -351,11 +358,19 @@ class TestWriting:
             _, errors = process.communicate(timeout=120)
         assert (rebuilt.code, maintained.code) == (0, 0), rebuilt.err + maintained.err
         assert repaired == []
+        assert {row["source"]: row["snapshot"] for row in tagged.facts["tables"]} == warehouse.tags("audit")
         assert refused.code == 1
         assert "NOT_HELD" in refused.err
         assert process.returncode == 0, errors
         assert warehouse.run().code == 0  # it may have been stopped between two batches
         assert warehouse.differences() == []
+
+    def test_a_moment_is_tagged_on_every_table_and_asking_again_starts_nothing(self, warehouse, monkeypatch):
+        first = warehouse.call("tables", "as-of", str(warehouse.middle), "--output", "json").facts
+        snapshots = {row["source"]: row["snapshot"] for row in first["tables"]}
+        assert snapshots == warehouse.tags(f"cut_{warehouse.middle}")
+        monkeypatch.setattr(tables_command, "_workshop", lambda: pytest.fail("the second call started Spark"))
+        assert warehouse.call("tables", "as-of", str(warehouse.middle), "--output", "json").facts == first
 
     def test_a_table_that_is_not_held_cannot_be_released(self, warehouse):
         said = warehouse.call("tables", "release", "shop.orders")

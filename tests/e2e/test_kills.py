@@ -12,6 +12,7 @@ import pytest
 from e2e import judging
 from e2e.bank import ENTRY, NOTE, Bank
 from e2e.processes import Process, Workers
+from e2e.test_cut_kills import STEPS as CUT_STEPS
 from golden.warehouse import Warehouse
 
 from pipeline.errors import SettingsError
@@ -21,6 +22,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 KILLS = int(os.environ.get("TICDC_WAREHOUSE_KILLS", "20"))
 SEED = int(os.environ.get("TICDC_WAREHOUSE_SEED", "11"))
+BY_CUT = {"partitions-removed", "waiting-held", "schemas-appended", "waiting-released"}
+"""Steps that only the cut regime has."""
 ROOT = Path(__file__).parents[2]
 RUN = ("run", "--available-now")
 RELEASE = ("tables", "release", "bank.note")
@@ -248,6 +251,7 @@ class TestFailPoints:
     def test_every_step_of_the_product_is_killed_behind(self):
         elsewhere = {"speculated"}  # test_speculation.py: not in a stream with watermarks
         elsewhere |= {step for step in STEPS if step.startswith("redrive-")}  # test_quality.py
+        elsewhere |= BY_CUT & CUT_STEPS
         assert {act.step.partition("@")[0] for act in ACTS} | elsewhere == set(STEPS)
 
     def test_every_step_of_the_product_is_listed(self):

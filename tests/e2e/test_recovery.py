@@ -305,8 +305,7 @@ class TestTopics:
 
     def test_a_topic_that_appears_later_is_found(self, own):
         own.begin()
-        other = Bank(own.stack, 9)
-        other.prefix = other.feed.prefix = f"{own.bank.prefix}_more"
+        other = Bank(own.stack, 9, prefix=f"{own.bank.prefix}_more")
         other.open()
         other.rounds(1)
         own.run()

@@ -11,7 +11,7 @@ from golden.warehouse import Warehouse
 from pipeline.streaming import Pipeline
 
 
-@dataclass(frozen=True)
+@dataclass
 class Running:
     """A case with an open pipeline on it."""
 
@@ -24,6 +24,11 @@ class Running:
         self.loaded.produce(self.loaded.case.records if records is None else records)
         self.pipeline.run(available_now=True)
 
+    def restart(self):
+        """Close the pipeline and open another one on what the first has left."""
+        self.pipeline.close()
+        self.pipeline = Pipeline.open(self.settings)
+
     @property
     def warehouse(self):
         """The warehouse as it is now, read without the JVM."""
@@ -35,12 +40,15 @@ def running(stack, tmp_path, request):
     """Open a pipeline for a case: `with running(case) as run`. Topics and folder are this test's alone."""
 
     @contextmanager
-    def opened(case, **changes):
+    def opened(case, partitions=None, **changes):
         prefix = f"g{zlib.crc32(request.node.nodeid.encode()):08x}"
-        loaded = load(case, stack, prefix)
+        loaded = load(case, stack, prefix, partitions)
         settings = loaded.settings(tmp_path, **changes)
-        with Pipeline.open(settings) as pipeline:
-            yield Running(loaded, settings, pipeline)
+        run = Running(loaded, settings, Pipeline.open(settings))
+        try:
+            yield run
+        finally:
+            run.pipeline.close()
 
     return opened
 

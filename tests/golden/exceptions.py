@@ -24,9 +24,18 @@ class Excepted:
         return fnmatchcase(case.scenario, self.scenario) and fnmatchcase(case.config, self.config)
 
 
+READ_PROTOCOLS = ("simple", "open-protocol")
+"""Protocols of the cut regime that the product reads."""
+
 CASES = (
-    Excepted("*", "simple_*", "*", "the Simple protocol is an issue of its own"),
-    Excepted("*", "open*", "*", "the Open protocol is an issue of its own"),
+    *(
+        one
+        for protocol, one in {
+            "simple": Excepted("*", "simple_*", "*", "the Simple protocol is not read yet"),
+            "open-protocol": Excepted("*", "open*", "*", "the Open protocol is not read yet"),
+        }.items()
+        if protocol not in READ_PROTOCOLS
+    ),
     Excepted("*", "storage_*", "*", "object storage is an issue of its own"),
 )
 
@@ -41,6 +50,9 @@ PARTITIONS = (
     "visibly, until they are released"
 )
 
+HOLDING = (PARTITIONS,)
+"""Reasons that put a table's records into `_pipeline.held`."""
+
 TABLES = (
     *(
         Excepted("ddl", config, table, PARTITIONS)
@@ -52,7 +64,7 @@ TABLES = (
     Excepted("lifecycle", "avro_*", "life.t_uk_null", NO_KEY),
     Excepted(
         "all_types",
-        "avro_checksum_*",
+        "*_checksum*",
         "types.t_zero_part",
         "its statements were skipped: partial zero dates make TiCDC fail when the integrity check is on",
     ),

@@ -1,4 +1,4 @@
-"""Golden cases in the real broker and registry: schemas registered, ids rewritten, records where they belong.
+"""Golden cases in the real broker and registry: records where they belong, Avro's with the registry's own ids.
 
 Many cases share one stack: each has topics of its own, `<prefix>_tidb_…`, and their subjects follow.
 """
@@ -13,8 +13,8 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from golden import cut_events, decode
 from golden.corpus import subject_of
-from golden.decode import events
 
 from pipeline.settings import Settings, parse
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from golden.corpus import GoldenCase, Record
+    from golden.cut_events import CutEvent
     from golden.decode import Event
 
     from pipeline.devstack import Devstack
@@ -40,6 +41,7 @@ class LoadedCase:
     stack: Devstack
     prefix: str
     ids: dict[tuple[str, int], int]
+    partitions: int = 1
     sent: list[Record] = field(default_factory=list)
     _topics: set[str] = field(default_factory=set)
 
@@ -77,29 +79,36 @@ class LoadedCase:
         return self.ids[subject_of(event.record.topic, part), event.schema_id]
 
     def events(self) -> list[Event]:
-        """The row events of what was produced, at the offsets where they stand."""
-        return events(self.case, self.sent)
+        """The row events of what was produced, at the offsets where they stand (Avro)."""
+        return decode.events(self.case, self.sent)
+
+    def cut_events(self) -> list[CutEvent]:
+        """As `events`, for the protocols of the cut regime."""
+        return cut_events.events(self.case, self.sent)
 
     def settings(self, folder: Path, **changes: dict[str, Any]) -> Settings:
         """Settings of a pipeline that reads this case into `folder`; `changes` are merged into sections."""
+        return parse(yaml.safe_dump(self.settings_tree(folder, **changes), allow_unicode=True), folder)
+
+    def settings_tree(self, folder: Path, **changes: dict[str, Any]) -> dict[str, Any]:
+        """The settings as they stand in the file."""
         tree: dict[str, Any] = {
             "name": "golden",
             "source": {
                 "kind": "kafka",
-                "protocol": "avro",
                 "bootstrap_servers": self.stack.bootstrap_servers,
                 "topic_pattern": f"{self.prefix}_tidb_.*",
+                **_protocol(self.case),
             },
-            "registry": {"url": self.stack.registry_url},
+            **({"registry": {"url": self.stack.registry_url}} if self.case.protocol == "avro" else {}),
             "changefeed": _changefeed(self.case),
             "warehouse": {"path": str(folder / "warehouse")},
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
         }
-        merged = {
-            key: {**tree[key], **changes.get(key, {})} if isinstance(tree[key], dict) else tree[key] for key in tree
-        }
-        return parse(yaml.safe_dump(merged, allow_unicode=True), folder)
+        for section, more in changes.items():
+            tree[section] = {**tree.get(section, {}), **more}
+        return tree
 
     def _offsets(self, records: Iterable[Record]) -> Iterator[int]:
         """Where each record will stand, counted from what was sent: topics are new, so they begin at 0."""
@@ -116,20 +125,23 @@ class LoadedCase:
         if not wanted:
             return
         admin = AdminClient({"bootstrap.servers": self.stack.bootstrap_servers})
-        for created in admin.create_topics([NewTopic(name, self.case.partitions) for name in wanted]).values():
+        for created in admin.create_topics([NewTopic(name, self.partitions) for name in wanted]).values():
             created.result(_PATIENCE)
         self._topics |= names
 
     def _rewritten(self, record: Record, message: bytes | None, part: str) -> bytes | None:
-        if message is None or record.kind != "row":
+        if message is None or record.kind != "row" or self.case.protocol != "avro":
             return message
         assert message[0] == _SCHEMA_MESSAGE
         number = self.ids[subject_of(record.topic, part), int.from_bytes(message[1:_HEADER], "big")]
         return message[:1] + number.to_bytes(4, "big") + message[_HEADER:]
 
 
-def load(case: GoldenCase, stack: Devstack, prefix: str) -> LoadedCase:
-    """Register the case's schemas under its own subjects. Nothing is produced yet."""
+def load(case: GoldenCase, stack: Devstack, prefix: str, partitions: int | None = None) -> LoadedCase:
+    """Register the case's schemas under its own subjects. Nothing is produced yet.
+
+    `partitions`: how many each topic gets, where it is not what TiCDC had.
+    """
     with SchemaRegistryClient({"url": stack.registry_url}) as registry:
         ids = {
             (entry.subject, entry.id): registry.register_schema(
@@ -137,7 +149,7 @@ def load(case: GoldenCase, stack: Devstack, prefix: str) -> LoadedCase:
             )
             for entry in case.schemas
         }
-    return LoadedCase(case, stack, prefix, ids)
+    return LoadedCase(case, stack, prefix, ids, partitions or case.partitions)
 
 
 def slices(records: Sequence[Record], cuts: Iterable[int]) -> Iterator[Sequence[Record]]:
@@ -149,7 +161,13 @@ def slices(records: Sequence[Record], cuts: Iterable[int]) -> Iterator[Sequence[
         start = end
 
 
+def _protocol(case: GoldenCase) -> dict[str, Any]:
+    return {"protocol": case.protocol, **({"encoding": case.encoding} if case.encoding else {})}
+
+
 def _changefeed(case: GoldenCase) -> dict[str, Any]:
+    if case.by_cut:
+        return {"protocol": case.protocol}
     return {
         "enable-tidb-extension": case.has_extension,
         "avro-decimal-handling-mode": "string" if case.decimals_as_text else "precise",

@@ -89,7 +89,7 @@ def loaded_case(scenario, config):
     """A case as if it were produced; the registry gave the ids that the files have, plus 100."""
     case = GoldenCase(scenario, config)
     ids = {(entry.subject, entry.id): entry.id + 100 for entry in case.schemas}
-    return LoadedCase(case, None, "p", ids, list(case.records))
+    return LoadedCase(case, None, "p", ids, case.partitions, list(case.records))
 
 
 def told(loaded, warehouse):
@@ -238,6 +238,7 @@ def record_held(warehouse):
             "kafka_partition": 0,
             "offset": 0,
             "reason": "NO_HANDLE_KEY",
+            "status": "open",
             "schema_name": "types",
             "table_name": "t_int",
         }

@@ -7,7 +7,8 @@ from golden.decode import columns_of, events, replayed
 from golden.exceptions import CASES, TABLES, unread_case, unread_table
 from golden.expected import dumped_steps, tables_after, tables_at_the_end
 
-READ = [case for case in manifest() if unread_case(case) is None]
+READ = [case for case in manifest() if case.protocol == "avro"]
+READ_AT_ALL = [case for case in manifest() if unread_case(case) is None]
 REPLAYED = [case for case in READ if case.scenario != "ddl" and unread_table(case, "*") is None]
 STEPS = [case for case in REPLAYED if case.config in ("avro_ext_precise_long", "avro_ext_string_string")]
 
@@ -48,10 +49,10 @@ def test_a_raw_changefeed_leaves_rows_behind_that_no_consumer_can_remove():
 
 
 def test_the_repository_has_every_golden_file_that_is_read():
-    for case in READ:
+    for case in READ_AT_ALL:
         assert (FOLDER / case.scenario / f"{case.config}.jsonl.gz").is_file(), case
         assert case.records
-        assert case.schemas
+        assert case.schemas or case.protocol != "avro"
         assert case.steps
 
 
@@ -59,6 +60,6 @@ def test_every_exception_excepts_something():
     for exception in CASES:
         assert any(exception.covers(case) for case in manifest()), exception
     for exception in TABLES:
-        cases = [case for case in READ if exception.covers(case)]
+        cases = [case for case in READ_AT_ALL if exception.covers(case)]
         assert cases, exception
         assert exception.table == "*" or all(exception.table in case.final for case in cases), exception

@@ -10,7 +10,11 @@ import json
 import re
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CALENDAR = frozenset({"date", "datetime", "timestamp"})
 _LONGEST_DECIMAL = 38
@@ -28,12 +32,13 @@ class Cell(NamedTuple):
 class Column:
     """A source column: its name in the warehouse, its type there, and how its values are read.
 
-    `family` is a TiDB type without length and sign: `bigint`, `decimal`.
+    `family` is a TiDB type without length and sign: `bigint`, `decimal`. `members` are those of an ENUM or SET.
     """
 
     name: str
     family: str
     type: str
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,21 @@ def single(number: float) -> float:
 def vector(text: str) -> list[float]:
     """A VECTOR's text as 32-bit floats."""
     return [single(number) for number in json.loads(text)]
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "bigint": int,
+    "float": lambda number: single(float(number)),
+    "double": float,
+    "array<float>": vector,
+}
+
+
+def typed(kind: str, value: Any) -> Any:
+    """A value of this warehouse type, of its text or of a number; neither bytes nor dates."""
+    read = Decimal if kind.startswith("decimal") else _READERS.get(kind, str)
+    return read(value)
 
 
 def calendar(family: str, text: str) -> Cell:

@@ -9,8 +9,10 @@ from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 CHANGES = "__changes"
@@ -51,10 +53,16 @@ class Warehouse:
         """Every table of the sources, as `namespace.table`; the pipeline's own are left out."""
         return sorted(
             ".".join(identifier)
-            for namespace in self.catalog.list_namespaces()
+            for namespace in self._namespaces()
             if namespace != (PIPELINE,)
             for identifier in self.catalog.list_tables(namespace)
         )
+
+    def _namespaces(self, inside: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        """All namespaces. PyIceberg takes one with a dot in its name for several levels."""
+        for namespace in self.catalog.list_namespaces(inside):
+            yield namespace
+            yield from self._namespaces(namespace)
 
     def branches(self) -> dict[str, set[str]]:
         """The branches of every table."""
@@ -64,11 +72,11 @@ class Warehouse:
         """The current tables."""
         return [name for name in self.names() if not name.endswith(CHANGES)]
 
-    def current(self, name: str) -> CurrentTable:
-        """One current table, complete."""
-        table = self._table(name)
-        types = _types(table)
-        raw = table.scan().to_arrow().to_pylist()
+    def current(self, name: str, snapshot: int | None = None) -> CurrentTable:
+        """One current table, complete: as it is, or as a snapshot has it, columns included."""
+        scan = self._table(name).scan(snapshot_id=snapshot)
+        types = _types(scan.projection())
+        raw = scan.to_arrow().to_pylist()
         source = [column for column in types if column not in OWN_COLUMNS]
         return CurrentTable(
             types={column: types[column] for column in source},
@@ -87,7 +95,12 @@ class Warehouse:
 
     def types_of_changes(self, name: str) -> dict[str, str]:
         """Column → type of the changes table of a current table's name."""
-        return _types(self._table(name + CHANGES))
+        return _types(self._table(name + CHANGES).schema())
+
+    def by_uuid(self) -> dict[str, str]:
+        """Current table by the uuid that outlives renames: that of its changes table."""
+        changes = [name for name in self.names() if name.endswith(CHANGES)]
+        return {str(self._table(name).metadata.table_uuid): name.removesuffix(CHANGES) for name in changes}
 
     def own(self, name: str) -> list[dict[str, Any]]:
         """One of the pipeline's own tables."""
@@ -95,11 +108,14 @@ class Warehouse:
 
     def _table(self, name: str) -> Table:
         namespace, _, table = name.partition(".")
-        return self.catalog.load_table((namespace, table))
+        if "." not in table:
+            return self.catalog.load_table((namespace, table))
+        listed = (one for space in self._namespaces() for one in self.catalog.list_tables(space))
+        return self.catalog.load_table(next(one for one in listed if ".".join(one) == name))
 
 
-def _types(table: Table) -> dict[str, str]:
-    found = {field.name: str(field.field_type) for field in table.schema().fields}
+def _types(schema: Schema) -> dict[str, str]:
+    found = {field.name: str(field.field_type) for field in schema.fields}
     return {name: _SPARK_NAMES.get(kind, kind).replace(", ", ",") for name, kind in found.items()}
 
 

@@ -15,15 +15,17 @@ from pipeline.quality.suites import Severity
 
 pytestmark = pytest.mark.spark
 
-NAMES = ("id", "kind", "tags", "size", "day")
+NAMES = ("id", "kind", "tags", "size", "day", "code", "raw")
 TARGETS = (Target("id", t.BIGINT), Target("kind", t.STRING), Target("tags", t.STRING), Target("size", t.BIGINT),
-           Target("day", t.DATE))  # fmt: skip
+           Target("day", t.DATE), Target("code", t.STRING), Target("raw", t.BINARY))  # fmt: skip
 FRAME = (
-    "id bigint, kind string, tags string, size bigint, day date, _op string, _commit_ts bigint, _schema_id bigint, "
+    "id bigint, kind string, tags string, size bigint, day date, code string, raw binary, "
+    "_op string, _commit_ts bigint, _schema_id bigint, "
     f"_unrepresentable map<string,string>, `{change.ERROR}` string, `{change.CHECKSUM}` boolean"
 )
 GOOD = {
-    "id": 1, "kind": "new", "tags": "a,b", "size": 0, "day": None, "_op": "insert", "_commit_ts": 5, "_schema_id": 1,
+    "id": 1, "kind": "new", "tags": "a,b", "size": 0, "day": None, "code": "äöü", "raw": b"ab",
+    "_op": "insert", "_commit_ts": 5, "_schema_id": 1,
     "_unrepresentable": None, change.ERROR: None, change.CHECKSUM: None,
 }  # fmt: skip
 
@@ -35,6 +37,8 @@ def version(number=1, kinds=("new", "old"), **told):
         SourceColumn("tags", t.STRING, "SET", members=("a", "b")),
         SourceColumn("size", t.BIGINT, "INT UNSIGNED", unsigned=True),
         SourceColumn("day", t.DATE, "DATE"),
+        SourceColumn("code", t.STRING, "TEXT", length=3),
+        SourceColumn("raw", t.BINARY, "BLOB", length=2),
     )
     told = {"tells_op": True, "tells_commit_ts": True, **told}
     return TableVersion(TableName("s", "t"), SchemaId(number), columns, ("id",), **told)
@@ -63,6 +67,8 @@ def broken(spark, rules, *rows):
         ({"id": None}, "key_not_null"),
         ({"kind": "NEW"}, "enum_members"),
         ({"tags": "a,c"}, "set_members"),
+        ({"code": "four"}, "length"),
+        ({"raw": b"abc"}, "length"),
         ({"size": -1}, "unsigned"),
         ({"_unrepresentable": {"day": "0000-00-00"}}, "zero_dates"),
         ({"_op": "upsert"}, "op"),
@@ -83,6 +89,7 @@ def test_what_tidb_returns_breaks_nothing(spark):
     rows = [
         {}, {"kind": "", "tags": ""}, {"kind": None, "tags": None, "size": None}, {"size": 2**32 - 1},
         {"id": None, "_unrepresentable": {"id": "0000-00-00"}}, {change.CHECKSUM: True}, {"tags": "b"},
+        {"code": None, "raw": None}, {"code": "", "raw": b""},
     ]  # fmt: skip
     found, counts = broken(spark, rules_for(version()), *rows)
     assert found == [[]] * len(rows)

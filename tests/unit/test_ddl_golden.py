@@ -49,12 +49,12 @@ def parsed(message, **options):
     return ddl.parse(message["type"], message["query"], table, **options)
 
 
-def add(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True):
-    return ddl.AddColumn(SourceColumn(name, kind, tidb_type, nullable, default))
+def add(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True, members=()):
+    return ddl.AddColumn(SourceColumn(name, kind, tidb_type, nullable, default, members=members))
 
 
-def modify(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True):
-    return ddl.ModifyColumn(name, SourceColumn(name, kind, tidb_type, nullable, default))
+def modify(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True, members=()):
+    return ddl.ModifyColumn(name, SourceColumn(name, kind, tidb_type, nullable, default, members=members))
 
 
 def rename(old, new):
@@ -83,11 +83,11 @@ BY_STEP = {  # step of `ddl` and table → actions
     (43, "t"): (modify("mid", "decimal(20,5)", "DECIMAL(20,5)"),),
     (45, "t"): (modify("nn", "int", "INT"),),
     (47, "t"): (
-        add("e1", "string", "ENUM", literal("a")),
+        add("e1", "string", "ENUM", literal("a"), members=("a", "b")),
         add("e2", "string", "JSON"),
         ddl.DropColumn("nd"),
     ),
-    (50, "t"): (modify("e1", "string", "ENUM"),),
+    (50, "t"): (modify("e1", "string", "ENUM", members=("a", "b", "c")),),
     (67, "t"): (modify("b2", "string", "TEXT"),),
     (70, "t_renamed"): rename("d.t", "d.t_renamed"),
     (73, "t"): rename("d.t_renamed", "d.t"),
@@ -102,8 +102,8 @@ BY_STEP = {  # step of `ddl` and table → actions
     (131, "tz"): (
         add("ts3", "timestamp_ntz", "DATETIME(3)", literal("2021-06-01 12:00:00.123")),
         add("bt", "bigint", "BIT(9)", literal("257")),
-        add("st", "string", "SET", literal("b"), nullable=False),
-        add("en", "string", "ENUM", literal("q"), nullable=False),
+        add("st", "string", "SET", literal("b"), nullable=False, members=("a", "b")),
+        add("en", "string", "ENUM", literal("q"), nullable=False, members=("q", "r")),
         add("bn", "binary", "BLOB", literal("6162")),
         add("fl", "float", "FLOAT", literal("0.1")),
         add("bu", "decimal(20,0)", "BIGINT UNSIGNED", literal("18446744073709551615"), nullable=False),

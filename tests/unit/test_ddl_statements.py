@@ -370,3 +370,18 @@ def test_what_is_no_statement_about_columns_is_not_understood_and_says_why(sql):
     (action,) = parsed(sql)
     assert isinstance(action, ddl.NotUnderstood)
     assert len(action.reason) > 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql", "expected"),
+    [
+        (A.MULTI_SCHEMA_CHANGE, "ALTER TABLE t ADD PRIMARY KEY (a)", ()),
+        (A.MULTI_SCHEMA_CHANGE, "ALTER TABLE t DROP PRIMARY KEY, DROP COLUMN b", (ddl.DropColumn("b"),)),
+        (A.ADD_PRIMARY_KEY, "ALTER TABLE t ADD PRIMARY KEY (a)", ()),
+        (A.DROP_PRIMARY_KEY, "ALTER TABLE t DROP PRIMARY KEY", ()),
+    ],
+)
+def test_a_key_that_the_protocol_tells_needs_no_understanding(kind, sql, expected):
+    found = ddl.parse(kind, sql, TableName("d", "t"), keys=True)
+    assert tuple(action for action in found if not isinstance(action, ddl.NoEffect)) == expected
+    assert isinstance(ddl.parse(kind, sql, TableName("d", "t"))[0], ddl.NotUnderstood)

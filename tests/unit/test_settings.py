@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.errors import SettingsError
 from pipeline.settings import Settings, json_schema, load, parse
+from pipeline.settings.column_types import members_of
 from pipeline.settings.redaction import HIDDEN
 
 SMALLEST = """\
@@ -97,6 +98,7 @@ def test_every_key_of_the_contract_is_read():
     assert settings.warehouse.namespace_of("shop") == "lake_shop"
     assert settings.warehouse.columns["shop.orders.total"] == "decimal(18,4)"
     assert settings.warehouse.columns["shop.orders.state"] == "enum('a','it''s')"
+    assert [members_of(kind) for kind in settings.warehouse.columns.values()] == [(), ("a", "it's")]
     assert settings.trigger_seconds == 90
     assert settings.spark.conf == {"spark.sql.shuffle.partitions": "4"}
 

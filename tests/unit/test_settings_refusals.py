@@ -232,7 +232,12 @@ def test_watermarks_need_the_extension():
     assert "changefeed.avro-enable-watermark: TiCDC sends" in refusal_of(GOOD + changefeed).message
 
 
-@pytest.mark.parametrize("protocol", ["simple", "open-protocol", "canal-json", "csv"])
+def test_only_open_can_be_without_old_values():
+    error = refusal_of(GOOD + "changefeed: {enable-old-value: false}\n")
+    assert "changefeed.enable-old-value: only `protocol: open-protocol`" in error.message
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "csv"])
 def test_a_protocol_of_a_later_version_is_known_and_refused(protocol):
     error = refusal_of(but("protocol: avro", f"protocol: {protocol}"))
     assert error.code == "NOT_YET"

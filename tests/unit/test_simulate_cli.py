@@ -22,6 +22,14 @@ warehouse: {path: ./warehouse}
 checkpoint: ./checkpoint
 """
 
+SIMPLE = """
+name: shop
+source: {kind: kafka, protocol: simple, bootstrap_servers: "broker:9092", topics: [tidb_cdc]}
+changefeed: {timezone: Asia/Tokyo}
+warehouse: {path: ./warehouse}
+checkpoint: ./checkpoint
+"""
+
 
 class Feed:
     """Stands in for the changefeed: keeps its settings and counts."""
@@ -129,3 +137,41 @@ def test_a_continuous_run_ends_in_order_when_interrupted(run, monkeypatch):
     result = run(*BROKER, "--continuous", "--transactions", "10", "--output", "json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["transactions"] > 50
+
+
+def test_a_simple_pipelines_file_gives_the_protocol_and_its_topic_and_needs_no_registry(run, tmp_path):
+    (tmp_path / "ticdc-warehouse.yaml").write_text(SIMPLE)
+    assert run("--transactions", "5").exit_code == 0
+    assert Feed.last.settings == {
+        "protocol": "simple",
+        "topic": "tidb_cdc",
+        "bootstrap_servers": "broker:9092",
+        "client": {},
+        "timezone": "Asia/Tokyo",
+        "partitions": 2,
+        "rate": None,
+    }
+
+
+def test_a_prefix_on_the_command_line_wins_over_the_topic_of_the_file(run, tmp_path):
+    (tmp_path / "ticdc-warehouse.yaml").write_text(SIMPLE)
+    run("--transactions", "5", "--prefix", "second")
+    assert "topic" not in Feed.last.settings
+    assert Feed.last.settings["prefix"] == "second"
+
+
+@pytest.mark.parametrize("option", [("--no-watermarks",), ("--decimal", "string"), ("--registry-url", "http://r")])
+def test_what_is_avros_alone_is_refused_for_simple(run, tmp_path, option):
+    (tmp_path / "ticdc-warehouse.yaml").write_text(SIMPLE)
+    result = run(*option)
+    assert isinstance(result.exception, SettingsError)
+    assert option[0].removeprefix("--no-").removeprefix("--") in str(result.exception)
+
+
+def test_simple_in_avro_is_refused_as_the_simulator_writes_json_only(run, tmp_path):
+    (tmp_path / "ticdc-warehouse.yaml").write_text(
+        SIMPLE.replace("protocol: simple", "protocol: simple, encoding: avro")
+    )
+    result = run()
+    assert isinstance(result.exception, SettingsError)
+    assert "JSON" in str(result.exception)

@@ -11,21 +11,38 @@ from typing import TYPE_CHECKING
 from pipeline.model.ddl.actions import (
     Action,
     AddColumn,
+    AddPartitions,
+    CoalescePartitions,
     CreateDatabase,
     CreateTable,
     DropColumn,
     DropDatabase,
+    DropPartitions,
     DropTable,
+    ExchangePartition,
     ModifyColumn,
     NoEffect,
     NotUnderstood,
+    PartitionBy,
+    RemovePartitioning,
     RenameColumn,
     RenameTable,
+    ReorganizePartitions,
     SetDefault,
+    TruncatePartitions,
     TruncateTable,
+    UnclearPartitions,
 )
 from pipeline.model.ddl.alter import Statement, read_alter
-from pipeline.model.ddl.kinds import COLUMN_KINDS, NO_EFFECT, NOT_HANDLED, ActionType, known
+from pipeline.model.ddl.kinds import (
+    COLUMN_KINDS,
+    NO_EFFECT,
+    NOT_HANDLED,
+    PARTITION_KINDS,
+    PRIMARY_KEY_KINDS,
+    ActionType,
+    known,
+)
 from pipeline.model.ddl.lexemes import Cursor, NotParsedError, lexemes
 from pipeline.model.ddl.rename import read_renames
 
@@ -38,18 +55,27 @@ __all__ = [
     "Action",
     "ActionType",
     "AddColumn",
+    "AddPartitions",
+    "CoalescePartitions",
     "CreateDatabase",
     "CreateTable",
     "DropColumn",
     "DropDatabase",
+    "DropPartitions",
     "DropTable",
+    "ExchangePartition",
     "ModifyColumn",
     "NoEffect",
     "NotUnderstood",
+    "PartitionBy",
+    "RemovePartitioning",
     "RenameColumn",
     "RenameTable",
+    "ReorganizePartitions",
     "SetDefault",
+    "TruncatePartitions",
     "TruncateTable",
+    "UnclearPartitions",
     "named_tables",
     "parse",
 ]
@@ -63,27 +89,42 @@ _WHOLE_TABLE: Mapping[ActionType, Callable[[TableName], Action]] = {
 """Statements about the table that the message names: TiCDC sends one message for each of several tables."""
 
 
-def parse(kind: int, sql: str, table: TableName, *, decimals_as_text: bool = False) -> tuple[Action, ...]:
+def parse(
+    kind: int,
+    sql: str,
+    table: TableName,
+    *,
+    decimals_as_text: bool = False,
+    partitions: bool = False,
+    keys: bool = False,
+) -> tuple[Action, ...]:
     """Read one DDL message as what it asks for: at least one action, in the order of its clauses.
 
     `kind` is TiDB's ActionType, `table` the table (or, with an empty table, the database) that the message
     names, for a rename the new name. `decimals_as_text`: the protocol sends DECIMAL as text, so such columns
     are STRING. A CHANGE COLUMN that renames is `RenameColumn`, then `ModifyColumn` under the new name.
+    `partitions`: the caller keeps how its tables are partitioned (`ddl.partitions`); without it a statement that
+    takes rows of a partition away is not understood. `keys`: the protocol tells the handle; without it a statement
+    that changes the primary key is not understood.
     """
     action_type = known(kind)
     if action_type is None:
         return (NotUnderstood(f"DDL type {kind} of TiDB is not known here"),)
-    if action_type in NO_EFFECT:
-        return (NoEffect(NO_EFFECT[action_type]),)
-    if action_type in NOT_HANDLED:
-        return (NotUnderstood(NOT_HANDLED[action_type]),)
+    if keys and action_type in PRIMARY_KEY_KINDS:
+        return (NoEffect("the primary key, which the protocol tells"),)
+    if not (partitions and action_type in PARTITION_KINDS):
+        if action_type in NO_EFFECT:
+            return (NoEffect(NO_EFFECT[action_type]),)
+        if action_type in NOT_HANDLED:
+            return (NotUnderstood(NOT_HANDLED[action_type]),)
     try:
-        return _read(action_type, sql, table, decimals_as_text=decimals_as_text)
+        return _read(action_type, sql, Statement(table, decimals_as_text, partitions, keys))
     except NotParsedError as error:
         return (NotUnderstood(str(error)),)
 
 
-def _read(kind: ActionType, sql: str, table: TableName, *, decimals_as_text: bool) -> tuple[Action, ...]:
+def _read(kind: ActionType, sql: str, statement: Statement) -> tuple[Action, ...]:
+    table = statement.table
     if kind is ActionType.CREATE_SCHEMA:
         return (CreateDatabase(_database(sql, table, "CREATE")),)
     if kind is ActionType.DROP_SCHEMA:
@@ -91,8 +132,9 @@ def _read(kind: ActionType, sql: str, table: TableName, *, decimals_as_text: boo
     if kind in _WHOLE_TABLE:
         return (_WHOLE_TABLE[kind](_named(table)),)
     cursor = Cursor(lexemes(sql))
-    if kind in COLUMN_KINDS:
-        return read_alter(cursor, Statement(_named(table), decimals_as_text))
+    if kind in COLUMN_KINDS or kind in PARTITION_KINDS:
+        _named(table)
+        return read_alter(cursor, statement)
     if kind is ActionType.CREATE_TABLES:
         return _creates(cursor, table)
     return read_renames(cursor, _named(table))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipeline.model.columns import Default, SourceColumn
+    from pipeline.model.ddl.partitions.scheme import Partition, PartitionScheme
     from pipeline.model.names import TableName
 
 
@@ -92,6 +93,81 @@ class DropDatabase:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """A table is partitioned anew; its rows stay."""
+
+    table: TableName
+    scheme: PartitionScheme
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePartitioning:
+    """A table has no partitions any more; its rows stay."""
+
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """New partitions behind the others: these, or where they are not named so many of HASH."""
+
+    table: TableName
+    partitions: tuple[Partition, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CoalescePartitions:
+    """So many partitions of HASH less; all rows stay."""
+
+    table: TableName
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReorganizePartitions:
+    """Some partitions become others; all rows stay."""
+
+    table: TableName
+    names: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnclearPartitions:
+    """Definitions change in a way that is not understood; all rows stay."""
+
+    table: TableName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions:
+    """Partitions go with their rows; no deletes are sent."""
+
+    table: TableName
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePartitions:
+    """The rows of partitions go, of all without `names`; no deletes are sent."""
+
+    table: TableName
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePartition:
+    """The rows of a partition and all rows of another table change places; nothing of it is sent."""
+
+    table: TableName
+    name: str
+    with_table: TableName
+    validation: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class NoEffect:
     """Nothing that the warehouse holds changes."""
 
@@ -117,6 +193,15 @@ Action = (
     | TruncateTable
     | CreateDatabase
     | DropDatabase
+    | PartitionBy
+    | RemovePartitioning
+    | AddPartitions
+    | CoalescePartitions
+    | ReorganizePartitions
+    | UnclearPartitions
+    | DropPartitions
+    | TruncatePartitions
+    | ExchangePartition
     | NoEffect
     | NotUnderstood
 )

@@ -18,6 +18,7 @@ from pipeline.model.ddl.actions import (
 from pipeline.model.ddl.definition import read_definition
 from pipeline.model.ddl.lexemes import Kind
 from pipeline.model.ddl.literals import as_written, read_default
+from pipeline.model.ddl.partitions.statements import Altered, read_partition_clause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _INDEX = NoEffect("an index or a constraint")
 _VIRTUAL = NoEffect("a virtual generated column is not sent")
 _NEW_KEY = NotUnderstood("a primary key changes what identifies a row")
+_KEY_TOLD = NoEffect("the primary key, which the protocol tells")
 _ROWS = NotUnderstood("rows of a partition go or come without being sent")
 _INDEX_WORDS = (
     "INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "FOREIGN", "CHECK",
@@ -56,6 +58,10 @@ class Statement:
 
     table: TableName
     decimals_as_text: bool
+    partitions: bool = False
+    """Whether clauses about partitions are read; else those that remove rows unseen are not understood."""
+    keys: bool = False
+    """Whether the protocol tells the handle by itself; else a clause that changes the primary key is not understood."""
 
 
 def read_alter(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
@@ -63,16 +69,21 @@ def read_alter(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
     cursor.expect("ALTER")
     cursor.accept("IGNORE")
     cursor.expect("TABLE")
-    cursor.table_name(statement.table.schema)
-    actions = list(_clause(cursor, statement))
+    altered = Altered(statement.table, written=cursor.table_name(""))
+    actions = list(_clause(cursor, statement, altered))
     while cursor.accept_symbol(","):
-        actions.extend(_clause(cursor, statement))
+        actions.extend(_clause(cursor, statement, altered))
     cursor.expect_end()
+    if statement.keys:
+        actions = [_KEY_TOLD if action is _NEW_KEY else action for action in actions]
     unclear = next((action for action in actions if isinstance(action, NotUnderstood)), None)
     return tuple(actions) if unclear is None else (unclear,)
 
 
-def _clause(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
+def _clause(cursor: Cursor, statement: Statement, altered: Altered) -> tuple[Action, ...]:
+    about_partitions = read_partition_clause(cursor, altered) if statement.partitions else None
+    if about_partitions is not None:
+        return (about_partitions,)
     verb = cursor.accept_any(*_VERBS)
     return _VERBS[verb](cursor, statement) if verb else (_option(cursor),)
 
@@ -121,7 +132,7 @@ def _added_in_list(cursor: Cursor, statement: Statement) -> Action:
 def _added(found: Definition, statement: Statement) -> Action:
     if found.virtual:
         return _VIRTUAL
-    if found.key:
+    if found.key and not statement.keys:
         return _NEW_KEY
     return AddColumn(found.column(decimals_as_text=statement.decimals_as_text))
 
@@ -161,7 +172,7 @@ def _change(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
 def _modified(found: Definition, statement: Statement) -> Action:
     if found.virtual:
         return _VIRTUAL
-    if found.key:
+    if found.key and not statement.keys:
         return _NEW_KEY
     return ModifyColumn(found.name, found.column(decimals_as_text=statement.decimals_as_text))
 

@@ -9,6 +9,7 @@ from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
 
 if TYPE_CHECKING:
     from pipeline.model.ddl.definition import Definition
+    from pipeline.model.names import TableName
 
 _OTHERS = (
     "PRIMARY",
@@ -34,11 +35,21 @@ def created_columns(sql: str) -> tuple[Definition, ...]:
 
 
 def _columns(cursor: Cursor) -> tuple[Definition, ...]:
+    created_table(cursor)
+    return read_columns(cursor)
+
+
+def created_table(cursor: Cursor) -> TableName:
+    """Read the beginning of a CREATE TABLE up to the table's name, which has no database where the text has none."""
     cursor.expect("CREATE")
     while not cursor.accept("TABLE"):
         cursor.expect_kind(Kind.WORD, "TABLE")
     cursor.accept("IF", "NOT", "EXISTS")
-    cursor.table_name("")
+    return cursor.table_name("")
+
+
+def read_columns(cursor: Cursor) -> tuple[Definition, ...]:
+    """Read the parenthesis with the columns, and keys and constraints between them, which are passed over."""
     cursor.expect_symbol("(")
     found: list[Definition] = []
     while True:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.model.ddl.literals import Literal
     from pipeline.model.ddl.sql_types import SqlType
 
-_BINARY = "BINARY"
+_BINARY = "binary"
 _REFERENCE_ACTIONS = ("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION")
 
 
@@ -33,6 +33,9 @@ class Definition:
     generated: bool = False
     stored: bool = False
     key: bool = False
+    charset: str = ""
+    collation: str = ""
+    """Both in small letters, and empty where the definition does not say."""
 
     @property
     def virtual(self) -> bool:
@@ -45,7 +48,7 @@ class Definition:
         if not self.generated:
             default = default_of(self.default, self.type, nullable=self.nullable)
         kind = self.type.warehouse_type(decimals_as_text=decimals_as_text)
-        return SourceColumn(self.name, kind, self.type.tidb_type, self.nullable, default)
+        return SourceColumn(self.name, kind, self.type.tidb_type, self.nullable, default, members=self.type.members)
 
 
 def read_definition(cursor: Cursor) -> Definition:
@@ -109,12 +112,24 @@ def _random(cursor: Cursor, _: Definition) -> None:
         cursor.skip_parentheses()
 
 
-def _charset(cursor: Cursor, found: Definition) -> None:
+def read_charset(cursor: Cursor) -> str:
+    """Read the name behind CHARACTER SET or COLLATE, in small letters."""
     cursor.accept_symbol("=")
     named = cursor.take()
     if named.kind not in (Kind.WORD, Kind.NAME, Kind.STRING):
         raise NotParsedError("a character set has no name")
-    if named.text.upper() == _BINARY:
+    return named.text.lower()
+
+
+def _charset(cursor: Cursor, found: Definition) -> None:
+    found.charset = read_charset(cursor)
+    if found.charset == _BINARY:
+        found.type = found.type.as_binary()
+
+
+def _collate(cursor: Cursor, found: Definition) -> None:
+    found.collation = read_charset(cursor)
+    if found.collation == _BINARY:
         found.type = found.type.as_binary()
 
 
@@ -178,7 +193,7 @@ _ATTRIBUTES: dict[str, Callable[[Cursor, Definition], None]] = {
     "SECONDARY_ENGINE_ATTRIBUTE": _text,
     "CHARACTER SET": _charset,
     "CHARSET": _charset,
-    "COLLATE": _charset,
+    "COLLATE": _collate,
     "ASCII": _nothing,
     "UNICODE": _nothing,
     "BYTE": _byte,

@@ -100,6 +100,15 @@ COLUMN_KINDS = frozenset({
 })  # fmt: skip
 """Statements whose text says what becomes of the columns."""
 
+PARTITION_KINDS = frozenset({
+    _A.ADD_TABLE_PARTITION, _A.DROP_TABLE_PARTITION, _A.TRUNCATE_TABLE_PARTITION, _A.EXCHANGE_TABLE_PARTITION,
+    _A.REORGANIZE_PARTITION, _A.ALTER_TABLE_PARTITIONING, _A.REMOVE_PARTITIONING,
+})  # fmt: skip
+"""Statements about partitions, which are read only for who keeps their definitions; else see the groups below."""
+
+PRIMARY_KEY_KINDS = frozenset({_A.ADD_PRIMARY_KEY, _A.DROP_PRIMARY_KEY})
+"""Statements that change what identifies a row."""
+
 NO_EFFECT = {
     _A.ADD_INDEX: "an index",
     _A.DROP_INDEX: "an index",

@@ -115,6 +115,19 @@ class Cursor:
         self._lexemes = read
         self._at = 0
 
+    @property
+    def at(self) -> int:
+        """The place, to go back to."""
+        return self._at
+
+    def back(self, place: int) -> None:
+        """Go back to a place."""
+        self._at = place
+
+    def since(self, place: int) -> str:
+        """What the statement has between a place and here."""
+        return " ".join(lexeme.raw for lexeme in self._lexemes[place : self._at])
+
     def peek(self, ahead: int = 0) -> Lexeme:
         """Look at the lexeme that comes next, or `ahead` places after it."""
         place = self._at + ahead

@@ -1,15 +1,12 @@
 """From raw Avro messages to the change frame of one table, in Spark expressions.
 
 Each schema id has its own writer schema and its own expression; the results are coalesced, since for any row all
-but one are NULL. Whether a body was read to its last byte is seen from a sentinel: a secret number is appended to
-the bytes and to the schema, and must come back. That catches truncated bodies, trailing bytes and bodies of another
-schema at the price of one comparison, where re-encoding would cost a second pass over every field.
+but one are NULL. Whether a body was read to its last byte is seen from a sentinel.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +19,7 @@ from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.messages import RAW
 from pipeline.model.projection import Projection
 from pipeline.model.types import MAX_DECIMAL_PRECISION
+from pipeline.protocols import sentinel
 from pipeline.protocols.avro.checksum import verdict
 from pipeline.protocols.avro.fields import read_value
 from registry import join
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
     from pipeline.model.text import Value
     from registry import TicdcSchema
 
-SENTINEL_FIELD = "_end"
-_CONTINUED = 0x80
-_SENTINEL = secrets.randbits(61) | 1 << 61
 CORRUPT_VALUE = "AVRO_VALUE_UNREADABLE"
 CORRUPT_KEY = "AVRO_KEY_UNREADABLE"
 
@@ -100,7 +95,7 @@ def reading_schema(text: str) -> str:
     fields = [
         {"name": f"f{index}", "type": _plain(field["type"])} for index, field in enumerate(json.loads(text)["fields"])
     ]
-    fields.append({"name": SENTINEL_FIELD, "type": "long"})
+    fields.append({"name": sentinel.FIELD, "type": "long"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})
 
 
@@ -161,19 +156,9 @@ def _decoded(writer: Writer) -> Column:
     mine = header == F.lit(writer.header)
     if writer.key_only:
         mine = mine & is_delete()
-    body = F.concat(F.expr(f"substring({payload}, {HEADER_BYTES + 1})"), F.lit(_zigzag(_SENTINEL)))
+    body = F.concat(F.expr(f"substring({payload}, {HEADER_BYTES + 1})"), F.lit(sentinel.zigzag(sentinel.NUMBER)))
     schema = reading_schema(writer.schema.text)
     return from_avro(F.when(mine, body), schema, {"mode": "PERMISSIVE"}).alias(writer.alias)
-
-
-def _zigzag(number: int) -> bytes:
-    """A non-negative long as Avro writes it."""
-    rest, out = number << 1, bytearray()
-    while rest >= _CONTINUED:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
 
 
 def _values(writer: Writer, landing: Landing, timezone: str) -> dict[str, Value]:
@@ -250,8 +235,8 @@ def _entry(name: str, text: Column) -> Column:
 def _bytes(writers: Sequence[Writer]) -> list[Column]:
     error = F.lit(None).cast("string")
     for writer in writers:
-        read = F.col(writer.alias).getField(SENTINEL_FIELD)
-        broken = F.col(writer.alias).isNotNull() & ~read.eqNullSafe(F.lit(_SENTINEL))
+        read = F.col(writer.alias).getField(sentinel.FIELD)
+        broken = F.col(writer.alias).isNotNull() & ~read.eqNullSafe(F.lit(sentinel.NUMBER))
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [

@@ -18,8 +18,6 @@ from pipeline.model.text import Value
 from pipeline.protocols.avro import values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column
 
     from pipeline.model.types import WarehouseType
@@ -161,11 +159,3 @@ def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa:
 
 def _unsigned_text(sent: Column) -> Column:
     return sent.try_cast(t.UNSIGNED_BIGINT)
-
-
-def overrides_for(columns: Mapping[str, WarehouseType], schema: str, table: str) -> dict[str, WarehouseType]:
-    """The part of `warehouse.columns` (`schema.table.column` → type) that is about one table, by column."""
-    prefix = f"{schema}.{table}.".casefold()
-    return {
-        name[len(prefix) :].casefold(): kind for name, kind in columns.items() if name.casefold().startswith(prefix)
-    }

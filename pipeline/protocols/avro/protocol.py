@@ -12,10 +12,13 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.messages import (
+    INDEX,
+    RAW,
     Ddl,
     Guess,
     Messages,
     Refused,
+    Regime,
     SeenVersion,
     TableMessages,
     TopicPartition,
@@ -24,12 +27,14 @@ from pipeline.model.names import TableName
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.avro.decode import Writer
-from pipeline.protocols.avro.fields import overrides_for, source_column
+from pipeline.protocols.avro.fields import source_column
+from pipeline.protocols.extremes import extremes
+from pipeline.protocols.overrides import overrides_for
 from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, split, subjects_of
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -95,9 +100,23 @@ class AvroProtocol:
     _compared: set[tuple[str, str]] = field(default_factory=set)
     """Tables whose schema was compared with what the settings say."""
 
+    @property
+    def regime(self) -> Regime:
+        """Deletes have no commit ts: offsets decide."""
+        return Regime.OFFSET
+
+    @property
+    def sends_before(self) -> bool:
+        """Old values are not sent."""
+        return False
+
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES
+
+    def prepare(self, raw: DataFrame) -> DataFrame:
+        """A record is one event."""
+        return raw.select(*RAW, F.lit(0).alias(INDEX))
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by header, then resolve the few ids that it has."""
@@ -113,8 +132,8 @@ class AvroProtocol:
             refused=(*refused, *unread),
             ddl=ddl,
             watermarks=_watermarks(groups),
-            starts=_extremes(groups, lambda group: group.first, min),
-            ends=_extremes(groups, lambda group: group.last + 1, max),
+            starts=extremes(groups, lambda group: group.first, min),
+            ends=extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in unread),
             kinds=frozenset((group.key, group.value) for group in groups),
@@ -192,9 +211,9 @@ class AvroProtocol:
                 sentence = f"{error.message} {error.hint}".strip()
                 refused.extend(_refused(error.code, group, sentence) for group in found)
                 continue
-            first = _extremes(found, lambda group: group.first, min)
+            first = extremes(found, lambda group: group.first, min)
             rows = sum(group.rows for group in found)
-            last = _extremes(found, lambda group: group.last, max)
+            last = extremes(found, lambda group: group.last, max)
             tables[version.table.key].append(SeenVersion(version, first, last, rows, key_only))
         return tuple(_table(versions) for versions in tables.values()), tuple(refused)
 
@@ -321,14 +340,4 @@ def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:
     for group in groups:
         if group.watermark is not None:
             found[group.at] = CommitTs(max(group.watermark, found.get(group.at, 0)))
-    return found
-
-
-def _extremes(
-    groups: Iterable[_Group], measure: Callable[[_Group], int], pick: Callable[[int, int], int]
-) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    for group in groups:
-        value = measure(group)
-        found[group.at] = pick(value, found.get(group.at, value))
     return found

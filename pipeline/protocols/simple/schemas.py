@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.types import WarehouseType
 
+_OF_A_LENGTH = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 _LOST = "\ufffd"
 """What TiCDC makes of bytes of a default that are no UTF-8."""
 
@@ -31,13 +32,11 @@ class NotATableSchema(Refused):
         super().__init__("NOT_A_TABLE_SCHEMA", f"the table schema cannot be read: {why}", "")
 
 
-def table_version(
-    sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType], *, checksums: bool = False
-) -> TableVersion:
+def table_version(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion:
     """The version that a `tableSchema` describes. JSON calls the database `schema`, Avro `database`.
 
     `overrides`: types of the user's by column name in lower case. Virtual generated columns are listed like any
-    other, though no row has them. Raises `NotATableSchema`.
+    other (`virtuals` finds them). Raises `NotATableSchema`.
     """
     try:
         table = TableName(_text(sent["schema"] if "schema" in sent else sent["database"]), _text(sent["table"]))
@@ -46,7 +45,7 @@ def table_version(
         version = SchemaId(int(sent["version"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotATableSchema(f"{type(error).__name__}: {error}") from error
-    return TableVersion(table, version, columns, handle, tells_op=True, tells_commit_ts=True, has_checksum=checksums)
+    return TableVersion(table, version, columns, handle, tells_op=True, tells_commit_ts=True)
 
 
 def sql_type(sent: Mapping[str, Any]) -> SqlType:
@@ -73,8 +72,12 @@ def _column(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> 
     own = overrides.get(name.casefold()) or kind.warehouse_type(decimals_as_text=False)
     return SourceColumn(
         name, own, kind.tidb_type, nullable, _default(sent.get("default"), kind, nullable=nullable),
-        unsigned=bool(sent["dataType"].get("unsigned")), members=kind.members,
+        unsigned=bool(sent["dataType"].get("unsigned")), members=kind.members, length=_length(sent["dataType"]),
     )  # fmt: skip
+
+
+def _length(sent: Mapping[str, Any]) -> int:
+    return int(sent.get("length") or 0) if _text(sent["mysqlType"]).upper() in _OF_A_LENGTH else 0
 
 
 def _default(sent: object, kind: SqlType, *, nullable: bool) -> Default:

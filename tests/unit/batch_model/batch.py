@@ -21,13 +21,13 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change
-from pipeline.model.messages import Ddl, Guess, Messages, Refused, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import Ddl, Guess, Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside, fence, landing, obedience, redrive, release, spark_batch, speculation
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.warehouse import changes, current, tables
+from pipeline.warehouse import changes, current, publisher, tables
 from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
 from pipeline.warehouse.tables import OPERATION, State
 
@@ -119,6 +119,12 @@ class ModelProtocol:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
+
+    regime, sends_before = Regime.OFFSET, False
+
+    def prepare(self, raw: Frame) -> Frame:
+        """See `SourceProtocol.prepare`."""
+        return raw
 
     def read(self, raw: Frame) -> Messages:
         """Route as the Avro protocol does: tables by schema id, refusals, statements, watermarks."""
@@ -273,7 +279,7 @@ class ModelRecords(Records):
         shared = {"batch_id": batch_id, "recorded_at": next(self.catalog.numbers)}
         return [{**row, **shared} for row in rows]
 
-    def _update(self, name, source, change, values):
+    def _update(self, name, source, change, values, _which="true"):
         changed = {column: values[parameter] for column, parameter in re.findall(r"(\w+) = :(\w+)", change)}
 
         def theirs(row):
@@ -417,13 +423,13 @@ def image(layout: Layout, row: ChangeRow, fields: Mapping[str, int]) -> dict[str
 
 
 def _appended(self: Any, parent: int | None, snapshot: int) -> tuple[ChangeRow, ...]:
-    """For `_Publisher._appended`: the rows of one append."""
+    """For `current._ByOffset._appended`: the rows of one append."""
     assert parent is not None or snapshot
     return self.table.changes.added(snapshot)
 
 
 def _empty(publisher: Any, *, afresh: bool) -> None:
-    """For `current._empty`: rows go that a TRUNCATE has ended."""
+    """For `Publisher._empty`: rows go that a TRUNCATE has ended."""
     assert not afresh
     target, truncated_at = publisher.current, publisher.table.truncated_at
     kept = tuple(row for row in target.content(publisher.branch) if row.commit_ts > truncated_at)
@@ -431,10 +437,11 @@ def _empty(publisher: Any, *, afresh: bool) -> None:
     publisher.step("truncated")
 
 
-def _apply(publisher: Any, news: Sequence[ChangeRow]) -> current.Published:
-    """For `current._apply`: delete the keys that changed, append what they are now."""
+def _apply(self: Any, news: Sequence[ChangeRow]) -> current.Published:
+    """For `current._ByOffset.apply`: delete the keys that changed, append what they are now."""
+    publisher = self.publisher
     table, target = publisher.table, publisher.current
-    last, conflicts = _last(news, publisher.arrivals)
+    last, conflicts = _last(news, self.arrivals)
     if not last:
         return current.Published()
     kept = tuple(row for row in target.content(publisher.branch) if row.key not in last)
@@ -475,7 +482,7 @@ def _current_row(layout: Layout, row: ChangeRow, fields: Mapping[str, int], to: 
 
 
 def _fill(publisher: Any, pending: Sequence[Any]) -> None:
-    """For `current._fill`: rows that are there show defaults and converted values from now on."""
+    """For `Publisher._fill`: rows that are there show defaults and converted values from now on."""
     target: ModelTable = publisher.current
     layout, waiting, fields = publisher.table.layout, {item.column.id: item for item in pending}, target.fields()
     filled = tuple(
@@ -552,10 +559,10 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
         (redrive, "Keys", _Keys),
         (redrive, "current_shape", lambda *_: None),
-        (current._Publisher, "_appended", _appended),
-        (current, "_apply", _apply),
-        (current, "_fill", _fill),
-        (current, "_empty", _empty),
+        (current._ByOffset, "_appended", _appended),
+        (current._ByOffset, "apply", _apply),
+        (publisher.Publisher, "_fill", _fill),
+        (publisher.Publisher, "_empty", _empty),
         (tables, "ThreadPoolExecutor", _OneThread),
         (speculation, "LEAST_ROWS", 1),
     ]

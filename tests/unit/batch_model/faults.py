@@ -17,7 +17,7 @@ from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.staged import Staged
 from pipeline.streaming.workbench import Ledger
-from pipeline.warehouse import changes, current, evolution, tables
+from pipeline.warehouse import changes, current, evolution, publisher, tables
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def ledger_before_the_tables(plant: Plant) -> Hunt:
         if messages.rows:
             ledger = self.bench.ledger
             ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
-            fresh = Ledger(ledger.batch_id, ledger.ends | ends, ledger.topics, ledger.watermarks, ledger.unfinished)
+            fresh = Ledger(
+                ledger.batch_id, ledger.ends | ends, ledger.topics, ledger.watermarks, unfinished=ledger.unfinished
+            )
             self.bench.records.write("batches", ledger.batch_id, [{}], fresh.summary())
         return messages
 
@@ -105,8 +107,8 @@ def ends_shared_between_tables(plant: Plant) -> Hunt:
 
 def applied_snapshot_not_recorded(plant: Plant) -> Hunt:
     """A publish does not say from which changes it was built."""
-    original = current._marks
-    plant.setattr(current, "_marks", lambda *given: {k: v for k, v in original(*given).items() if k != tables.APPLIED})
+    original = publisher.Publisher.show
+    plant.setattr(publisher.Publisher, "show", lambda self, _marks: original(self, {}))
     return Hunt(PLAIN)
 
 
@@ -119,13 +121,13 @@ def applied_snapshot_said_too_early(plant: Plant) -> Hunt:
         original(self, branch)
 
     def news(self: Any, head: int | None) -> Any:
-        heads[self.current.name] = head
+        heads[self.publisher.current.name] = head
         return wanted(self, head)
 
     heads: dict[Any, int | None] = {}
-    original, wanted = ModelTable.stage, current._Publisher.news
+    original, wanted = ModelTable.stage, current._ByOffset.news
     plant.setattr(ModelTable, "stage", stage)
-    plant.setattr(current._Publisher, "news", news)
+    plant.setattr(current._ByOffset, "news", news)
     return Hunt(PLAIN)
 
 
@@ -226,7 +228,7 @@ def recovery_ends_with_the_first_batch(plant: Plant) -> Hunt:
 
 def filled_columns_not_filled(plant: Plant) -> Hunt:
     """Rows that are there never show the default of a new column."""
-    plant.setattr(current._Publisher, "pending", lambda _self: [])
+    plant.setattr(publisher.Publisher, "pending", lambda _self: [])
     return Hunt(PLAIN)
 
 

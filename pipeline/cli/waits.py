@@ -1,0 +1,42 @@
+"""What waits in `_pipeline.held` without anybody's doing, as sentences: how much, since when, and for what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pipeline.cli.progress import duration
+from pipeline.cli.reading import records
+from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.warehouse.records import LET_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.cli.reading import Reader
+
+_BY = ["schema_name", "table_name", "reason"]
+_HELD = WarehouseName(PIPELINE_NAMESPACE, "held")
+
+
+def waits(reader: Reader, now: datetime | None = None) -> list[str]:
+    """A sentence for each table and reason; of held tables `shelf.sentences` tells."""
+    if _HELD not in reader.names():
+        return []
+    now = now or datetime.now(UTC)
+    return [_sentence(row, now) for row in _grouped(reader)]
+
+
+def _grouped(reader: Reader) -> Iterator[dict[str, Any]]:
+    open_rows = records(reader, "held", (*_BY, "recorded_at"), "status = 'open'")
+    found = open_rows.group_by(_BY).aggregate([("recorded_at", "min"), ("recorded_at", "count")])
+    for row in sorted(found.to_pylist(), key=lambda row: tuple(str(row[name]) for name in _BY)):
+        if str(row["reason"]).startswith(LET_IN):
+            yield row
+
+
+def _sentence(row: dict[str, Any], now: datetime) -> str:
+    since: datetime = row["recorded_at_min"]
+    table = TableName(row["schema_name"] or "", row["table_name"] or "")
+    count = f"{row['recorded_at_count']:,} record{'s' if row['recorded_at_count'] != 1 else ''}"
+    return f"{table}: {count} waiting for {duration((now - since).total_seconds())} ({row['reason']})"

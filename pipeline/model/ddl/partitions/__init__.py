@@ -1,0 +1,55 @@
+"""Partitioned tables: definitions kept from DDL text, and which rows go when partitions do.
+
+Text in, data out, and no exception, as in `ddl`.
+"""
+
+from __future__ import annotations
+
+from pipeline.model.ddl.partitions.changes import applied
+from pipeline.model.ddl.partitions.created import created_like, partitioning
+from pipeline.model.ddl.partitions.rows import (
+    Deciding,
+    Edge,
+    Everything,
+    Members,
+    Ranges,
+    Remainders,
+    RowPredicate,
+    Span,
+    Value,
+    ValueKind,
+    predicate,
+)
+from pipeline.model.ddl.partitions.scheme import (
+    MAXVALUE,
+    Partition,
+    PartitionColumn,
+    PartitionKind,
+    PartitionScheme,
+    from_json,
+    to_json,
+)
+
+__all__ = [
+    "MAXVALUE",
+    "Deciding",
+    "Edge",
+    "Everything",
+    "Members",
+    "Partition",
+    "PartitionColumn",
+    "PartitionKind",
+    "PartitionScheme",
+    "Ranges",
+    "Remainders",
+    "RowPredicate",
+    "Span",
+    "Value",
+    "ValueKind",
+    "applied",
+    "created_like",
+    "from_json",
+    "partitioning",
+    "predicate",
+    "to_json",
+]

@@ -1,0 +1,5 @@
+"""TiCDC's Open protocol."""
+
+from pipeline.protocols.open.protocol import OpenProtocol
+
+__all__ = ["OpenProtocol"]

@@ -1,0 +1,150 @@
+"""The layout of a row event as a version of its table.
+
+The protocol tells a column's MySQL type and flags (TiCDC Open Protocol, "Column type codes", "Column flags"). It does
+not tell members, precision and defaults: these come from the DDL that was sent (`definitions`), where that agrees.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model import types as t
+from pipeline.model.columns import UNKNOWN_DEFAULT, SchemaId, SourceColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pipeline.model.types import WarehouseType
+
+_BINARY, _NULLABLE, _UNSIGNED = 1, 64, 128
+_FAMILIES = {
+    1: "INT", 2: "INT", 9: "INT", 4: "FLOAT", 5: "DOUBLE", 7: "TIMESTAMP", 10: "DATE", 14: "DATE", 11: "TIME",
+    12: "DATETIME", 13: "YEAR", 16: "BIT", 225: "VECTOR", 245: "JSON", 246: "DECIMAL", 247: "ENUM", 248: "SET",
+}  # fmt: skip
+_SIGNED_OR_NOT = {3: "INT", 8: "BIGINT"}
+_TEXTS = (15, 249, 250, 251, 252, 253, 254)
+"""VARCHAR, the BLOB and TEXT family, VAR_STRING, CHAR: bytes with the flag 1, else text."""
+
+MEMBERS = ("ENUM", "SET")
+"""Types whose values are numbers of members."""
+
+BASE64 = (249, 252)
+"""First and last type of those that are sent in base64."""
+
+LAYOUT_BITS = 30
+"""Of a layout's hash (`events.layout_number`)."""
+_LAYOUT_SHIFT = 32
+_KEY_ONLY = 1 << 31
+_FIRST_VERSION = 1 << 62
+"""Above every commit ts, which is the number of what a statement defines (`definitions`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One column as a row event shows it."""
+
+    name: str
+    code: int
+    flags: int
+    handle: bool
+
+    @property
+    def family(self) -> str:
+        """TiCDC's word for the type, without parameters; an unknown one is taken as text."""
+        if self.code in _SIGNED_OR_NOT:
+            return _SIGNED_OR_NOT[self.code] + (" UNSIGNED" if self.flags & _UNSIGNED else "")
+        if self.code in _TEXTS:
+            return "BLOB" if self.flags & _BINARY else "TEXT"
+        return _FAMILIES.get(self.code, "TEXT")
+
+
+def read_layout(text: str) -> tuple[Sent, ...]:
+    """The columns of a layout (`events.LAYOUT`), in the order in which they were sent."""
+    return tuple(Sent(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
+
+
+def family_of(tidb_type: str) -> str:
+    """A `tidb_type` without its parameters."""
+    return tidb_type.partition("(")[0]
+
+
+def natural_type(column: SourceColumn) -> WarehouseType:
+    """The warehouse type of a column without an override (DESIGN 4.4).
+
+    A DECIMAL or BIT that nobody has defined may be as wide as TiDB allows.
+    """
+    family, _, parameters = column.tidb_type.partition("(")
+    numbers = [int(number) for number in parameters.rstrip(")").split(",") if number]
+    match family:
+        case "DECIMAL":
+            return t.decimal(*numbers) if numbers else t.STRING
+        case "BIT":
+            return t.bit(*numbers) if numbers else t.UNSIGNED_BIGINT
+    return t.fixed(family) or t.STRING
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the settings say of a table's columns (`warehouse.columns`), by the name in lower case."""
+
+    types: Mapping[str, WarehouseType] = field(default_factory=dict)
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of ENUM and SET, whose definition may never have been sent."""
+
+
+def source_columns(sent: Iterable[Sent], defined: Mapping[str, SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
+    """The columns of a version. `defined` goes by the name in lower case.
+
+    Where a definition is of another type than what was sent, the protocol wins (DESIGN rule 5).
+    """
+    return tuple(_column(one, defined.get(one.name.casefold()), said) for one in sent)
+
+
+def _column(sent: Sent, defined: SourceColumn | None, said: Said) -> SourceColumn:
+    column = SourceColumn(
+        sent.name,
+        t.STRING,
+        sent.family,
+        nullable=bool(sent.flags & _NULLABLE),
+        default=UNKNOWN_DEFAULT,
+        unsigned=bool(sent.flags & _UNSIGNED),
+    )
+    if defined is not None and family_of(defined.tidb_type) == sent.family:
+        column = replace(column, tidb_type=defined.tidb_type, default=defined.default, members=defined.members)
+    return _settled(column, said)
+
+
+def defined_columns(defined: Iterable[SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
+    """The columns of a table that has no row yet, as those of its rows will be."""
+    return tuple(_settled(column, said) for column in defined)
+
+
+def _settled(column: SourceColumn, said: Said) -> SourceColumn:
+    name = column.name.casefold()
+    if name in said.members and family_of(column.tidb_type) in MEMBERS:
+        column = replace(column, members=said.members[name])
+    return replace(column, type=said.types.get(name) or natural_type(column))
+
+
+def version_of(layout: int, columns: Iterable[SourceColumn], defined_at: int = 0, *, key_only: bool) -> SchemaId:
+    """The number of a version: of its layout, of its definitions and where they begin, whether it has the handle alone.
+
+    `defined_at` is the commit ts of the statement with which its columns became what they are; 0: nobody has said. A
+    layout that comes again behind such a statement is another version: its columns may be others of the same names.
+    """
+    defined = [(c.name, c.tidb_type, *c.members) for c in columns if c.members or "(" in c.tidb_type]
+    bits = zlib.crc32(repr((defined_at, defined)).encode()) >> 1 if defined or defined_at else 0
+    return SchemaId(_FIRST_VERSION | layout << _LAYOUT_SHIFT | (_KEY_ONLY if key_only else 0) | bits)
+
+
+def layout_of(version: SchemaId) -> int:
+    """The layout's part of a version's number (`events.layout_number`)."""
+    return (version - _FIRST_VERSION) >> _LAYOUT_SHIFT
+
+
+def is_defined(version: SchemaId) -> bool:
+    """Whether this is no version of rows, but what a statement defines: the number is its commit ts."""
+    return version < _FIRST_VERSION

@@ -1,0 +1,156 @@
+"""What the DDL of the stream says of columns: members of ENUM and SET, precision, defaults.
+
+The definitions of a table hold behind the commit ts of a statement, until the next one. They are remembered as
+`TableVersion`s that no row has, under that commit ts: so rows that come late are read with what held for them, and a
+statement that comes again, or from another partition in a later batch, is not applied twice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model import ddl
+from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+from pipeline.model.ddl.create import created_columns
+from pipeline.model.ddl.lexemes import Cursor, NotParsedError, lexemes
+from pipeline.protocols.open.columns import is_defined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pipeline.model.messages import Ddl, Described
+    from pipeline.model.names import TableName
+
+    Key = tuple[str, str]
+    Columns = Mapping[str, SourceColumn]
+    """By the name in lower case."""
+
+
+@dataclass(slots=True)
+class Definitions:
+    """The definitions of tables over commit ts; `described` are those that are new."""
+
+    _since: dict[Key, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _columns: dict[tuple[Key, int], Columns] = field(default_factory=dict)
+    described: dict[tuple[Key, SchemaId], TableVersion] = field(default_factory=dict)
+
+    def since(self, table: TableName, commit_ts: int) -> int:
+        """The statement before a row of this commit ts that defined its columns; 0 where nobody has said."""
+        statements = self._since[table.key]
+        place = bisect_left(statements, commit_ts)
+        return statements[place - 1] if place else 0
+
+    def at(self, table: TableName, commit_ts: int) -> Columns:
+        """The definitions of a row of this commit ts."""
+        return self._columns.get((table.key, self.since(table, commit_ts)), {})
+
+    def between(self, table: TableName, since: int, until: int) -> list[int]:
+        """The statements that part rows of the commit ts `since` from those of `until`."""
+        return [ts for ts in self._since[table.key] if since <= ts < until]
+
+    def by(self, statement: Ddl) -> Columns | None:
+        """What a statement has made of its table; None where it says nothing of columns."""
+        return self._columns.get((statement.table.key, statement.commit_ts))
+
+    def hold(self, table: TableName, since: int, columns: Columns) -> None:
+        """Add what is valid behind a commit ts."""
+        insort(self._since[table.key], since)
+        self._columns[table.key, since] = columns
+
+    def learn(self, table: TableName, since: int, columns: Columns) -> None:
+        """As `hold`, and it is to be remembered."""
+        self.hold(table, since, columns)
+        version = TableVersion(table, SchemaId(since), tuple(columns.values()))
+        self.described[table.key, version.version] = version
+
+
+def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], known: Described) -> Definitions:
+    """The definitions of tables, and of those that the statements of a batch (in their order) are about."""
+    read = {index: _parse(statement) for index, statement in enumerate(statements)}
+    names = [*tables, *(one.table for one in statements), *_others(statements, read.values())]
+    found = Definitions()
+    for version in known.of_tables(names):
+        if is_defined(version.version):
+            found.hold(version.table, version.version, _by_name(version.columns))
+    for index, statement in enumerate(statements):
+        if found.by(statement) is None:
+            columns = _applied(statement, read[index], found)
+            if columns is not None:
+                found.learn(statement.table, statement.commit_ts, columns)
+    return found
+
+
+def _parse(statement: Ddl) -> tuple[ddl.Action, ...]:
+    return ddl.parse(statement.kind, statement.sql, statement.table) if statement.table.table else ()
+
+
+def _others(statements: Iterable[Ddl], read: Iterable[Iterable[ddl.Action]]) -> list[TableName]:
+    """The tables whose definitions a statement takes over."""
+    old = [action.old for actions in read for action in actions if isinstance(action, ddl.RenameTable)]
+    return [*old, *(model for model in map(_model, statements) if model is not None)]
+
+
+def _applied(statement: Ddl, actions: Iterable[ddl.Action], known: Definitions) -> Columns | None:
+    """The table's definitions behind a statement; None where it says nothing of columns."""
+    commit_ts = statement.commit_ts
+    columns = dict(known.at(statement.table, commit_ts))
+    changed = False
+    for action in actions:
+        match action:
+            case ddl.CreateTable():
+                columns = _created(statement, known)
+            case ddl.RenameTable(old, new) if new.key == statement.table.key:
+                columns = dict(known.at(old, commit_ts))
+            case ddl.AddColumn(column):
+                columns[column.name.casefold()] = column
+            case ddl.DropColumn(name):
+                columns.pop(name.casefold(), None)
+            case ddl.RenameColumn(old_name, name):
+                _rename(columns, old_name, name)
+            case ddl.ModifyColumn(_, column):
+                _modify(columns, column)
+            case _:
+                continue
+        changed = True
+    return columns if changed else None
+
+
+def _rename(columns: dict[str, SourceColumn], old: str, new: str) -> None:
+    column = columns.pop(old.casefold(), None)
+    if column is not None:
+        columns[new.casefold()] = replace(column, name=new)
+
+
+def _modify(columns: dict[str, SourceColumn], column: SourceColumn) -> None:
+    """A new definition; what the rows from before the column show stays."""
+    before = columns.get(column.name.casefold())
+    columns[column.name.casefold()] = column if before is None else replace(column, default=before.default)
+
+
+def _created(statement: Ddl, known: Definitions) -> dict[str, SourceColumn]:
+    model = _model(statement)
+    if model is not None:
+        return dict(known.at(model, statement.commit_ts))
+    columns = [one.column(decimals_as_text=False) for one in created_columns(statement.sql) if not one.virtual]
+    return _by_name(columns) if columns else dict(known.at(statement.table, statement.commit_ts))
+
+
+def _model(statement: Ddl) -> TableName | None:
+    """The table that a CREATE TABLE … LIKE names."""
+    try:
+        cursor = Cursor(lexemes(statement.sql))
+        cursor.expect("CREATE", "TABLE")
+        cursor.accept("IF", "NOT", "EXISTS")
+        cursor.table_name(statement.table.schema)
+        cursor.accept_symbol("(")
+        cursor.expect("LIKE")
+        return cursor.table_name(statement.table.schema)
+    except NotParsedError:
+        return None
+
+
+def _by_name(columns: Iterable[SourceColumn]) -> dict[str, SourceColumn]:
+    return {column.name.casefold(): column for column in columns}

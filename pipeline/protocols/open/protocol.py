@@ -1,0 +1,227 @@
+"""The Open protocol bound to its settings: takes records apart, finds the tables of a batch, decodes them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+from pipeline.model.ddl import ActionType
+from pipeline.model.messages import (
+    EVER,
+    Messages,
+    Refused,
+    Regime,
+    SeenVersion,
+    TableMessages,
+)
+from pipeline.protocols.extremes import extremes
+from pipeline.protocols.open import events
+from pipeline.protocols.open.columns import (
+    MEMBERS,
+    Said,
+    defined_columns,
+    layout_of,
+    read_layout,
+    source_columns,
+    version_of,
+)
+from pipeline.protocols.open.definitions import read_definitions
+from pipeline.protocols.open.events import head
+from pipeline.protocols.open.frame import UNREADABLE, Reader, recipe
+from pipeline.protocols.open.routes import grouped, named, statements
+from pipeline.protocols.overrides import overrides_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.messages import Ddl, Described, Guess, Kind, Landing, Range, TopicPartition
+    from pipeline.model.names import TableName
+    from pipeline.model.types import WarehouseType
+    from pipeline.protocols.open.definitions import Definitions
+    from pipeline.protocols.open.routes import Group
+
+NOT_OPEN = "OPEN_UNREADABLE"
+CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
+
+SENTENCES = {
+    NOT_OPEN: "the record is not framed as the Open protocol frames events, or an event is not JSON as TiCDC sends it",
+    UNREADABLE: "a value of the row is not what its column's type is, or names a member that no DDL has defined",
+}
+
+
+@dataclass(slots=True)
+class OpenProtocol:
+    """TiCDC's Open protocol (TiCDC Open Protocol; golden/WIRE-FORMATS.md, "Open protocol").
+
+    `timezone` is the changefeed's; `overrides` and `members` are of the settings' `warehouse.columns`: types, and what
+    ENUM and SET columns may hold. `known` is what earlier batches have described. `old_values`: whether updates carry
+    the row as it was; where not, nobody can tell them from inserts.
+    """
+
+    timezone: str
+    overrides: Mapping[str, WarehouseType]
+    known: Described
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    old_values: bool = True
+    _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
+    """Columns whose members are not known, of which was warned."""
+
+    @property
+    def regime(self) -> Regime:
+        """Every change has a commit ts, and there are watermarks."""
+        return Regime.CUT
+
+    @property
+    def sends_before(self) -> bool:
+        """Updates and deletes carry the row as it was."""
+        return True
+
+    def sentences(self) -> Mapping[str, str]:
+        """What each code of a dead letter means."""
+        return SENTENCES
+
+    def prepare(self, raw: DataFrame) -> DataFrame:
+        """A row per event of each record, and what it is (`events.HEAD`)."""
+        return events.taken_apart(raw)
+
+    def read(self, raw: DataFrame) -> Messages:
+        """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""
+        groups = grouped(raw, {})
+        ddl = statements(raw) if any(group.kind == events.DDL for group in groups) else ()
+        rows = [group for group in groups if group.kind == events.ROW]
+        definitions = read_definitions(ddl, {group.name: None for group in rows}, self.known)
+        eras = self._eras(rows, definitions)
+        if eras:
+            rows = [group for group in grouped(raw, eras) if group.kind == events.ROW]
+        return self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
+
+    def _messages(
+        self, groups: list[Group], tables: tuple[TableMessages, ...], ddl: tuple[Ddl, ...], definitions: Definitions
+    ) -> Messages:
+        unread = sum(group.rows for group in groups if group.kind is None)
+        where = F.isnull(head(events.KIND))
+        resolved = [group for group in groups if group.kind == events.RESOLVED]
+        marks = extremes(resolved, lambda group: group.until or 0, max)
+        versions = [seen.version for table in tables for seen in table.versions if not seen.key_only]
+        return Messages(
+            tables=tables,
+            refused=(Refused(NOT_OPEN, SENTENCES[NOT_OPEN], where, unread),) if unread else (),
+            ddl=tuple(self._told(one, definitions) for one in ddl),
+            watermarks={at: CommitTs(ts) for at, ts in marks.items()},
+            starts=extremes(groups, lambda group: group.first, min),
+            ends=extremes(groups, lambda group: group.last + 1, max),
+            rows=sum(group.rows for group in groups),
+            control=sum(group.rows for group in groups if group.kind in (events.DDL, events.RESOLVED)),
+            kinds=frozenset((group.kind, group.schema, group.table, group.layout) for group in groups),
+            warnings=tuple(self._nameless(versions)),
+            described=(*versions, *definitions.described.values()),
+        )
+
+    def _told(self, statement: Ddl, definitions: Definitions) -> Ddl:
+        """A statement that creates a table, with the table as its text has it; the handle is told by rows alone."""
+        columns = definitions.by(statement)
+        if statement.kind not in CREATING or not columns:
+            return statement
+        made = defined_columns(columns.values(), self._said(statement.table))
+        number = SchemaId(statement.commit_ts)
+        return replace(statement, version=TableVersion(statement.table, number, made, None, tells_commit_ts=True))
+
+    def _eras(self, rows: Iterable[Group], definitions: Definitions) -> dict[TableName, list[int]]:
+        """Where rows of one layout are of several versions, because a statement between them defines columns anew."""
+        eras: dict[TableName, set[int]] = defaultdict(set)
+        for group in rows:
+            bounds = definitions.between(group.name, group.since or 0, group.until or 0)
+            numbers = {
+                self._version(group, definitions, ts).version for ts in (group.since or 0, *(b + 1 for b in bounds))
+            }
+            if len(numbers) > 1:
+                eras[group.name].update(bounds)
+        return {name: sorted(bounds) for name, bounds in eras.items()}
+
+    def _tables(self, rows: Iterable[Group], definitions: Definitions) -> Iterator[TableMessages]:
+        seen: dict[tuple[str, str], dict[SchemaId, tuple[TableVersion, list[Group]]]] = defaultdict(dict)
+        for group in sorted(rows, key=lambda group: (group.since or 0, group.topic, group.partition)):
+            version = self._version(group, definitions, group.since or 0)
+            seen[group.name.key].setdefault(version.version, (version, []))[1].append(group)
+        for versions in seen.values():
+            found = tuple(_seen(version, groups) for version, groups in versions.values())
+            yield TableMessages(found[-1].version.table, found)
+
+    def _version(self, group: Group, definitions: Definitions, commit_ts: int) -> TableVersion:
+        """The version of a group's rows from this commit ts on."""
+        sent = read_layout(group.layout or "[]")
+        columns = source_columns(sent, definitions.at(group.name, commit_ts), self._said(group.name))
+        handle = tuple(column.name for column in sent if column.handle)
+        key_only = group.delete and len(handle) == len(columns)
+        number = version_of(group.number, columns, definitions.since(group.name, commit_ts), key_only=key_only)
+        return TableVersion(group.name, number, columns, handle, tells_op=self.old_values, tells_commit_ts=True)
+
+    def _said(self, table: TableName) -> Said:
+        types = overrides_for(self.overrides, table.schema, table.table)
+        return Said(types, overrides_for(self.members, table.schema, table.table))
+
+    def _nameless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
+        for version in versions:
+            for column in version.columns:
+                known = (version.table.key, column.name)
+                if column.tidb_type in MEMBERS and not column.members and known not in self._warned:
+                    self._warned.add(known)
+                    yield (
+                        f"{version.table}.{column.name}: no DDL that the changefeed has sent defines this "
+                        f"{column.tidb_type}; its values are kept as numbers"
+                    )
+
+    def where(self, messages: TableMessages) -> Column:
+        """See `SourceProtocol.where`."""
+        commit_ts = head(events.COMMIT_TS)
+        if messages.parts:
+            return named((p.table, (commit_ts > p.since) & (commit_ts <= p.until)) for p in messages.parts)
+        names = {messages.table, *(seen.version.table for seen in messages.versions)}
+        return named((name, F.lit(True)) for name in {name.key: name for name in names}.values())
+
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+        """See `SourceProtocol.changes`."""
+        readers = tuple(_readers(messages))
+        made = recipe(readers, landing, self.timezone, old_values=self.old_values)
+        return made.frame.of(made.parsed.of(raw.where(self.where(messages))))
+
+    def guess(
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
+    ) -> Guess | None:
+        """Nothing: what a batch has stands in its records, not in their headers."""
+        del raw, kinds, ranges, landing
+        return None
+
+    def is_newest(self, seen: SeenVersion) -> bool:
+        """Always: the numbers of versions have no order, and statements part them."""
+        del seen
+        return True
+
+
+def _seen(version: TableVersion, groups: list[Group]) -> SeenVersion:
+    return SeenVersion(
+        version,
+        extremes(groups, lambda group: group.first, min),
+        extremes(groups, lambda group: group.last, max),
+        sum(group.rows for group in groups),
+        key_only=groups[0].delete and len(version.handle or ()) == len(version.columns),
+        since=min(group.since or 0 for group in groups),
+        until=max(group.until or EVER for group in groups),
+    )
+
+
+def _readers(messages: TableMessages) -> Iterator[Reader]:
+    """Each version once; those of one layout are told apart by commit ts, of which the narrower span goes first."""
+    alike: dict[tuple[int, bool], list[SeenVersion]] = defaultdict(list)
+    for seen in messages.versions:
+        alike[layout_of(seen.version.version), seen.key_only].append(seen)
+    for (_, key_only), versions in alike.items():
+        several = len({seen.version.version for seen in versions}) > 1
+        for seen in sorted(versions, key=lambda seen: seen.until - seen.since):
+            yield Reader(seen.version, key_only, *((seen.since, seen.until) if several else (0, EVER)))

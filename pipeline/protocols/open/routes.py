@@ -1,0 +1,130 @@
+"""What a batch holds, as one small aggregate sees it: groups of events, and the statements among them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.columns import CommitTs
+from pipeline.model.messages import Ddl, TopicPartition
+from pipeline.model.names import TableName
+from pipeline.protocols.open import events, framing
+from pipeline.protocols.open.events import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+_MAX_DDL_PER_BATCH = 100_000
+"""A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
+
+_STATEMENT = "struct<q: string, t: int>"
+
+_BY = ("topic", "partition", "kind", "schema", "table", "layout", "number", "delete", "era")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Events of one partition, kind and, if they are rows, table and layout.
+
+    `era` counts the definitions of the table's columns that the batch has before them (`grouped`).
+    """
+
+    topic: str
+    partition: int
+    kind: str | None
+    schema: str
+    table: str
+    layout: str | None
+    number: int
+    delete: bool
+    era: int
+    rows: int
+    first: int
+    last: int
+    since: int | None
+    until: int | None
+
+    @property
+    def at(self) -> TopicPartition:
+        """Where they stand."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def name(self) -> TableName:
+        """Their table."""
+        return TableName(self.schema, self.table)
+
+
+def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> list[Group]:
+    """The groups of a prepared frame. `eras`: the commit ts at which rows of a table are to be told apart."""
+    is_row = head(events.KIND) == events.ROW
+    keys = [
+        F.col("topic"),
+        F.col("partition"),
+        head(events.KIND).alias("kind"),
+        F.when(is_row, head(events.SCHEMA)).otherwise("").alias("schema"),
+        F.when(is_row, head(events.TABLE)).otherwise("").alias("table"),
+        F.when(is_row, head(events.LAYOUT)).alias("layout"),
+        events.layout_number().alias("number"),
+        F.coalesce(is_row & head(events.DELETE), F.lit(False)).alias("delete"),
+        _era(eras).alias("era"),
+    ]
+    commit_ts = head(events.COMMIT_TS)
+    found = (
+        prepared.select(*keys, "offset", commit_ts.alias("ts"))
+        .groupBy(*_BY)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.min("ts").alias("since"),
+            F.max("ts").alias("until"),
+        )
+    )
+    return [Group(**row.asDict()) for row in found.collect()]
+
+
+def _era(eras: Mapping[TableName, Sequence[int]]) -> Column:
+    era: Column = F.lit(0)
+    for name, bounds in eras.items():
+        mine = (head(events.SCHEMA) == name.schema) & (head(events.TABLE) == name.table)
+        passed = [(head(events.COMMIT_TS) > bound).cast("int") for bound in bounds]
+        era = F.when(mine, reduce(lambda one, other: one + other, passed)).otherwise(era)
+    return era
+
+
+def statements(prepared: DataFrame) -> tuple[Ddl, ...]:
+    """The DDL statements of a prepared frame in their order, each once, with every place where it stands."""
+    sent = F.from_json(framing.value_json(F.col("value")), _STATEMENT, events.LIMITS)
+    names = {"ts": head(events.COMMIT_TS), "schema": head(events.SCHEMA), "table": head(events.TABLE)}
+    rows = (
+        prepared.where(head(events.KIND) == events.DDL)
+        .select("topic", "partition", "offset", *(c.alias(n) for n, c in names.items()), sent.alias("sent"))
+        .orderBy("offset")
+        .limit(_MAX_DDL_PER_BATCH)
+        .collect()
+    )
+    copies: dict[tuple[int, TableName, int, str], dict[TopicPartition, int]] = defaultdict(dict)
+    for row in rows:
+        key = (row.ts, TableName(row.schema, row.table), row.sent.t, row.sent.q)
+        copies[key].setdefault(TopicPartition(row.topic, row.partition), row.offset)
+    found = [Ddl(CommitTs(ts), table, kind, sql, at) for (ts, table, kind, sql), at in copies.items()]
+    return tuple(sorted(found, key=lambda one: one.commit_ts))
+
+
+def named(names: Iterable[tuple[TableName, Column]]) -> Column:
+    """Whether a row event is of one of these tables, by names without case, under the condition beside each."""
+    ours = [
+        (F.lower(head(events.SCHEMA)) == F.lower(F.lit(name.schema)))
+        & (F.lower(head(events.TABLE)) == F.lower(F.lit(name.table)))
+        & when
+        for name, when in names
+    ]
+    return F.coalesce((head(events.KIND) == events.ROW) & reduce(or_, ours, F.lit(False)), F.lit(False))

@@ -1,0 +1,149 @@
+"""Simple in Avro: TiCDC's one schema, a union that `Message` is the last branch of (golden/SIMPLE-AVRO.md).
+
+The head keeps both rows of a message, so that it is decoded once for all tables.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pipeline.model import types as t
+from pipeline.model.change import Op
+from pipeline.protocols import sentinel
+from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, sorted_out
+from pipeline.protocols.simple.union import MESSAGE, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, Row
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.projection import Projection
+    from pipeline.model.types import WarehouseType
+
+_WATERMARK, _BOOTSTRAP, _DDL, _DML = (f"member{number}" for number in range(4))
+_LONG, _FLOAT, _DOUBLE, _STRING, _BYTES, _TIMESTAMP, _UNSIGNED = (f"member{number}" for number in range(7))
+_TWO_64 = str(2**64)
+
+
+class AvroValues:
+    """Every value is a branch of a union, which Spark reads as a struct with a member for each."""
+
+    def whole(self, sent: Column, kind: WarehouseType) -> Column:
+        """A signed whole number."""
+        return sent.getField(_LONG).try_cast(kind)
+
+    def unsigned(self, sent: Column) -> Column:
+        """BIGINT UNSIGNED has a branch of its own, BIT is a long; two's complement above 2^63-1, undone."""
+        number = F.coalesce(sent.getField(_UNSIGNED).getField("value"), sent.getField(_LONG))
+        wide = number.cast(t.UNSIGNED_BIGINT)
+        return F.when(number < 0, (wide + F.lit(_TWO_64).cast(t.UNSIGNED_BIGINT)).cast(t.UNSIGNED_BIGINT)).otherwise(
+            wide
+        )
+
+    def mask(self, sent: Column) -> Column:
+        """The 64 bits of a SET."""
+        return sent.getField(_LONG)
+
+    def real(self, sent: Column, kind: WarehouseType) -> Column:
+        """FLOAT or DOUBLE."""
+        return F.coalesce(sent.getField(_FLOAT).cast("double"), sent.getField(_DOUBLE)).cast(kind)
+
+    def text(self, sent: Column) -> Column:
+        """A string."""
+        return sent.getField(_STRING)
+
+    def octets(self, sent: Column) -> Column:
+        """Bytes."""
+        return sent.getField(_BYTES)
+
+    def moment(self, sent: Column) -> Column:
+        """The record of a TIMESTAMP."""
+        return sent.getField(_TIMESTAMP)
+
+
+class AvroEncoding:
+    """See `Encoding`."""
+
+    values = AvroValues()
+
+    def prepared(self) -> Sequence[Projection]:
+        """Decode, then sort out."""
+        return _prepared()
+
+    def body(self) -> Column:
+        """The message decoded anew: the head has no schemas."""
+        return _decoded()
+
+    def message(self, body: Any) -> Mapping[str, Any] | None:
+        """The payload of a DDL or BOOTSTRAP message; fields are called as in JSON, but for `database`."""
+        payload: Row | None = body and (body.payload[_DDL] or body.payload[_BOOTSTRAP])
+        return payload.asDict(recursive=True) if payload else None
+
+    def carried(self) -> Column:
+        """The keys of a map."""
+        return F.map_keys(F.coalesce(field_of("data"), field_of("old")))
+
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - the head has it all
+        """Nothing: the head has it all."""
+        return []
+
+    def after(self, version: TableVersion) -> Column:
+        """`data`, for deletes `old`."""
+        row = F.when(field_of("op") == Op.DELETE, field_of("old")).otherwise(field_of("data"))
+        return F.when(field_of("version") == F.lit(version.version), row)
+
+    def before(self, version: TableVersion) -> Column:
+        """`old`."""
+        return F.when(field_of("version") == F.lit(version.version), field_of("old"))
+
+    def damaged(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - Avro is typed
+        """Never: a body that is not the schema's has no head."""
+        return None
+
+
+def _decoded() -> Column:
+    """A whole message with its sentinel, or NULLs.
+
+    The options are one value of a map, not the expression of one that PySpark's `from_avro` makes: expressions that
+    build maps are not for two threads at once, and tables of one batch share them.
+    """
+    body = F.concat(F.expr(f"substring(value, {len(MESSAGE) + 1})"), F.lit(sentinel.zigzag(sentinel.NUMBER)))
+    ours = F.substring("value", 1, len(MESSAGE)) == F.lit(MESSAGE)
+    options = F.from_json(F.lit(json.dumps({"mode": "PERMISSIVE"})), "map<string,string>")
+    return F.call_function("from_avro", F.when(ours, body), F.lit(json.dumps(SCHEMA)), options)
+
+
+@cache
+def _prepared() -> tuple[Projection, ...]:
+    return sorted_out(_decoded(), _sent())
+
+
+def _sent() -> Sent:
+    sent = F.col(SENT)
+    payload = sent.getField("payload")
+    watermark, bootstrap, ddl, dml = (payload.getField(name) for name in (_WATERMARK, _BOOTSTRAP, _DDL, _DML))
+    schema = bootstrap.getField("tableSchema")
+    payloads = {Kind.WATERMARK: watermark, Kind.BOOTSTRAP: bootstrap, Kind.DDL: ddl, Kind.DML: dml}
+    kinds = [F.when(one.isNotNull(), F.lit(kind.value)) for kind, one in payloads.items()]
+    kind = F.coalesce(*kinds)
+    return Sent(
+        whole=(sent.getField(sentinel.FIELD) == sentinel.NUMBER) & (sent.getField("type") == kind),
+        kind=kind,
+        version=F.coalesce(*(one.getField("version") for one in payloads.values())),
+        op=dml.getField("type"),
+        database=F.coalesce(dml.getField("database"), schema.getField("database")),
+        table=F.coalesce(dml.getField("table"), schema.getField("table")),
+        schema_version=F.coalesce(dml.getField("schemaVersion"), schema.getField("version")),
+        commit_ts=F.coalesce(*(one.getField("commitTs") for one in (dml, ddl, watermark))),
+        sql=ddl.getField("sql"),
+        handle_key_only=dml.getField("handleKeyOnly"),
+        claim_check=dml.getField("claimCheckLocation"),
+        checksum=dml.getField("checksum"),
+        carried={side: dml.getField(side) for side in ("data", "old")},
+    )

@@ -1,0 +1,89 @@
+"""What the two encodings of Simple differ in: how a message, a row and a value are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.projection import Projection
+    from pipeline.model.types import WarehouseType
+
+
+class Values(Protocol):
+    """One value of a row, as it is sent, as what Spark computes with; NULL where it is not what it should be."""
+
+    def whole(self, sent: Column, kind: WarehouseType) -> Column:
+        """A signed whole number."""
+        ...
+
+    def unsigned(self, sent: Column) -> Column:
+        """A whole number of 64 bits, as DECIMAL(20,0)."""
+        ...
+
+    def mask(self, sent: Column) -> Column:
+        """The 64 bits of a SET, as BIGINT."""
+        ...
+
+    def real(self, sent: Column, kind: WarehouseType) -> Column:
+        """FLOAT or DOUBLE."""
+        ...
+
+    def text(self, sent: Column) -> Column:
+        """Text; the column itself where it can be nothing else."""
+        ...
+
+    def octets(self, sent: Column) -> Column:
+        """Bytes."""
+        ...
+
+    def moment(self, sent: Column) -> Column:
+        """A struct of `location` and `value`."""
+        ...
+
+
+class Encoding(Protocol):
+    """One encoding. It has no state."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def values(self) -> Values:
+        """How values are read."""
+        ...
+
+    def prepared(self) -> Sequence[Projection]:
+        """From the raw frame to the one with `INDEX` and `HEAD`, in these steps."""
+        ...
+
+    def body(self) -> Column:
+        """Of a raw message, what `message` reads."""
+        ...
+
+    def message(self, body: Any) -> Mapping[str, Any] | None:
+        """A DDL or BOOTSTRAP message as JSON has it; None where it is none."""
+        ...
+
+    def carried(self) -> Column:
+        """Of a prepared row, the names of its columns in `data`, or else `old`; NULL where there is no row."""
+        ...
+
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
+        """Columns from which `after` and `before` are then taken."""
+        ...
+
+    def after(self, version: TableVersion) -> Column:
+        """`data` of a row of this version, for deletes `old`; its columns are items by their names."""
+        ...
+
+    def before(self, version: TableVersion) -> Column:
+        """`old` of a row of this version."""
+        ...
+
+    def damaged(self, version: TableVersion) -> Column | None:
+        """Whether something in the row is of a JSON type that TiCDC does not send."""
+        ...

@@ -1,0 +1,178 @@
+"""From prepared Simple messages to the change frame of one table, in Spark expressions.
+
+Each version has its own expressions; the results are coalesced, since for any row all but one are NULL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
+from pipeline.model.messages import INDEX, RAW
+from pipeline.model.projection import Projection
+from pipeline.protocols.simple import checksum
+from pipeline.protocols.simple.head import HEAD, field_of
+from pipeline.protocols.simple.values import any_of, read_value, unread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.messages import Landing
+    from pipeline.model.text import Value
+    from pipeline.protocols.simple.encoding import Encoding
+
+VALUE_UNREADABLE = "SIMPLE_VALUE_UNREADABLE"
+_LOGICAL_BITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """From prepared messages to the change frame of one table: decode, take both sides of a row, read values."""
+
+    steps: tuple[Projection, ...]
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """The change frame of these messages."""
+        for step in self.steps:
+            frame = step.of(frame)
+        return frame
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One version's rows on one side of a change: `after` or `before`."""
+
+    version: TableVersion
+    alias: str
+
+    @property
+    def row(self) -> Column:
+        return F.col(self.alias)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The values of one side by target, and where one could not be read."""
+
+    values: dict[str, Value]
+    unread: Column
+
+
+@lru_cache(maxsize=2048)
+def recipe(versions: tuple[TableVersion, ...], landing: Landing, timezone: str, encoding: Encoding) -> Recipe:
+    """The expressions of a change frame. They are the same in every batch that has the same versions."""
+    after = [_Side(version, f"_after{version.version}") for version in versions]
+    before = [_Side(version, f"_before{version.version}") for version in versions]
+    read_after = [_read(side, landing, timezone, encoding) for side in after]
+    read_before = [_read(side, landing, timezone, encoding) for side in before] if landing.before else []
+    kept = [*(F.col(name) for name in (*RAW, INDEX)), F.col(HEAD)]
+    damaged = any_of([encoding.damaged(version) for version in versions])
+    sides = [
+        *(encoding.after(side.version).alias(side.alias) for side in after),
+        *(encoding.before(side.version).alias(side.alias) for side in before),
+    ]
+    frame = [
+        *_envelope(read_after),
+        *_targets(read_after, landing),
+        *([_before(read_before, before, landing)] if landing.before else []),
+        _error(after, before, [*read_after, *read_before]).alias(ERROR),
+        F.col("key").alias(KEY_BYTES),
+        F.col("value").alias(VALUE_BYTES),
+        F.col("timestamp").alias(ARRIVED_AT),
+        _checksum(after, before, timezone, encoding).alias(CHECKSUM),
+    ]
+    decoded = encoding.decoded(versions)
+    first = (Projection([*kept, *decoded]),) if decoded else ()
+    return Recipe((*first, Projection([*kept, damaged.alias(_DAMAGED), *sides]), Projection(frame)))
+
+
+_DAMAGED = "_damaged"
+
+
+def _read(side: _Side, landing: Landing, timezone: str, encoding: Encoding) -> _Read:
+    fields = landing.fields[side.version.version]
+    types = {target.name: target.type for target in landing.targets}
+    values: dict[str, Value] = {}
+    unreadable: list[Column | None] = []
+    for column in side.version.columns:
+        target = fields.get(column.name)
+        if target is None:
+            continue
+        sent = side.row.getItem(column.name)
+        values[target] = read_value(sent, column, types[target], timezone, encoding.values)
+        unreadable.append(unread(sent, values[target]))
+    return _Read(values, any_of(unreadable))
+
+
+def _envelope(read: Sequence[_Read]) -> list[Column]:
+    commit_ts = field_of("commit_ts")
+    return [
+        field_of("op").alias(change.OP),
+        commit_ts.alias(change.COMMIT_TS),
+        F.timestamp_millis(F.shiftright(commit_ts, _LOGICAL_BITS)).alias(change.COMMIT_TIME),
+        F.col("topic").alias(change.TOPIC),
+        F.col("partition").alias(change.PARTITION),
+        F.col("offset").alias(change.OFFSET),
+        F.col(INDEX).alias(change.INDEX),
+        field_of("version").alias(change.SCHEMA_ID),
+        _lost(read).alias(change.UNREPRESENTABLE),
+    ]
+
+
+def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
+    return [
+        F.coalesce(*found).alias(target.name)
+        if (found := [one.values[target.name].column for one in read if target.name in one.values])
+        else F.lit(None).cast(target.type).alias(target.name)
+        for target in landing.targets
+    ]
+
+
+def _before(read: Sequence[_Read], sides: Sequence[_Side], landing: Landing) -> Column:
+    sent = any_of([side.row.isNotNull() for side in sides])
+    return F.when((field_of("op") != Op.INSERT) & sent, F.struct(*_targets(read, landing))).alias(change.BEFORE)
+
+
+def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read]) -> Column:
+    """An insert has `data`, a delete `old`, an update both, and each value is one of its type."""
+    no_row = ~any_of([side.row.isNotNull() for side in after])
+    no_old = (field_of("op") != Op.INSERT) & ~any_of([side.row.isNotNull() for side in before])
+    broken = any_of([F.col(_DAMAGED), no_row, no_old, *(one.unread for one in read)])
+    return F.when(broken, F.lit(VALUE_UNREADABLE))
+
+
+def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, encoding: Encoding) -> Column:
+    """By version, since each has other columns to add up."""
+    verdicts = [
+        F.when(
+            field_of("version") == F.lit(now.version.version),
+            checksum.verdict(now.version, now.row, then.row, encoding.values, timezone),
+        )
+        for now, then in zip(after, before, strict=True)
+        if now.version.has_checksum
+    ]
+    return F.coalesce(*verdicts, F.lit(None).cast("boolean"))
+
+
+def _lost(read: Sequence[_Read]) -> Column:
+    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
+    maps = []
+    for one in read:
+        lost = {name: value.lost for name, value in one.values.items() if value.lost is not None}
+        if lost:
+            some = F.coalesce(*lost.values()).isNotNull()
+            maps.append(F.when(some, F.map_concat(*(_entry(name, text) for name, text in lost.items()))))
+    return F.coalesce(*maps) if maps else F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE])
+
+
+def _entry(name: str, text: Column) -> Column:
+    nothing = F.create_map().cast(change.ENVELOPE[change.UNREPRESENTABLE])
+    return F.when(text.isNotNull(), F.create_map(F.lit(name), text)).otherwise(nothing)

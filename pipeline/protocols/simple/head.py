@@ -1,0 +1,126 @@
+"""What a Simple message is: one struct, `HEAD`, that is computed once a record and that all else asks.
+
+`kind` is a member of `Kind`, a code of `REFUSED`, or NULL where the message is none that TiCDC writes; the other
+fields are NULL where the kind does not have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.change import Op
+from pipeline.model.messages import INDEX, RAW
+from pipeline.model.projection import Projection, once
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+HEAD = "head"
+"""Column that `SimpleProtocol.prepare` adds."""
+
+UNREADABLE = "SIMPLE_UNREADABLE"
+HANDLE_KEY_ONLY = "HANDLE_KEY_ONLY"
+CLAIM_CHECK = "CLAIM_CHECK"
+
+SENT = "sent"
+"""What encodings call the message that they have decoded."""
+
+_KIND = "_kind"
+_VERSION = 1
+_OPS = tuple(op.value.upper() for op in (Op.INSERT, Op.UPDATE, Op.DELETE))
+
+
+class Kind(StrEnum):
+    """What TiCDC sends."""
+
+    DML = "DML"
+    DDL = "DDL"
+    BOOTSTRAP = "BOOTSTRAP"
+    WATERMARK = "WATERMARK"
+
+
+NAMED = (Kind.DML.value, Kind.BOOTSTRAP.value, HANDLE_KEY_ONLY, CLAIM_CHECK)
+"""Kinds that are of one table and one version of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The fields of a decoded message, each NULL where it has none.
+
+    `kind` is the word of the outer type; `carried` are further columns of the head.
+    """
+
+    whole: Column
+    kind: Column
+    version: Column
+    op: Column
+    database: Column
+    table: Column
+    schema_version: Column
+    commit_ts: Column
+    sql: Column
+    handle_key_only: Column
+    claim_check: Column
+    checksum: Column
+    carried: Mapping[str, Column] = field(default_factory=dict)
+
+
+def field_of(name: str) -> Column:
+    """A field of the head."""
+    return F.col(HEAD).getField(name)
+
+
+def sorted_out(read: Column, sent: Sent) -> tuple[Projection, ...]:
+    """From the raw frame to `RAW`, `INDEX` and `HEAD`: each message is `read` once, and its kind is found once.
+
+    `sent` is about the column `SENT`, which `read` becomes.
+    """
+    raw = [F.col(name) for name in RAW]
+    return (
+        Projection([*raw, F.lit(0).alias(INDEX), read.alias(SENT)]),
+        Projection([*raw, F.col(INDEX), F.col(SENT), _kind(sent).alias(_KIND)]),
+        Projection([*raw, F.col(INDEX), _head(sent)]),
+    )
+
+
+def _head(sent: Sent) -> Column:
+    kind = F.col(_KIND)
+    named = kind.isin(*NAMED)
+    known = kind.isNotNull()
+    return F.struct(
+        kind.alias("kind"),
+        F.when(named, sent.database).alias("database"),
+        F.when(named, sent.table).alias("table"),
+        F.when(named, sent.schema_version).alias("version"),
+        F.when(known, sent.commit_ts).alias("commit_ts"),
+        F.lower(sent.op).alias("op"),
+        F.when(kind == Kind.DML.value, sent.checksum).alias("checksum"),
+        *(column.alias(name) for name, column in sent.carried.items()),
+    ).alias(HEAD)
+
+
+def _kind(sent: Sent) -> Column:
+    """NULL for anything incomplete: each `when` that is NULL falls through."""
+    names = _all_sent(sent.database, sent.table, sent.schema_version)
+    row = names & sent.commit_ts.isNotNull() & sent.op.isin(*_OPS)
+    outside = F.when(sent.claim_check != "", F.lit(CLAIM_CHECK)).when(sent.handle_key_only, F.lit(HANDLE_KEY_ONLY))
+    ours = sent.whole & (sent.version == _VERSION)
+    found = (
+        F.when((sent.kind == Kind.DML) & row, F.coalesce(outside, F.lit(Kind.DML.value)))
+        .when((sent.kind == Kind.WATERMARK) & sent.commit_ts.isNotNull(), F.lit(Kind.WATERMARK.value))
+        .when((sent.kind == Kind.BOOTSTRAP) & names, F.lit(Kind.BOOTSTRAP.value))
+        .when((sent.kind == Kind.DDL) & _all_sent(sent.commit_ts, sent.sql), F.lit(Kind.DDL.value))
+    )
+    return F.when(once() & ours, found)
+
+
+def _all_sent(*columns: Column) -> Column:
+    return reduce(and_, (column.isNotNull() for column in columns))

@@ -1,0 +1,168 @@
+"""Simple in JSON: a head that skips the row, then each version's row as a struct of texts (Simple Protocol, TiCDC).
+
+Whether a value is one JSON object and nothing else is seen from a sentinel: it is read as an array of itself and
+a secret number.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pipeline.model import types as t
+from pipeline.model.change import Op
+from pipeline.model.projection import once
+from pipeline.protocols import sentinel
+from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, sorted_out
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.projection import Projection
+    from pipeline.model.types import WarehouseType
+
+_MESSAGE = f"""array<struct<
+    version: int, type: string, database: string, table: string, schemaVersion: bigint, commitTs: bigint,
+    sql: string, handleKeyOnly: boolean, claimCheckLocation: string,
+    checksum: struct<version: int, corrupted: boolean, current: bigint, previous: bigint>,
+    tableSchema: struct<schema: string, table: string, version: bigint>, {sentinel.FIELD}: bigint>>"""
+_CORRUPT = "_corrupt"
+_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStringLen": str(2**28)}
+_STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
+_ROWS = ("INSERT", "UPDATE", "DELETE")
+_MOMENT = StructType([StructField("location", StringType()), StructField("value", StringType())])
+_HALF, _WHOLE = 2**63, 2**64
+
+
+class JsonValues:
+    """Every value is a text, but for TIMESTAMP: an object of `location` and `value`."""
+
+    def whole(self, sent: Column, kind: WarehouseType) -> Column:
+        """A signed whole number."""
+        return sent.try_cast(kind)
+
+    def unsigned(self, sent: Column) -> Column:
+        """A whole number of 64 bits."""
+        return sent.try_cast(t.UNSIGNED_BIGINT)
+
+    def mask(self, sent: Column) -> Column:
+        """The 64 bits of a SET."""
+        number = sent.try_cast(t.UNSIGNED_BIGINT)
+        high = number >= F.lit(str(_HALF)).cast(t.UNSIGNED_BIGINT)
+        signed = F.when(high, number - F.lit(str(_WHOLE)).cast(t.UNSIGNED_BIGINT)).otherwise(number)
+        return signed.try_cast(t.BIGINT)
+
+    def real(self, sent: Column, kind: WarehouseType) -> Column:
+        """FLOAT or DOUBLE."""
+        return sent.try_cast(kind)
+
+    def text(self, sent: Column) -> Column:
+        """As it is."""
+        return sent
+
+    def octets(self, sent: Column) -> Column:
+        """Base64."""
+        return F.try_to_binary(sent, F.lit("base64"))
+
+    def moment(self, sent: Column) -> Column:
+        """As it is."""
+        return sent
+
+
+class JsonEncoding:
+    """See `Encoding`."""
+
+    values = JsonValues()
+
+    def prepared(self) -> Sequence[Projection]:
+        """Read, then sort out."""
+        return _prepared()
+
+    def body(self) -> Column:
+        """The text."""
+        return F.col("value").cast("string")
+
+    def message(self, body: Any) -> Mapping[str, Any] | None:
+        """The object of a DDL or BOOTSTRAP message."""
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+        return message if isinstance(message, dict) else None
+
+    def carried(self) -> Column:
+        """The keys of an object."""
+        text = F.col("value").cast("string")
+        sides = (F.json_object_keys(F.get_json_object(text, f"$.{side}")) for side in ("data", "old"))
+        return F.coalesce(*sides)
+
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
+        """Each version's row; NULL for rows of the others."""
+        return [_row(version) for version in versions]
+
+    def after(self, version: TableVersion) -> Column:
+        """`data`, for deletes `old`."""
+        read = F.col(_alias(version))
+        return F.when(field_of("op") == Op.DELETE, read.getField("old")).otherwise(read.getField("data"))
+
+    def before(self, version: TableVersion) -> Column:
+        """`old`."""
+        return F.col(_alias(version)).getField("old")
+
+    def damaged(self, version: TableVersion) -> Column | None:
+        """Whether Spark could not read something as what the version says."""
+        return F.col(_alias(version)).getField(_CORRUPT).isNotNull()
+
+
+@cache
+def _prepared() -> tuple[Projection, ...]:
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{sentinel.FIELD}":{sentinel.NUMBER}}}]'))
+    read = F.from_json(wrapped, _MESSAGE, {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
+    return sorted_out(read, _sent())
+
+
+def _sent() -> Sent:
+    message, end = F.get(F.col(SENT), F.lit(0)), F.get(F.col(SENT), F.lit(1)).getField(sentinel.FIELD)
+    kind, schema = message.getField("type"), message.getField("tableSchema")
+    row = kind.isin(*_ROWS)
+    about = F.when(kind == Kind.BOOTSTRAP, schema)
+    return Sent(
+        whole=(F.size(F.col(SENT)) == F.lit(2)) & (end == sentinel.NUMBER),
+        kind=F.when(row, F.lit(Kind.DML.value))
+        .when(kind.isin(Kind.WATERMARK.value, Kind.BOOTSTRAP.value), kind)
+        .when(kind.isin(*_STATEMENTS), F.lit(Kind.DDL.value)),
+        version=message.getField("version"),
+        op=F.when(row, kind),
+        database=F.coalesce(message.getField("database"), about.getField("schema")),
+        table=F.coalesce(message.getField("table"), about.getField("table")),
+        schema_version=F.coalesce(message.getField("schemaVersion"), about.getField("version")),
+        commit_ts=message.getField("commitTs"),
+        sql=message.getField("sql"),
+        handle_key_only=message.getField("handleKeyOnly"),
+        claim_check=message.getField("claimCheckLocation"),
+        checksum=message.getField("checksum"),
+    )
+
+
+def _alias(version: TableVersion) -> str:
+    return f"_row{version.version}"
+
+
+def _row(version: TableVersion) -> Column:
+    """`data` and `old`. A column that is listed and not sent is NULL."""
+    fields = [
+        StructField(column.name, _MOMENT if column.tidb_type.startswith("TIMESTAMP") else StringType())
+        for column in version.columns
+    ]
+    sides = [StructField(side, StructType(fields)) for side in ("data", "old")]
+    schema = StructType([*sides, StructField(_CORRUPT, StringType())])
+    mine = field_of("version") == F.lit(version.version)
+    return F.from_json(F.when(once() & mine, F.col("value").cast("string")), schema, _OPTIONS).alias(_alias(version))

@@ -1,0 +1,360 @@
+"""The Simple protocol: what a batch has, which versions its rows are of, and how each table is decoded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.columns import CommitTs, SchemaId
+from pipeline.model.messages import (
+    EVER,
+    Messages,
+    Part,
+    Refused,
+    Regime,
+    SeenVersion,
+    TableMessages,
+    TopicPartition,
+    Unknown,
+)
+from pipeline.model.names import TableName
+from pipeline.protocols.extremes import extremes
+from pipeline.protocols.simple import frame, samples
+from pipeline.protocols.simple.avro_encoding import AvroEncoding
+from pipeline.protocols.simple.head import CLAIM_CHECK, HANDLE_KEY_ONLY, UNREADABLE, Kind, field_of
+from pipeline.protocols.simple.json_encoding import JsonEncoding
+from pipeline.protocols.simple.schemas import NotATableSchema
+from pipeline.protocols.simple.statements import Sent, Statements, described, read_statements
+from pipeline.protocols.simple.virtuals import Evidence, key_of, settle, without
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.messages import Ddl, Described, Guess, Landing, Range
+    from pipeline.model.messages import Kind as AnyKind
+    from pipeline.model.types import WarehouseType
+    from pipeline.protocols.simple.encoding import Encoding
+    from pipeline.protocols.simple.virtuals import Found, Names
+    from pipeline.protocols.simple.virtuals import VersionKey as _VersionKey
+
+_MAX_DDL_PER_BATCH = 100_000
+"""A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
+
+SENTENCES = {
+    UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
+    HANDLE_KEY_ONLY: "the row was too large and has only its key: the changefeed's large-message-handle-option is "
+    "handle-key-only; with a larger max-message-bytes, or with none, TiCDC sends it whole",
+    CLAIM_CHECK: "the row was too large and lies in external storage: the changefeed's large-message-handle-option is "
+    "claim-check; with a larger max-message-bytes, or with none, TiCDC sends it whole",
+    frame.VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
+}
+
+_ENCODINGS: Mapping[str, Encoding] = {"json": JsonEncoding(), "avro": AvroEncoding()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Messages of one partition that are alike: of one kind and, where they are a table's, of one version."""
+
+    topic: str
+    partition: int
+    kind: str | None
+    database: str | None
+    table: str | None
+    version: int | None
+    rows: int
+    first: int
+    last: int
+    since: int | None
+    until: int | None
+    checksums: bool
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def name(self) -> TableName:
+        return TableName(self.database or "", self.table or "")
+
+    @property
+    def key(self) -> _VersionKey:
+        return self.name.key, SchemaId(self.version or 0)
+
+
+@dataclass(slots=True)
+class SimpleProtocol:
+    """TiCDC's Simple messages (TiCDC Simple Protocol; golden/WIRE-FORMATS.md).
+
+    `encoding` is the changefeed's `encoding-format`, `timezone` its time zone, `overrides` the settings'
+    `warehouse.columns`, `known` what earlier batches described.
+    """
+
+    encoding: str
+    timezone: str
+    overrides: Mapping[str, WarehouseType]
+    known: Described
+    _encoding: Encoding = field(init=False)
+    _settled: dict[_VersionKey, Names] = field(init=False, default_factory=dict)
+    """The virtual columns of versions that were met, so that no row is asked twice."""
+    _told: set[tuple[str, str]] = field(init=False, default_factory=set)
+    """Tables of which it was said that rows have come before their schema."""
+
+    def __post_init__(self) -> None:
+        self._encoding = _ENCODINGS[self.encoding]
+
+    @property
+    def regime(self) -> Regime:
+        """Every row has a commit ts, and there are watermarks."""
+        return Regime.CUT
+
+    @property
+    def sends_before(self) -> bool:
+        """Updates and deletes carry the whole row as it was."""
+        return True
+
+    def sentences(self) -> Mapping[str, str]:
+        """What each code of a dead letter means."""
+        return SENTENCES
+
+    def prepare(self, raw: DataFrame) -> DataFrame:
+        """A record is one event; `head.HEAD` says what it is."""
+        for step in self._encoding.prepared():
+            raw = step.of(raw)
+        return raw
+
+    def read(self, raw: DataFrame) -> Messages:
+        """Group the batch by what its messages are, look at those that describe, resolve the versions of rows."""
+        groups = [_Group(**row.asDict()) for row in _grouped(raw).collect()]
+        kinds = {group.kind for group in groups}
+        bootstraps, unread = self._bootstraps(raw, groups) if Kind.BOOTSTRAP in kinds else ((), ())
+        statements = self._statements(raw) if Kind.DDL in kinds else Statements()
+        listed = _by_key((*bootstraps, *statements.described))
+        known = self._known_of(groups, listed)
+        virtual = self._virtual(raw, groups, statements, listed, known)
+        settled = {key: without(version, virtual[key].names) for key, version in {**known, **listed}.items()}
+        said = {key: version for key, version in settled.items() if key in listed or version != known[key]}
+        tables, unknown = _resolve(groups, settled)
+        bad = (*unread, *_bad_statements(statements.bad))
+        control = sum(group.rows for group in groups if group.kind in (Kind.DDL, Kind.BOOTSTRAP, Kind.WATERMARK))
+        return Messages(
+            tables=tables,
+            refused=(*_refused(groups), *bad),
+            ddl=tuple(_of_version(one, virtual) for one in statements.ddl),
+            watermarks=_watermarks(groups),
+            starts=extremes(groups, lambda group: group.first, min),
+            ends=extremes(groups, lambda group: group.last + 1, max),
+            rows=sum(group.rows for group in groups),
+            control=control - sum(refusal.rows for refusal in bad),
+            kinds=frozenset((group.kind, *group.key) for group in groups),
+            warnings=tuple(self._early(unknown)),
+            unknown=unknown,
+            described=tuple(said.values()),
+        )
+
+    def _early(self, unknown: Iterable[Unknown]) -> Iterator[str]:
+        for one in unknown:
+            if one.table.key not in self._told:
+                self._told.add(one.table.key)
+                yield (
+                    f"{one.table}: rows came before their schema, and wait in _pipeline.held until a BOOTSTRAP or DDL "
+                    "brings it; if none comes, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
+                )
+
+    def where(self, messages: TableMessages) -> Column:
+        """See `SourceProtocol.where`: rows of whole messages, by name, commit ts and version."""
+        if messages.parts:
+            return (field_of("kind") == Kind.DML) & reduce(or_, (_within(part) for part in messages.parts))
+        versions = [F.lit(seen.version.version) for seen in messages.versions]
+        return (field_of("kind") == Kind.DML) & _within(Part(messages.table)) & field_of("version").isin(*versions)
+
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+        """See `SourceProtocol.changes`."""
+        found = {seen.version.version: seen.version for seen in messages.versions}
+        versions = tuple(version for number, version in found.items() if number in landing.fields)
+        numbers = [F.lit(version.version) for version in versions]
+        mine = raw.where(self.where(messages) & field_of("version").isin(*numbers))
+        return frame.recipe(versions, landing, self.timezone, self._encoding).of(mine)
+
+    def guess(
+        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], landing: Landing
+    ) -> Guess | None:
+        """Never: a batch of the cut regime has watermarks."""
+        del raw, kinds, ranges, landing
+        return None
+
+    def is_newest(self, seen: SeenVersion) -> bool:
+        """Never: versions are moments, and a lower one is an older one."""
+        del seen
+        return False
+
+    def _bootstraps(
+        self, raw: DataFrame, groups: Iterable[_Group]
+    ) -> tuple[tuple[TableVersion, ...], tuple[Refused, ...]]:
+        """One of each table and version: they are repeated, in all partitions."""
+        names = [field_of(name).alias(name) for name in ("database", "table", "version")]
+        mine = raw.where(field_of("kind") == Kind.BOOTSTRAP)
+        one_each = mine.groupBy(*names).agg(F.min_by("value", F.struct("topic", "partition", "offset")).alias("value"))
+        versions: list[TableVersion] = []
+        bad: list[Refused] = []
+        for row in one_each.select("database", "table", "version", self._encoding.body().alias("body")).collect():
+            message = self._encoding.message(row.body) or {}
+            try:
+                versions.append(described(message["tableSchema"], self.overrides))
+            except (NotATableSchema, KeyError):
+                bad.append(_bad_bootstrap(row, groups))
+        return tuple(versions), tuple(bad)
+
+    def _statements(self, raw: DataFrame) -> Statements:
+        rows = (
+            raw.where(field_of("kind") == Kind.DDL)
+            .select("topic", "partition", "offset", self._encoding.body().alias("body"))
+            .limit(_MAX_DDL_PER_BATCH)
+            .collect()
+        )
+        sent = (
+            Sent(TopicPartition(row.topic, row.partition), row.offset, self._encoding.message(row.body)) for row in rows
+        )
+        return read_statements(sent, self.overrides)
+
+    def _known_of(
+        self, groups: Iterable[_Group], listed: Mapping[_VersionKey, TableVersion]
+    ) -> Mapping[_VersionKey, TableVersion]:
+        """What earlier batches have described of all versions that this batch has."""
+        wanted = {key: (version.table, version.version) for key, version in listed.items()}
+        for group in groups:
+            if group.kind == Kind.DML:
+                wanted.setdefault(group.key, (group.name, group.key[1]))
+        return self.known.versions(list(wanted.values())) if wanted else {}
+
+    def _virtual(
+        self,
+        raw: DataFrame,
+        groups: Iterable[_Group],
+        statements: Statements,
+        listed: Mapping[_VersionKey, TableVersion],
+        known: Mapping[_VersionKey, TableVersion],
+    ) -> Mapping[_VersionKey, Found]:
+        """The virtual columns of each version. Where that is not settled, a few rows are looked at, once."""
+        versions = [*listed.values(), *(version for key, version in known.items() if key not in listed)]
+        evidence = Evidence(self._settled, known, {}, self.known.of_tables)
+        found = settle(statements.told, versions, evidence)
+        places = [
+            (group.at, offset)
+            for group in groups
+            if group.kind == Kind.DML and group.key in found and not found[group.key].settled
+            for offset in (group.first, group.last)
+        ]
+        if places:
+            carried = samples.carried(raw, places, self._encoding)
+            found = settle(statements.told, versions, replace(evidence, carried=carried))
+        self._settled.update({key: one.names for key, one in found.items() if one.settled})
+        return found
+
+
+def _resolve(
+    groups: Iterable[_Group], versions: Mapping[_VersionKey, TableVersion]
+) -> tuple[tuple[TableMessages, ...], tuple[Unknown, ...]]:
+    found: dict[_VersionKey, list[_Group]] = defaultdict(list)
+    for group in groups:
+        if group.kind == Kind.DML:
+            found[group.key].append(group)
+    tables: dict[tuple[str, str], list[SeenVersion]] = defaultdict(list)
+    unknown: list[Unknown] = []
+    for key, alike in sorted(found.items()):
+        if key in versions:
+            tables[key[0]].append(_seen(versions[key], alike))
+        else:
+            unknown.append(Unknown(alike[0].name, key[1], sum(one.rows for one in alike), _since(alike)))
+    return tuple(TableMessages(seen[0].version.table, tuple(seen)) for seen in tables.values()), tuple(unknown)
+
+
+def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, Found]) -> Ddl:
+    version = statement.version
+    return (
+        statement if version is None else replace(statement, version=without(version, virtual[key_of(version)].names))
+    )
+
+
+def _grouped(prepared: DataFrame) -> DataFrame:
+    named = [field_of(name).alias(name) for name in ("kind", "database", "table", "version")]
+    return prepared.groupBy("topic", "partition", *named).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.min(field_of("commit_ts")).alias("since"),
+        F.max(field_of("commit_ts")).alias("until"),
+        F.bool_or(field_of("checksum").isNotNull()).alias("checksums"),
+    )
+
+
+def _within(part: Part) -> Column:
+    """Rows of a table name in (since, until]; the JVM's `lower` on both sides."""
+    named = (F.lower(field_of("table")) == F.lower(F.lit(part.table.table))) & (
+        F.lower(field_of("database")) == F.lower(F.lit(part.table.schema))
+    )
+    if part.since > 0:
+        named = named & (field_of("commit_ts") > F.lit(part.since))
+    return named if part.until >= EVER else named & (field_of("commit_ts") <= F.lit(part.until))
+
+
+def _refused(groups: Iterable[_Group]) -> Iterator[Refused]:
+    rows: dict[str, int] = defaultdict(int)
+    for group in groups:
+        if group.kind is None or group.kind not in set(Kind):
+            rows[group.kind or UNREADABLE] += group.rows
+    for code, count in rows.items():
+        where = field_of("kind").isNull() if code == UNREADABLE else field_of("kind") == code
+        yield Refused(code, SENTENCES[code], where, count)
+
+
+def _bad_bootstrap(row: Row, groups: Iterable[_Group]) -> Refused:
+    wanted = (row.database, row.table, row.version)
+    rows = sum(
+        one.rows for one in groups if one.kind == Kind.BOOTSTRAP and (one.database, one.table, one.version) == wanted
+    )
+    where = field_of("kind") == Kind.BOOTSTRAP
+    for name, value in zip(("database", "table", "version"), wanted, strict=True):
+        where = where & (field_of(name) == F.lit(value))
+    return Refused(UNREADABLE, SENTENCES[UNREADABLE], where, rows)
+
+
+def _bad_statements(bad: Iterable[Sent]) -> Iterator[Refused]:
+    """A refusal a partition."""
+    offsets: dict[TopicPartition, list[int]] = defaultdict(list)
+    for one in bad:
+        offsets[one.at].append(one.offset)
+    for at, found in offsets.items():
+        where = (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & F.col("offset").isin(*found)
+        yield Refused(UNREADABLE, SENTENCES[UNREADABLE], where, len(found))
+
+
+def _by_key(versions: Iterable[TableVersion]) -> dict[_VersionKey, TableVersion]:
+    return {(version.table.key, version.version): version for version in versions}
+
+
+def _seen(version: TableVersion, groups: list[_Group]) -> SeenVersion:
+    return SeenVersion(
+        replace(version, has_checksum=any(group.checksums for group in groups)),
+        first=extremes(groups, lambda group: group.first, min),
+        last=extremes(groups, lambda group: group.last, max),
+        rows=sum(group.rows for group in groups),
+        since=_since(groups),
+        until=max(group.until or 0 for group in groups),
+    )
+
+
+def _since(groups: Iterable[_Group]) -> int:
+    return min(group.since or 0 for group in groups)
+
+
+def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:
+    return {group.at: CommitTs(group.until or 0) for group in groups if group.kind == Kind.WATERMARK}

@@ -1,0 +1,47 @@
+"""A look at single rows of a batch: which columns they carry."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.columns import SchemaId
+from pipeline.model.names import TableName
+from pipeline.protocols.simple.head import Kind, field_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import TopicPartition
+    from pipeline.protocols.simple.encoding import Encoding
+    from pipeline.protocols.simple.virtuals import Names, VersionKey
+
+
+def carried(
+    prepared: DataFrame, places: Iterable[tuple[TopicPartition, int]], encoding: Encoding
+) -> dict[VersionKey, Names]:
+    """The columns that the rows at these offsets have, by their versions; rows that have none say nothing."""
+    offsets: dict[TopicPartition, set[int]] = defaultdict(set)
+    for at, offset in places:
+        offsets[at].add(offset)
+    if not offsets:
+        return {}
+    here = [
+        (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & F.col("offset").isin(*sorted(found))
+        for at, found in offsets.items()
+    ]
+    sampled = prepared.where((field_of("kind") == Kind.DML) & reduce(or_, here))
+    named = [field_of(name).alias(name) for name in ("database", "table", "version")]
+    columns: dict[VersionKey, Names] = {}
+    for row in sampled.select(*named, encoding.carried().alias("columns")).collect():
+        if row.columns:
+            key = TableName(row.database, row.table).key, SchemaId(row.version)
+            names = frozenset(name.casefold() for name in row.columns)
+            columns[key] = columns.get(key, frozenset()) | names
+    return columns

@@ -1,0 +1,105 @@
+"""Simple's DDL and BOOTSTRAP messages: statements, and the versions that they describe."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline.model.columns import CommitTs
+from pipeline.model.ddl.classify import classify
+from pipeline.model.messages import Ddl
+from pipeline.model.names import TableName
+from pipeline.protocols.overrides import overrides_for
+from pipeline.protocols.simple.schemas import NotATableSchema, table_version
+from pipeline.protocols.simple.virtuals import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.messages import TopicPartition
+    from pipeline.model.types import WarehouseType
+
+_SAYS_NOTHING = ("ERASE", "QUERY")
+"""Types whose `tableSchema` is no table's behind the statement: it is gone, or a view."""
+_NO_TABLE = TableName("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A DDL message and where it stands; None where it cannot be read."""
+
+    at: TopicPartition
+    offset: int
+    message: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What DDL messages say, each statement once."""
+
+    ddl: tuple[Ddl, ...] = ()
+    described: tuple[TableVersion, ...] = ()
+    bad: tuple[Sent, ...] = ()
+    told: tuple[Told, ...] = ()
+    """In the order of their commit ts."""
+
+
+def described(schema: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion:
+    """The version that a `tableSchema` describes. Raises `NotATableSchema`."""
+    table = named(schema)
+    return table_version(schema, overrides_for(overrides, table.schema, table.table))
+
+
+def named(schema: Mapping[str, Any]) -> TableName:
+    """The table of a `tableSchema`. Raises `NotATableSchema`."""
+    try:
+        names = schema["schema"] if "schema" in schema else schema["database"], schema["table"]
+    except (KeyError, TypeError) as error:
+        raise NotATableSchema(f"{type(error).__name__}: {error}") from error
+    if not all(isinstance(name, str) for name in names):
+        raise NotATableSchema(f"{names!r:.60} is no name")
+    return TableName(*names)
+
+
+def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]) -> Statements:
+    """Statements in the order of their commit ts; copies in several partitions, and re-sends, are one."""
+    first: dict[tuple[int, str, TableName], Ddl] = {}
+    places: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
+    told: dict[tuple[int, str, TableName], Told] = {}
+    versions: dict[object, TableVersion] = {}
+    bad: list[Sent] = []
+    for one in sorted(sent, key=lambda copy: (copy.at, copy.offset)):
+        try:
+            statement = _statement(one.message or {}, overrides)
+            then = _then(one.message or {}, overrides)
+        except (NotATableSchema, KeyError, TypeError, ValueError, OverflowError):
+            bad.append(one)
+            continue
+        key = (statement.commit_ts, statement.sql, statement.table)
+        first.setdefault(key, statement)
+        places[key].setdefault(one.at, one.offset)
+        told.setdefault(key, Told(statement.commit_ts, statement.sql, then, statement.version))
+        known = [version for version in (then, statement.version) if version is not None]
+        versions |= {(version.table.key, version.version): version for version in known}
+    ddl = [Ddl(one.commit_ts, one.table, one.kind, one.sql, places[key], one.version) for key, one in first.items()]
+    return Statements(
+        tuple(sorted(ddl, key=lambda one: one.commit_ts)), tuple(versions.values()), tuple(bad),
+        tuple(sorted(told.values(), key=lambda one: one.commit_ts)),
+    )  # fmt: skip
+
+
+def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> Ddl:
+    """The statement, without its places. `table` is the table as it is behind it: for a rename, the new name."""
+    sql, now, then = str(message["sql"]), message.get("tableSchema"), message.get("preTableSchema")
+    about = now or then
+    version = described(now, overrides) if now and message["type"] not in _SAYS_NOTHING else None
+    table = named(about) if about else _NO_TABLE
+    return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version)
+
+
+def _then(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
+    """What the table was, where that can be read."""
+    then = message.get("preTableSchema")
+    return described(then, overrides) if then and message["type"] not in _SAYS_NOTHING else None

@@ -1,0 +1,130 @@
+"""Values of Simple's rows as warehouse columns: pure functions, Column in, `Value` out.
+
+Wire rules: golden/WIRE-FORMATS.md, "Simple, JSON" and "Simple, Avro".
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import text
+from pipeline.model import types as t
+from pipeline.model.text import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import SourceColumn
+    from pipeline.model.types import WarehouseType
+    from pipeline.protocols.simple.encoding import Values
+
+_ALL_BITS = 64
+
+
+def read_value(sent: Column, column: SourceColumn, kind: WarehouseType, timezone: str, values: Values) -> Value:
+    """One sent value as a value of the warehouse type `kind`."""
+    natural = _natural(sent, column, timezone, values)
+    own = natural_type(column)
+    if kind == own:
+        return natural
+    if natural.lost is None and t.absorbs(kind, own):
+        return Value(natural.column.cast(kind))
+    if _family(column) == "DECIMAL":
+        sent_text = values.text(sent)
+        return text.exact_decimal(sent_text, kind) if t.decimal_parameters(kind) else text.casted(sent_text, kind)
+    return text.casted(natural.column, kind)
+
+
+def unread(sent: Column, value: Value) -> Column | None:
+    """Whether something was sent and nothing came of it; None where that cannot be."""
+    if value.column is sent:
+        return None
+    nothing = sent.isNotNull() & value.column.isNull()
+    return nothing if value.lost is None else nothing & value.lost.isNull()
+
+
+def natural_type(column: SourceColumn) -> WarehouseType:
+    """The warehouse type of a column without an override (DESIGN 4.4)."""
+    family, parameters = _family(column), _parameters(column)
+    if family == "DECIMAL":
+        return t.decimal(parameters[0], parameters[1])
+    if family == "BIT":
+        return t.bit(parameters[0])
+    return t.fixed(family) or t.STRING
+
+
+def _family(column: SourceColumn) -> str:
+    return column.tidb_type.partition("(")[0]
+
+
+def _parameters(column: SourceColumn) -> tuple[int, ...]:
+    inside = column.tidb_type.partition("(")[2].removesuffix(")")
+    return tuple(int(number) for number in inside.split(",")) if inside else ()
+
+
+def _natural(sent: Column, column: SourceColumn, timezone: str, values: Values) -> Value:  # noqa: C901, PLR0911 - a table of types
+    kind = natural_type(column)
+    match _family(column):
+        case "INT" | "INT UNSIGNED" | "BIGINT" | "YEAR":
+            return Value(values.whole(sent, kind))
+        case "BIGINT UNSIGNED":
+            return Value(values.unsigned(sent))
+        case "BIT":
+            number = values.unsigned(sent)
+            return Value(number if kind == t.UNSIGNED_BIGINT else number.try_cast(kind))
+        case "FLOAT" | "DOUBLE":
+            return Value(values.real(sent, kind))
+        case "DECIMAL" if kind != t.STRING:
+            return text.casted(values.text(sent), kind)
+        case "DATE":
+            return text.date(values.text(sent))
+        case "DATETIME":
+            return text.datetime(values.text(sent))
+        case "TIMESTAMP":
+            return _timestamp(values.moment(sent), timezone)
+        case "ENUM":
+            return Value(_member(values.whole(sent, t.INT), column.members))
+        case "SET":
+            return Value(_members(values.mask(sent), column.members))
+        case "VECTOR":
+            return Value(text.vector(values.text(sent)))
+        case "BLOB":
+            return Value(values.octets(sent))
+    return Value(values.text(sent))
+
+
+def _timestamp(moment: Column, timezone: str) -> Value:
+    """TIMESTAMP: a wall clock in the zone that stands beside it, which is the changefeed's unless that was changed."""
+    clock, zone = moment.getField("value"), moment.getField("location")
+    expected, other = text.timestamp(clock, timezone), text.zoned(clock, zone)
+    here = zone == timezone
+    return Value(
+        F.when(here, expected.column).otherwise(other.column), F.when(here, expected.lost).otherwise(other.lost)
+    )
+
+
+def _member(number: Column, members: tuple[str, ...]) -> Column:
+    """ENUM: the member of this number, from 1; 0 is the empty text of a value that was none."""
+    return F.get(F.array(F.lit(""), *(F.lit(member) for member in members)), number)
+
+
+def _members(mask: Column, members: tuple[str, ...]) -> Column:
+    """SET: the members whose bits are set, the first is the lowest."""
+    chosen = [F.when(mask.bitwiseAND(F.lit(_bit(at))) != 0, F.lit(member)) for at, member in enumerate(members)]
+    beyond = F.lit(False)
+    if len(members) < _ALL_BITS:
+        beyond = F.shiftright(mask, len(members)) != 0
+    return F.when(mask.isNotNull() & ~beyond, F.concat_ws(",", *chosen))
+
+
+def _bit(at: int) -> int:
+    return (1 << at) - (2**64 if at == _ALL_BITS - 1 else 0)
+
+
+def any_of(conditions: list[Column | None]) -> Column:
+    """Whether one of them holds."""
+    return reduce(or_, (one for one in conditions if one is not None), F.lit(False))

@@ -1,0 +1,172 @@
+"""Which columns of a version are virtual: a `tableSchema` lists them like any other, and no row has them.
+
+Told by the statements that made them, by what is known of the version, or by rows: each carries every other column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model.ddl.virtual import created_like, renamed_columns, virtual_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+    from pipeline.model.names import TableName
+
+VersionKey = tuple[tuple[str, str], "SchemaId"]
+"""A table's name without case, and the version."""
+
+Names = frozenset[str]
+"""Names of columns without case."""
+
+_NONE: Names = frozenset()
+_OF_AN_EXPRESSION = "_v$_"
+"""How TiDB begins the names of the hidden columns that indexes on expressions have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A statement: its text, the version before it and the one behind it."""
+
+    commit_ts: CommitTs
+    sql: str
+    then: TableVersion | None
+    now: TableVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The virtual columns of a version, and whether that is settled: rows need not be asked."""
+
+    names: Names = _NONE
+    settled: bool = False
+
+
+_NOTHING = Found()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What there is besides a batch's statements.
+
+    `settled` by earlier batches, `known` versions, the columns that sample rows have `carried`, and of a table the
+    versions that are known.
+    """
+
+    settled: Mapping[VersionKey, Names]
+    known: Mapping[VersionKey, TableVersion]
+    carried: Mapping[VersionKey, Names]
+    of_tables: Callable[[Collection[TableName]], Collection[TableVersion]]
+
+
+def key_of(version: TableVersion) -> VersionKey:
+    """What tells a version from all others."""
+    return version.table.key, version.version
+
+
+def settle(told: Iterable[Told], versions: Iterable[TableVersion], evidence: Evidence) -> dict[VersionKey, Found]:
+    """The virtual columns of what statements describe, in the order of their commit ts, and of other versions."""
+    settling = _Settling(evidence)
+    for one in told:
+        settling.take(one)
+    for version in versions:
+        settling.of(version)
+    return settling.found
+
+
+def without(version: TableVersion, names: Names) -> TableVersion:
+    """The version with these columns virtual. A key with one of them is none: no row could be found by it."""
+    gone = {column.name for column in version.columns if column.name.casefold() in names}
+    if not gone:
+        return version
+    columns = tuple(column for column in version.columns if column.name not in gone)
+    handle = () if gone & set(version.handle or ()) else version.handle
+    return replace(version, columns=columns, handle=handle, virtual=tuple(sorted({*version.virtual, *gone})))
+
+
+@dataclass(slots=True)
+class _Settling:
+    evidence: Evidence
+    found: dict[VersionKey, Found] = field(default_factory=dict)
+    versions: dict[VersionKey, TableVersion] = field(default_factory=dict)
+
+    def of(self, version: TableVersion) -> Found:
+        """What this batch's statements have said of a version, else what there is besides."""
+        key = key_of(version)
+        self.versions[key] = version
+        if key not in self.found:
+            self.found[key] = self._besides(version)
+        return self.found[key]
+
+    def take(self, told: Told) -> None:
+        """Follow a statement."""
+        before = self.of(told.then) if told.then is not None else None
+        if told.now is None:
+            return
+        key, listed = key_of(told.now), _listed(told.now)
+        said, other = self._said(told, told.now, before), self._besides(told.now)
+        if not said.settled:
+            said = other if other.settled else Found(said.names | other.names)
+        known = _virtual(self.evidence.known.get(key))
+        self.versions[key] = told.now
+        if said.settled or not self.found.get(key, _NOTHING).settled:
+            self.found[key] = Found((said.names | known) & listed, said.settled)
+
+    def _said(self, told: Told, now: TableVersion, before: Found | None) -> Found:
+        """What the text says; not settled where a column is neither from before nor defined."""
+        listed = _listed(now)
+        defined = {name.casefold(): virtual for name, virtual in virtual_columns(told.sql)}
+        if told.then is None or before is None:
+            like = created_like(told.sql, now.table.schema)
+            if like is not None:
+                return self._like(like, told, listed)
+            then, before = _NONE, Found(settled=True)
+        else:
+            then, before = _renamed(told.sql, _listed(told.then)), _followed(told.sql, before)
+        hidden = _hidden(listed - then - defined.keys())
+        new = {name for name, virtual in defined.items() if virtual and (name not in then or not before.settled)}
+        explained = listed <= then | defined.keys() | hidden
+        return Found((before.names | new | hidden) & listed, before.settled and explained)
+
+    def _like(self, like: TableName, told: Told, listed: Names) -> Found:
+        """The newest version of the other table that has the same columns."""
+        of_batch = (version for version in self.versions.values() if version.table.key == like.key)
+        candidates = {key_of(version): version for version in (*self.evidence.of_tables([like]), *of_batch)}
+        for version in sorted(candidates.values(), key=lambda one: one.version, reverse=True):
+            if version.version < told.commit_ts and _listed(version) == listed:
+                return self.of(version)
+        return _NOTHING
+
+    def _besides(self, version: TableVersion) -> Found:
+        key, listed = key_of(version), _listed(version)
+        settled, carried = self.evidence.settled.get(key), self.evidence.carried.get(key)
+        known = _virtual(version) | _virtual(self.evidence.known.get(key))
+        if settled is not None:
+            return Found(settled, settled=True)
+        if carried is not None:
+            return Found(known | (listed - carried), settled=True)
+        return Found(known | _hidden(listed))
+
+
+def _listed(version: TableVersion) -> Names:
+    return frozenset(column.name.casefold() for column in version.columns) | _virtual(version)
+
+
+def _virtual(version: TableVersion | None) -> Names:
+    return _NONE if version is None else frozenset(name.casefold() for name in version.virtual)
+
+
+def _hidden(names: Names) -> Names:
+    return frozenset(name for name in names if name.startswith(_OF_AN_EXPRESSION))
+
+
+def _renamed(sql: str, names: Names) -> Names:
+    new = {old.casefold(): name.casefold() for old, name in renamed_columns(sql)}
+    return frozenset(new.get(name, name) for name in names)
+
+
+def _followed(sql: str, found: Found) -> Found:
+    return Found(_renamed(sql, found.names), found.settled)

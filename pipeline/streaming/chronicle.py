@@ -1,0 +1,444 @@
+"""The DDL of the cut regime: what each statement does, and which pair each row of a batch belongs to.
+
+A statement is obeyed when every live partition has shown it, or a later moment (decision 004). Until then it waits, and
+with it the rows behind it of the tables that it concerns. What was obeyed stands in the pairs themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import ddl as text
+from pipeline.model.ddl.partitions import created_like, from_json, partitioning
+from pipeline.model.messages import EVER, Part, TableMessages
+from pipeline.model.names import TableName
+from pipeline.streaming import waiting
+from pipeline.streaming.epochs import Statement
+from pipeline.streaming.moments import behind_ddl
+from pipeline.streaming.spans import GONE as REMOVED
+from pipeline.streaming.spans import Names, Span, cause_of
+from pipeline.warehouse.evolution import meet
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.removals import defined
+from pipeline.warehouse.tables import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
+from pipeline.warehouse.tables import Span as Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.ddl.partitions import PartitionScheme
+    from pipeline.model.messages import Ddl, Messages, SeenVersion
+    from pipeline.streaming.epochs import Name
+    from pipeline.streaming.moments import Moment
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.tables import WarehouseTable
+
+NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
+TO_BE_REMOVED = "to be removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Messages of one pair. `meaning`: its uuid, or what will make it."""
+
+    meaning: str
+    messages: TableMessages
+
+
+@dataclass(slots=True)
+class Chronicle:
+    """The statements of one batch, and what names mean before and behind them."""
+
+    bench: Workbench
+    messages: Messages
+    names: Names
+    obeyed: tuple[Statement, ...]
+    """Those whose time has come, in the order of commit ts."""
+    pending: tuple[Statement, ...]
+    """Those whose time has not come."""
+    stuck: tuple[tuple[Statement, str], ...] = ()
+    """Those about tables that are held, with the reason of that."""
+    pairs: dict[str, WarehouseTable] = field(default_factory=dict)
+    """Pairs made in this batch, by what made them."""
+    unclear: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Why pairs that are yet to be made are to be held, and since when."""
+    partners: dict[int, str] = field(default_factory=dict)
+    """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned."""
+    history: list[dict[str, object]] = field(default_factory=list)
+    """Rows of `_pipeline.ddl_history`: what was done."""
+    clause: str = ""
+    """The clause that is being obeyed, as a mark that the name which it gives keeps."""
+    said: set[str] = field(default_factory=set)
+    """The statements that the history has already."""
+
+    @classmethod
+    def begin(
+        cls, bench: Workbench, messages: Messages, resolved: Moment, waited: frozenset[tuple[int, str]]
+    ) -> Chronicle:
+        """The statements understood and told apart by whether their time has come.
+
+        `waited`: commit ts and text of those that come from `held`; the others, if the ledger has passed them, are
+        sent again.
+        """
+        statements = sorted(map(_understood, messages.ddl), key=lambda one: one.ddl.commit_ts)
+        passed = bench.ledger.resolved
+        news = [
+            s for s in statements
+            if behind_ddl(s.ddl.commit_ts) >= passed or (s.ddl.commit_ts, s.ddl.sql) in waited
+        ]  # fmt: skip
+        said = _causes(bench, news)
+        names = Names.of(_spans(bench), said)
+        now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= resolved]
+        later = [s for s in news if behind_ddl(s.ddl.commit_ts) > resolved]
+        made = cls(bench, messages, names, (), (), said=said)
+        made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
+        stuck = [s for s, _ in made.stuck]
+        made.obeyed, made.pending = tuple(s for s in now if s not in stuck), tuple(later)
+        return made
+
+    def _held_with(self, statement: Statement) -> str:
+        """Why a statement waits with the rows of its table, which is held; nothing, if it does not."""
+        table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
+        held = table is not None and table.state is State.HELD and not statement.naming
+        return table.held_reason if table is not None and held else ""
+
+    def waiting_statements(self) -> list[tuple[Statement, str]]:
+        """The statements that wait, with the reason."""
+        return [*((s, f"{waiting.DDL_PENDING}: {s.ddl.sql}") for s in self.pending), *self.stuck]
+
+    def pair(self, name: Name, commit_ts: int) -> WarehouseTable | None:
+        """The pair that a name means for a change of this commit ts, if it has been made."""
+        return self.pair_of(self.names.at(name, commit_ts).meaning)
+
+    def pair_of(self, meaning: str) -> WarehouseTable | None:
+        """The pair of a meaning, if it has been made."""
+        return self.pairs.get(meaning) or self.bench.tables.by_uuid(meaning)
+
+    # ---- what waits
+
+    def waits(self) -> dict[Part, str]:
+        """Rows that cannot be placed yet, with the reason: per name from the first thing on that is not known."""
+        found: dict[Name, tuple[int, TableName, str]] = {}
+        for statement in self.pending:
+            reason = f"{waiting.DDL_PENDING}: {statement.ddl.sql}"
+            for name in self._concerned(statement):
+                _earliest(found, name, statement.ddl.commit_ts, reason)
+        for unknown in self.messages.unknown:
+            reason = (
+                f"{waiting.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
+                "if it does not come, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
+            )
+            _earliest(found, unknown.table, unknown.since - 1, reason)
+        return {Part(table, since, EVER): why for since, table, why in found.values()}
+
+    def _concerned(self, statement: Statement) -> Iterator[TableName]:
+        """The names whose rows behind the statement need it."""
+        for action in statement.actions:
+            match action:
+                case text.RenameTable(old, new):
+                    yield from (old, new)
+                case text.DropDatabase(schema):
+                    known = [table.table for table in self.messages.tables]
+                    yield from (name for name in known if name.schema.casefold() == schema.casefold())
+                case _ if statement.ddl.table.table:
+                    yield from text.named_tables(statement.ddl.sql, statement.ddl.table)
+
+    # ---- what is obeyed
+
+    def obey(self, statement: Statement) -> None:
+        """Do what a statement asks for. A second time it does nothing."""
+        cause, done = cause_of(statement), "obeyed before"
+        if cause not in self.names.causes:
+            for number, action in enumerate(statement.actions):
+                self.clause = f"{cause}/{number}"
+                if self.clause not in self.names.causes:
+                    done = self._act(action, statement)
+                    self.names.act(action, statement.ddl.commit_ts, self.clause)
+            self.names.causes.add(cause)
+        for action in statement.actions if cause not in self.said else ():
+            self._remember(statement, type(action).__name__, done if len(statement.actions) == 1 else "done")
+
+    def _act(self, action: text.Action, statement: Statement) -> str:
+        at = statement.ddl.commit_ts
+        match action:
+            case text.CreateTable(table):
+                return self._create(table, statement)
+            case text.DropTable() | text.DropDatabase():
+                return "; ".join(self._drop(key, at) for key in self._dropped(action)) or "no tables"
+            case text.RenameTable(old, new):
+                return self._rename(old, new, statement)
+            case text.TruncateTable(table):
+                return self._truncate(table.key, at)
+        return self._act_on_rows(action, statement)
+
+    def _act_on_rows(self, action: text.Action, statement: Statement) -> str:
+        match action:
+            case text.DropPartitions() | text.TruncatePartitions():
+                return "rows of these partitions leave the current table"
+            case text.ExchangePartition(table, name, other):
+                return self._exchange(statement, table, name, other)
+            case text.NotUnderstood(reason):
+                return self._hold_all(statement, reason)
+        return "done"
+
+    def _exchange(self, statement: Statement, table: TableName, name: str, other: TableName) -> str:
+        at = statement.ddl.commit_ts
+        pair, partner = self._ensure(table, at), self._ensure(other, at)
+        if pair is None or partner is None or {pair.state, partner.state} != {State.LIVE}:
+            return self._hold_all(statement, "EXCHANGE PARTITION needs both tables")
+        for one in (pair, partner):
+            one.changes.set_properties({EXCHANGED: str(at)})
+        self.partners[at] = partner.uuid
+        return f"rows of {name} and those of {other} change places"
+
+    def _hold_all(self, statement: Statement, reason: str) -> str:
+        """Hold every table that a statement names."""
+        why, at = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}", statement.ddl.commit_ts
+        concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
+        return "; ".join(self._hold(name, why, at) for name in concerned if name.table)
+
+    def _dropped(self, action: text.DropTable | text.DropDatabase) -> list[Name]:
+        if isinstance(action, text.DropTable):
+            return [action.table.key]
+        known = set(self.names.spans) | {table.table.key for table in self.messages.tables}
+        return sorted(name for name in known if name[0] == action.name.casefold())
+
+    def _create(self, table: TableName, statement: Statement) -> str:
+        at, version = statement.ddl.commit_ts, statement.ddl.version
+        if self.names.open(table.key) is not None:
+            return "there already"
+        meaning = f"new@{at}:{table.key[0]}.{table.key[1]}"
+        born = next(
+            (pair for pair in self.bench.tables if pair.created_at == at and pair.source.key == table.key), None
+        )
+        if born is not None:
+            self.pairs[meaning] = born
+        elif version is not None and self.bench.tables.obstacle(table) is None:
+            span = Kept(table.schema, table.table, at, EVER, self.clause)
+            self.make(meaning, table, version, span, self._partitioned(statement.ddl, table))
+        return "created"
+
+    def _partitioned(self, ddl: Ddl, table: TableName) -> PartitionScheme | None:
+        """How a new table is partitioned, by the text that creates it, or like which."""
+        like = created_like(ddl.sql, table)
+        model = None if like is None else self.pair(like.key, ddl.commit_ts)
+        if model is not None and model.layout.partitions is not None:
+            return from_json(dict(model.layout.partitions))
+        return partitioning(ddl.sql, table)
+
+    def make(
+        self, meaning: str, table: TableName, version: TableVersion, span: Kept, scheme: PartitionScheme | None = None
+    ) -> WarehouseTable:
+        """A new pair, with the columns of a version."""
+        layout = Layout(before=self.bench.protocol.sends_before, ddl_at=span.since)
+        layout, _ = meet(layout, version, self.bench.policy)
+        layout = defined(with_handles(layout, span.since), scheme)
+        created = span.since if span.cause else 0
+        spans = json.dumps([span])
+        made = self.bench.tables.create(table, layout, created, {SPANS: spans})
+        self.pairs[meaning] = made
+        return made
+
+    def _ensure(self, name: TableName | Name, at: int) -> WarehouseTable | None:
+        """The pair of a name at a time; made, where rows of this batch show that there is one."""
+        key = name if isinstance(name, tuple) else name.key
+        span = self.names.now(key, at)
+        pair = self.pair_of(span.meaning)
+        if pair is not None or span.meaning == REMOVED:
+            return pair
+        seen = self._first(key, span, at)
+        if seen is None or self.bench.tables.obstacle(seen.version.table) is not None:
+            return None
+        table = seen.version.table
+        self.names.settle(key, at)
+        return self.make(
+            span.meaning, table, seen.version, Kept(table.schema, table.table, span.since, EVER, span.cause)
+        )
+
+    def _first(self, key: Name, span: Span, at: int) -> SeenVersion | None:
+        """The first version under a name within a span, up to a commit ts."""
+        named = (table for table in self.messages.tables if table.table.key == key)
+        seen = [v for table in named for v in table.versions if v.since <= at and v.until > span.since]
+        return min(seen, key=lambda one: one.since, default=None)
+
+    def _rename(self, old: TableName, new: TableName, statement: Statement) -> str:
+        at = statement.ddl.commit_ts
+        pair = self._ensure(old, at)
+        if pair is None:
+            return "no such table"
+        spans = _ended(pair.spans, old.key, at)
+        given = Kept(new.schema, new.table, at, EVER, self.clause)
+        taken = self.pair_of(self.names.now(new.key, at).meaning)
+        if taken is not None and taken is not pair and taken.state is not State.DROPPED:
+            self._drop(new.key, at)
+        self.bench.records.rename_aside(pair.source, new, at)
+        self.bench.tables.rename(pair, new, at, (*spans, given))
+        return f"renamed to {pair.name}"
+
+    def _drop(self, key: Name, at: int) -> str:
+        pair = self._ensure(key, at)
+        if pair is None or (pair.state is State.DROPPED and pair.dropped_at != at):
+            return "no such table"
+        why = TO_BE_REMOVED if self.bench.settings.warehouse.drop_table == "drop" else ""
+        if pair.state is not State.DROPPED:  # else a first try has done this
+            self.bench.records.mark_dropped(pair.source, at)
+            self.bench.tables.set_state(pair, State.DROPPED, why, at=at, spans=_ended(pair.spans, key, at))
+        return "dropped" if why else "kept, marked dropped"
+
+    def _truncate(self, key: Name, at: int) -> str:
+        pair = self._ensure(key, at)
+        if pair is None:
+            return "no rows yet"
+        if pair.truncated_at < at:
+            self.bench.tables.truncate(pair, at)
+        return "rows up to this commit ts leave the current table"
+
+    def _hold(self, name: TableName, reason: str, at: int) -> str:
+        span = self.names.now(name.key, at)
+        pair = self._ensure(name, at)
+        if pair is None:
+            self.unclear[span.meaning] = (reason, at)
+        elif pair.state is State.LIVE and pair.layout.ddl_at < at:
+            self.bench.tables.set_state(pair, State.HELD, reason)
+        else:
+            return f"{name}: {pair.state}"
+        return f"held; to go on: ticdc-warehouse tables release {name}"
+
+    def _remember(self, statement: Statement, kind: str, action: str) -> None:
+        ddl = statement.ddl
+        row = {
+            "commit_ts": ddl.commit_ts, "schema_name": ddl.table.schema, "table_name": ddl.table.table,
+            "ddl_type": kind, "sql": ddl.sql, "action": action, "status": "applied",
+        }  # fmt: skip
+        self.history.append(row)
+
+    # ---- where rows belong
+
+    def placed(self) -> list[Placed]:
+        """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
+        walls: dict[Name, int] = {}
+        for part in self.waits():
+            walls[part.table.key] = min(part.since, walls.get(part.table.key, EVER))
+        parts: dict[str, list[Part]] = {}
+        seen: dict[str, dict[int, SeenVersion]] = {}
+        for table in self.messages.tables:
+            wall = walls.get(table.table.key, EVER)
+            for version in table.versions:
+                for span in self._meanings(table.table.key, version, wall):
+                    part = Part(table.table, span.since, min(span.until, wall))
+                    mine = parts.setdefault(span.meaning, [])
+                    if part not in mine:
+                        mine.append(part)
+                    known = seen.setdefault(span.meaning, {})
+                    known[version.version.version] = _joined(known.get(version.version.version), version)
+        for statement in self.obeyed:
+            if not statement.naming and statement.ddl.table.table:
+                meaning = self.names.at(statement.ddl.table.key, statement.ddl.commit_ts).meaning
+                pair = self.pair_of(meaning)
+                if pair is not None or meaning in parts:
+                    parts.setdefault(meaning, [])
+        return [self._placed(meaning, parts[meaning], seen.get(meaning, {})) for meaning in parts]
+
+    def _placed(self, meaning: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
+        pair = self.pair_of(meaning)
+        name = pair.source if pair is not None else parts[-1].table
+        return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
+
+    def _meanings(self, key: Name, version: SeenVersion, wall: int) -> Iterator[Span]:
+        """What a name means between the first and the last row of a version; nothing behind the wall."""
+        ts, until = version.since, min(version.until, wall)
+        while ts <= until:
+            span = self.names.at(key, ts)
+            inside = version.since < span.since and span.until < version.until and not span.cause
+            if not inside:  # a gap between a DROP and a CREATE, of which no row can be
+                yield span
+            ts = span.until + 1
+
+    def about(self, meaning: str) -> list[Statement]:
+        """The statements of this batch about the columns of a pair, in their order."""
+        return [
+            s for s in self.obeyed
+            if s.ddl.table.table and not any(isinstance(a, text.CreateTable | text.DropTable) for a in s.actions)
+            and self.names.at(s.ddl.table.key, s.ddl.commit_ts + bool(s.naming)).meaning == meaning
+        ]  # fmt: skip
+
+
+def with_handles(layout: Layout, at: int) -> Layout:
+    """The layout with its handle noted, where it has changed; nothing, as long as no message has told it."""
+    if layout.handle is None:
+        return layout
+    handle = layout.handle
+    if layout.handles and layout.handles[-1][1] == handle:
+        return layout
+    since = at if layout.handles else 0
+    return replace(layout, handles=(*layout.handles, (since, handle)))
+
+
+def _understood(ddl: Ddl) -> Statement:
+    return Statement(ddl, text.parse(ddl.kind, ddl.sql, ddl.table, partitions=True, keys=True))
+
+
+def _spans(bench: Workbench) -> Iterable[Span]:
+    for pair in bench.tables:
+        for kept in pair.spans:
+            yield Span(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
+    for kept in read_spans(bench.records.tables["ddl_history"].properties.get(GONE)):
+        yield Span(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
+
+
+def _causes(bench: Workbench, statements: Sequence[Statement]) -> set[str]:
+    """Those of these statements that earlier batches have obeyed, by the history."""
+    if not statements:
+        return set()
+    oldest = min(s.ddl.commit_ts for s in statements)
+    history = bench.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
+    said = {(row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in history.collect()}
+    return {
+        cause_of(s) for s in statements
+        if (s.ddl.commit_ts, s.ddl.table.schema, s.ddl.table.table, s.ddl.sql) in said
+    }  # fmt: skip
+
+
+def _ended(spans: Sequence[Kept], key: Name, at: int) -> tuple[Kept, ...]:
+    """Spans of a pair, that of a name ended."""
+    return tuple(
+        s._replace(until=at) if TableName(s.schema, s.table).key == key and s.until == EVER else s for s in spans
+    )
+
+
+def _earliest(found: dict[Name, tuple[int, TableName, str]], name: TableName, since: int, reason: str) -> None:
+    known = found.get(name.key)
+    if known is None or since < known[0]:
+        found[name.key] = (since, name, reason)
+
+
+def _joined(known: SeenVersion | None, version: SeenVersion) -> SeenVersion:
+    """A version that stands under several names, as one."""
+    if known is None:
+        return version
+    first = {at: min(known.first.get(at, offset), offset) for at, offset in version.first.items()}
+    last = {at: max(known.last.get(at, offset), offset) for at, offset in version.last.items()}
+    return replace(
+        known, first={**known.first, **first}, last={**known.last, **last}, rows=known.rows + version.rows,
+        since=min(known.since, version.since), until=max(known.until, version.until),
+    )  # fmt: skip
+
+
+def _by_time(part: Part) -> tuple[int, str, str]:
+    return part.since, part.table.schema, part.table.table
+
+
+def remove_dropped(bench: Workbench) -> int:
+    """Remove pairs that were dropped, where that is the policy; how many. What their names meant is remembered."""
+    history = bench.records.tables["ddl_history"]
+    found = [pair for pair in bench.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
+    for pair in found:
+        gone = (*read_spans(history.properties.get(GONE)), *pair.spans)
+        history.set_properties({GONE: written_spans(gone)[SPANS]})
+        bench.tables.forget(pair)
+    return len(found)

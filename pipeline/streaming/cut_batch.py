@@ -1,0 +1,343 @@
+"""The micro-batch's `Port` in the cut regime: all tables show the same moment (decision 004)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
+from pipeline.streaming import cuts, moments, waiting
+from pipeline.streaming.aside import set_aside_refused
+from pipeline.streaming.batch import Epoch, Landed
+from pipeline.streaming.chronicle import Chronicle, remove_dropped
+from pipeline.streaming.cut_landing import CutLanding
+from pipeline.streaming.mirror import mirror
+from pipeline.streaming.moments import NEVER, Moment
+from pipeline.streaming.spans import GONE
+from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.waiting import WAITED
+from pipeline.warehouse import advance
+from pipeline.warehouse.exchange import Exchange, exchange
+from pipeline.warehouse.tables import Span, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.columns import CommitTs
+    from pipeline.model.messages import Ddl, Messages, Part, SeenVersion, TableMessages
+    from pipeline.streaming.batch import Outcome
+    from pipeline.streaming.chronicle import Placed
+    from pipeline.streaming.spark_batch import Row
+    from pipeline.streaming.speculation import Planned
+    from pipeline.streaming.workbench import Ledger, Workbench
+    from pipeline.warehouse.descriptions import Descriptions
+    from pipeline.warehouse.tables import WarehouseTable
+
+TABLE_REMOVED = "TABLE_REMOVED"
+Shown = tuple["WarehouseTable", "int | None"]
+
+
+@dataclass
+class CutBatch(SparkBatch):
+    """One micro-batch. `raw` is prepared, and has besides what is new what has waited."""
+
+    chronicle: Chronicle = field(init=False)
+    moments: dict[TopicPartition, Moment] = field(default_factory=dict)
+    resolved: Moment = NEVER
+    """How far the tables are to be brought."""
+    read_to: Moment = NEVER
+    """How far all partitions have been read: what the ledger says."""
+    placed: dict[int, Placed] = field(default_factory=dict)
+    """By the identity of its messages."""
+    parts: dict[Part, str] = field(default_factory=dict)
+    """What waits, with the reason."""
+    cut_landings: list[CutLanding] = field(default_factory=list)
+    held: DataFrame | None = None
+    """What has waited, prepared."""
+    waited_names: frozenset[tuple[str, str]] = frozenset()
+    waited_statements: frozenset[tuple[int, str]] = frozenset()
+    kept: int = 0
+    """Records that began to wait in this batch."""
+    obliged: frozenset[tuple[str, str]] = frozenset()
+    """Tables whose rows a person wants in, whatever the verdict on them is."""
+    shown: list[Shown] = field(default_factory=list)
+    """Tables whose snapshot changed, with the new one."""
+    gone: int = 0
+    """Dead letters of tables that were removed."""
+
+    @property
+    def described(self) -> Descriptions:
+        """What is known of versions."""
+        if self.bench.descriptions is None:
+            raise AssertionError("the cut regime needs what is known of versions")
+        return self.bench.descriptions
+
+    def _prepared(self, raw: DataFrame) -> DataFrame:
+        return super()._prepared(raw).withColumn(WAITED, F.lit(False))
+
+    def _is_kept(self, tables: int) -> bool:
+        """Always: to see what each event is costs as much as to read its row."""
+        del tables
+        return True
+
+    def read(self) -> Messages:
+        """See `Port.read`: what is new, and what has waited."""
+        messages = super().read()
+        self.topic_ids = self.topic_ids or self.bench.cluster.topic_ids()
+        self.described.learn(messages.described)
+        found = waiting.waiting(self.bench.records) if self.bench.waits else None
+        if found is None:
+            return messages
+        held = self.bench.protocol.prepare(found).withColumn(WAITED, F.lit(True))
+        self.held = held.persist(StorageLevel.MEMORY_AND_DISK)  # as it is now: what begins to wait is no part of it
+        self.held.count()
+        held = waiting.not_in_changes(self.bench, self.held) if self.bench.recovering else self.held
+        waited = self.bench.protocol.read(held)
+        self.described.learn(waited.described)
+        if messages.unknown and waited.described:
+            messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
+        self.raw = self.raw.unionByName(held)
+        self.waited_names = frozenset(table.table.key for table in waited.tables)
+        self.waited_statements = frozenset((ddl.commit_ts, ddl.sql) for ddl in waited.ddl)
+        return _joined(messages, waited)
+
+    def epochs(self, messages: Messages) -> Iterator[Epoch]:
+        """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
+        topics = self.bench.cluster.topics()
+        partitions = [TopicPartition(topic.name, number) for topic in topics.values() for number in topic.partitions]
+        self.moments = moments.progress(self.bench.ledger.moments, messages.watermarks, messages.ddl)
+        reached = self.bench.ledger.committed.of_names({t.id: t.name for t in topics.values()}) | dict(messages.ends)
+        latest = self.bench.cluster.latest(partitions)
+        live = {at: moment for at, moment in self.moments.items() if at in latest}
+        self.read_to = max(self.bench.ledger.resolved, moments.resolved(live, reached, latest))
+        # a try that died may have read further, and shown that: all of it stands in the changes tables
+        shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
+        self.resolved = max(self.read_to, *shown, NEVER)
+        self.chronicle = Chronicle.begin(self.bench, messages, self.resolved, self.waited_statements)
+        yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
+        self.parts = self.chronicle.waits()
+        placed = self.chronicle.placed()
+        gone = [one for one in placed if one.meaning == GONE]
+        self._set_aside_gone(gone)
+        self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
+        yield Epoch((), tuple(one.messages for one in self.placed.values()))
+
+    def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
+        """Rows of tables that were dropped and removed: re-sends, which nothing can take."""
+        refused = [
+            Refused(
+                TABLE_REMOVED,
+                f"{one.messages.table} was dropped in the source and removed here (warehouse.drop_table: drop)",
+                waiting.rows_of(self.bench.protocol, one.messages.parts),
+                one.messages.rows,
+            )
+            for one in gone
+        ]
+        if refused:
+            self.gone = set_aside_refused(self.bench, self.raw, refused, self.batch_id)
+
+    def _less(self, messages: Messages, left: Messages) -> Messages:
+        """As in the offset regime; but statements that wait come with all else that waits."""
+        return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
+
+    def _settled(self) -> DataFrame:
+        return waiting.settled(self.bench)
+
+    def _not_landed(self, raw: DataFrame) -> DataFrame:
+        return waiting.not_in_changes(self.bench, raw) if self.bench.recovering else raw
+
+    def apply(self, ddl: Ddl) -> None:
+        """See `Port.apply`."""
+        self.chronicle.obey(next(s for s in self.chronicle.obeyed if s.ddl is ddl))
+
+    def table(self, messages: TableMessages) -> CutLanding:
+        """See `Port.table`."""
+        meaning = self.placed[id(messages)].meaning
+        pair = self.chronicle.pair_of(meaning)
+        statements = self.chronicle.about(meaning)
+        landing = CutLanding(self.bench, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
+        landing.spans = tuple(
+            Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
+        )
+        landing.partners = self.chronicle.partners
+        landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
+        landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
+        landing.obliged = messages.table.key in self.obliged
+        self.landings.append(landing)
+        self.cut_landings.append(landing)
+        return landing
+
+    def keep_waiting(self) -> int:
+        """See `Port.keep_waiting`."""
+        statements = self.chronicle.waiting_statements()
+        if self.parts or statements:
+            raw = self._not_landed(self.raw)
+            self.kept = waiting.keep(self.bench, raw, self.batch_id, self.parts, statements)
+        return self.kept
+
+    def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
+        """See `Port.settle`: every table shows its changes up to the resolved ts, but where rows of it wait."""
+        exchanged = self._exchanged()
+        due = [
+            (table, until)
+            for table in self.bench.tables
+            if table.state not in (State.HELD, State.RELEASING) and advance.is_due(table, until := self._until(table))
+        ]
+        with ThreadPoolExecutor(self.bench.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
+            shown: dict[str, Shown] = {
+                table.uuid: (table, snapshot) for table, snapshot in pool.map(self._advanced, due) if snapshot
+            }
+        for table in exchanged:
+            if table.current is not None:
+                shown.setdefault(table.uuid, (table, table.current.head()))
+        self.shown = list(shown.values())
+        known = {one.table for one in landed}
+        snapshots = {str(table.source): snapshot for table, snapshot in self.shown}
+        others = [Landed(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
+        others += [Landed(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
+        return [*(replace(one, snapshot=snapshots.get(one.table)) for one in landed), *others]
+
+    def _exchanged(self) -> list[WarehouseTable]:
+        """Let partitions and tables change places whose time has come, each when both show that moment; which."""
+        exchanges = [
+            Exchange(table, other, removal)
+            for table in self.bench.tables
+            for removal in table.layout.removals
+            if removal.other and (other := self.bench.tables.by_uuid(removal.other)) is not None
+        ]
+        concerned: list[WarehouseTable] = []
+        for one in sorted(exchanges, key=lambda exchange: exchange.removal.at):
+            both = (one.table, one.other)
+            if one.done or any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
+                continue
+            for table in both:
+                if table.removed_done < one.removal.at:
+                    self._advanced((table, one.removal.at))
+            operation = f"batch{self.batch_id}"
+            exchange(self.bench.spark, one, self.bench.timezone, operation, self.bench.step)
+            concerned += both
+        return concerned
+
+    def _until(self, table: WarehouseTable) -> int:
+        """Up to which commit ts a table may show its changes."""
+        until = moments.commit_ts_of(self.resolved)
+        for part in self.parts:
+            if self.chronicle.pair(part.table.key, part.since + 1) is table:
+                until = min(until, part.since)
+        return until
+
+    def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
+        table, until = due
+        bench, operation = self.bench, f"batch{self.batch_id}"
+        bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {table.source}: publish current")
+        done = advance.advance(bench.spark, table, bench.timezone, operation, bench.step, until)
+        return table, done.snapshot
+
+    def _statements(self) -> Sequence[Row]:
+        return self.chronicle.history
+
+    def _described(self) -> list[Row]:
+        return []
+
+    def _check_held(self, held: int) -> None:
+        super()._check_held(held + self.kept)
+
+    def _waited_for(self) -> set[str]:
+        return super()._waited_for() | {str(part.table) for part in self.parts}
+
+    def commit(self, outcome: Outcome) -> None:
+        """See `Port.commit`. What was dropped goes when nobody will take this batch again."""
+        number = self.batch_id
+        super().commit(outcome)
+        if remove_dropped(self.bench):
+            mirror(self.bench, number)
+
+    def _cut(self, _outcome: Outcome, _watermarks: Mapping[TopicPartition, CommitTs]) -> str:
+        return cuts.exact(self.bench, self.batch_id, moments.commit_ts_of(self.resolved), self.shown, self.parts)
+
+    def _complete(self, fresh: Ledger) -> None:
+        """Schemas, and what waits no longer: durable before the ledger is."""
+        rows = self.described.unwritten()
+        if rows:
+            self.bench.records.write("schemas", self.batch_id, rows)
+            self.described.written()
+            self.bench.step("schemas-appended")
+        self._let_in()
+        fresh.moments, fresh.resolved = self.moments, self.read_to
+
+    def _let_in(self) -> None:
+        still = self._still()
+        if self.held is not None:
+            waiting.let_in(self.bench, self.held, still)
+            self.bench.step("waiting-released")
+        self.bench.waits = self.kept > 0 or still is not None
+
+    def _still(self) -> Column | None:
+        """Which of what waited waits on; None: nothing does."""
+        parts = [*self.parts, *(p for landing in self.cut_landings if landing.waits_on for p in landing.messages.parts)]
+        statements = [statement for statement, _ in self.chronicle.waiting_statements()]
+        for landing in self.cut_landings:
+            statements += landing.statements if landing.waits_on else []
+        wanted = []
+        if parts:
+            wanted.append(waiting.rows_of(self.bench.protocol, parts))
+        if statements:
+            wanted.append(waiting.stands_at(statements))
+        return reduce(or_, wanted) if wanted else None
+
+    def close(self) -> None:
+        """See `SparkBatch.close`."""
+        super().close()
+        if self.held is not None:
+            self.held.unpersist()
+
+
+def batch_of(bench: Workbench, raw: DataFrame, query_id: str, planned: Planned | None = None) -> SparkBatch:
+    """The micro-batch of a raw frame, in the regime of the pipeline's protocol."""
+    kind = CutBatch if bench.protocol.regime is Regime.CUT else SparkBatch
+    return kind(bench, raw, query_id, planned)
+
+
+def _joined(messages: Messages, waited: Messages) -> Messages:
+    """What is new and what has waited, as one; where the latter stands in its partitions is nobody's concern."""
+    tables = {table.table.key: table for table in messages.tables}
+    for table in waited.tables:
+        placeless = tuple(replace(seen, first={}, last={}) for seen in table.versions)
+        known = tables.get(table.table.key)
+        merged = placeless if known is None else _merged(known.versions, placeless)
+        tables[table.table.key] = replace(table, versions=merged)
+    unknown = {(one.table.key, one.version): one for one in (*messages.unknown, *waited.unknown)}
+    for one in messages.unknown:
+        other = unknown[one.table.key, one.version]
+        unknown[one.table.key, one.version] = replace(one, since=min(one.since, other.since))
+    ddl = {(d.commit_ts, d.sql, d.table.key): d for d in waited.ddl}
+    for d in messages.ddl:
+        copy = ddl.get((d.commit_ts, d.sql, d.table.key))
+        at = {**d.at, **copy.at} if copy else d.at
+        ddl[d.commit_ts, d.sql, d.table.key] = replace(d, at=at)
+    return replace(
+        messages,
+        tables=tuple(tables.values()),
+        refused=(*messages.refused, *waited.refused),
+        ddl=tuple(ddl.values()),
+        unknown=tuple(unknown.values()),
+        waited=waited.rows,
+    )
+
+
+def _merged(new: Sequence[SeenVersion], waited: Sequence[SeenVersion]) -> tuple[SeenVersion, ...]:
+    found = {seen.version.version: seen for seen in new}
+    for seen in waited:
+        known = found.get(seen.version.version)
+        found[seen.version.version] = seen if known is None else replace(
+            known, rows=known.rows + seen.rows, since=min(known.since, seen.since), until=max(known.until, seen.until)
+        )  # fmt: skip
+    return tuple(found.values())

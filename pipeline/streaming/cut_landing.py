@@ -1,0 +1,153 @@
+"""One pair's part of a micro-batch in the cut regime: all its rows of the batch in one append, shown with the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.messages import EVER, SeenVersion
+from pipeline.streaming import aside, waiting
+from pipeline.streaming.batch import Landed
+from pipeline.streaming.chronicle import NOT_UNDERSTOOD, with_handles
+from pipeline.streaming.landing import NOTHING, TableLanding
+from pipeline.streaming.waiting import WAITED
+from pipeline.warehouse.evolution import meet, meet_key, newest, obey
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.removals import obey_partitions
+from pipeline.warehouse.tables import SPANS, Span, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import Range, TopicPartition
+    from pipeline.streaming.epochs import Statement
+
+
+@dataclass(slots=True)
+class CutLanding(TableLanding):
+    """Implements `TablePort`. `lets_in`: whether rows are among it that have waited."""
+
+    spans: tuple[Span, ...] = ()
+    """The names that a pair which is yet to be made has had."""
+    partners: Mapping[int, str] = field(default_factory=dict)
+    """By commit ts of an EXCHANGE PARTITION: the other pair."""
+    lets_in: bool = False
+    waits_on: bool = field(default=False, init=False)
+    """Whether its rows were held after all: what has waited waits on."""
+
+    @property
+    def waited(self) -> bool:
+        """See `TablePort.waited`."""
+        return self.lets_in
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """Between which commit ts the changes lie."""
+        low = min((seen.since for seen in self.messages.versions), default=0)
+        high = max((min(seen.until, self._wall) for seen in self.messages.versions), default=EVER)
+        return low, high
+
+    @property
+    def _wall(self) -> int:
+        return max((part.until for part in self.messages.parts), default=EVER)
+
+    def evolve(self) -> None:
+        """See `TablePort.evolve`."""
+        if self.table is not None and self.bench.recovering:
+            self._recall(self.table)
+        layout = self.table.layout if self.table else Layout(before=self.bench.protocol.sends_before)
+        for at, _, entry in self._timeline():
+            if isinstance(entry, SeenVersion):
+                if not layout.columns:
+                    layout = replace(layout, ddl_at=max(0, at))
+                layout = with_handles(self._met(layout, entry), at)
+            else:
+                layout = with_handles(self._obeyed(layout, entry), at)
+        if self.table is None:
+            if not self.messages.versions:
+                return
+            noted = {**self._noted(), SPANS: json.dumps(self.spans)}
+            self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
+        else:
+            self.bench.tables.evolve(self.table, layout, self._noted())
+        if self.unclear and self.table.state is State.LIVE:
+            self.bench.tables.set_state(self.table, State.HELD, self.unclear)
+
+    def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
+        """Versions and statements in the order in which they hold; a version holds just before its first row."""
+        seen: list[tuple[int, int, SeenVersion | Statement]] = [(v.since - 1, 1, v) for v in self.messages.versions]
+        obeyed: list[tuple[int, int, SeenVersion | Statement]] = [(s.ddl.commit_ts, 0, s) for s in self.statements]
+        return sorted([*seen, *obeyed], key=_moment)
+
+    def _met(self, layout: Layout, seen: SeenVersion) -> Layout:
+        known, head = layout.version(seen.version.version), newest(layout)
+        if known is None:
+            self.met.add(seen.version.version)
+        if seen.key_only:
+            return meet_key(layout, seen.version)
+        older = head is not None and seen.version.version < head and not self.bench.protocol.is_newest(seen)
+        stale = known is None and (older or seen.since <= layout.altered_at)
+        layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
+        self.notes.extend(notes)
+        return layout
+
+    def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
+        ddl = statement.ddl
+        if ddl.commit_ts <= layout.ddl_at:
+            return layout
+        layout, notes = obey(layout, statement.actions, ddl.commit_ts, self.bench.policy)
+        self.notes.extend(notes)
+        for action in statement.actions:
+            other = self.partners.get(ddl.commit_ts, "")
+            layout, why = obey_partitions(layout, action, ddl.commit_ts, other)
+            if why:
+                self._unclear(f"{NOT_UNDERSTOOD}: {why}: {ddl.sql}", other)
+        if ddl.version is not None:
+            layout, notes = meet(layout, ddl.version, self.bench.policy)
+            self.notes.extend(notes)
+        return layout
+
+    def _unclear(self, reason: str, other: str) -> None:
+        """Hold the pair behind its evolution, and the one that it would have exchanged rows with."""
+        self.unclear = self.unclear or reason
+        partner = self.bench.tables.by_uuid(other)
+        if partner is not None and partner.state is State.LIVE:
+            self.bench.tables.set_state(partner, State.HELD, reason)
+
+    def _appended(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+        bounds = {**dict.fromkeys(self.messages.partitions, NOTHING), **ranges}
+        return self.judged_frame(bounds) if self._fences else self._frame(bounds)
+
+    def _within(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+        """The raw frame within these ranges, and all that has waited."""
+        outside = F.lit(False)
+        for at, (low, high) in ranges.items():
+            here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
+            outside = outside | (here & ~F.col("offset").between(low, high - 1))
+        return self.raw.where(F.col(WAITED) | ~outside) if ranges else self.raw
+
+    def hold(self) -> int:
+        """See `TablePort.hold`: what has waited stays where it is."""
+        self.waits_on = True
+        wanted = waiting.stands_at(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
+        beyond = {at: (end, 2**62) for at, end in self.ends().items()}
+        rows = self._within(beyond).where(wanted & ~F.col(WAITED))
+        source = self.messages.table
+        said = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": "open"}
+        records = rows.select(*waiting.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
+        return aside.written(self.bench, "held", records, self.batch_id)
+
+    def publish(self) -> Landed:
+        """See `TablePort.publish`: all tables show their changes together (`CutBatch.settle`)."""
+        source = self.messages.table if self.table is None else self.table.source
+        return Landed(str(source))
+
+
+def _moment(entry: tuple[int, int, SeenVersion | Statement]) -> tuple[int, int, int]:
+    at, kind, what = entry
+    return at, kind, what.version.version if isinstance(what, SeenVersion) else 0

@@ -1,0 +1,154 @@
+"""Records that cannot be placed yet: they wait in `_pipeline.held`, and are let in by themselves (decision 004).
+
+Rows behind a statement of their table that is not obeyed yet, and rows whose schema has not come. Rows of a table that
+a person has released wait for the next batch like them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.messages import INDEX, RAW, Part, TableMessages
+from pipeline.streaming import aside
+from pipeline.warehouse.records import LET_IN, waits_by_itself, where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.messages import SourceProtocol
+    from pipeline.model.names import TableName
+    from pipeline.streaming.epochs import Statement
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.records import Records
+
+WAITED = "_ticdc#waited"
+"""Column of the prepared raw frame of the cut regime: whether the record comes from `_pipeline.held`."""
+DDL_PENDING, SCHEMA_PENDING, RELEASED = LET_IN
+_IDENTITY = ("topic", "kafka_partition", "offset", "key", "value")
+_STILL = "_ticdc_still"
+_PLACE = dict(zip(change.POSITION, ("topic", "partition", "offset", INDEX), strict=True))
+
+
+def waiting(records: Records) -> DataFrame | None:
+    """The raw records that wait; None where there are none."""
+    if records.tables["held"].head() is None:
+        return None
+    held = records.read("held").where(waits_by_itself())
+    raw = held.select(*as_raw())
+    return None if raw.isEmpty() else raw
+
+
+def as_raw() -> list[Column]:
+    """A row of `held` as the raw record that it was."""
+    return [F.col("kafka_partition" if name == "partition" else name).alias(name) for name in RAW]
+
+
+def stands_at(statements: Sequence[Statement]) -> Column:
+    """Whether a raw record is a copy of one of these statements."""
+    found = F.lit(False)
+    for statement in statements:
+        for at, offset in statement.ddl.at.items():
+            here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & (F.col("offset") == offset)
+            found = found | here
+    return found
+
+
+def rows_of(protocol: SourceProtocol, parts: Sequence[Part]) -> Column:
+    """Whether a raw record is a row of these parts."""
+    if not parts:
+        return F.lit(False)
+    return protocol.where(TableMessages(parts[0].table, (), parts=tuple(parts)))
+
+
+def keep(
+    bench: Workbench,
+    raw: DataFrame,
+    batch_id: int,
+    parts: Mapping[Part, str],
+    statements: Sequence[tuple[Statement, str]],
+) -> int:
+    """Let rows and statements wait, each for its reason, that have not waited yet; how many there were."""
+    fresh = raw.where(~F.col(WAITED))
+    schema, table, reason = (F.lit(None).cast("string") for _ in range(3))
+    for part, why in parts.items():
+        here = rows_of(bench.protocol, [part])
+        schema = F.when(here, F.lit(part.table.schema)).otherwise(schema)
+        table = F.when(here, F.lit(part.table.table)).otherwise(table)
+        reason = F.when(here, F.lit(why)).otherwise(reason)
+    for statement, why in statements:
+        here = stands_at([statement])
+        name = statement.ddl.table
+        schema = F.when(here, F.lit(name.schema)).otherwise(schema)
+        table = F.when(here, F.lit(name.table)).otherwise(table)
+        reason = F.when(here, F.lit(why)).otherwise(reason)
+    rows = fresh.select(*as_held(), schema.alias("schema_name"), table.alias("table_name"), reason.alias("reason"))
+    rows = rows.where(F.col("reason").isNotNull()).withColumn("status", F.lit("open"))
+    return aside.written(bench, "held", rows, batch_id)
+
+
+def as_held() -> list[Column]:
+    """A raw record as `held` keeps it."""
+    own = [F.col("topic"), F.col("partition").alias("kafka_partition")]
+    return [*own, *(F.col(name) for name in ("offset", "timestamp", "key", "value"))]
+
+
+def let_in(bench: Workbench, raw: DataFrame, still: Column | None) -> None:
+    """Mark as released what waited and does not wait any more. `still`: which do; None: none does."""
+    held = where("held").sql
+    if still is None:
+        bench.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {waits_by_itself()}")  # noqa: S608 - constants of ours
+    else:
+        done = raw.where(F.col(WAITED) & ~still).select(*as_held()).select(*_IDENTITY)
+        done.createOrReplaceTempView(_STILL)
+        same = " AND ".join(f"t.{name} <=> s.{name}" for name in _IDENTITY)
+        bench.spark.sql(
+            f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_STILL}) s ON {waits_by_itself()} AND {same} "  # noqa: S608
+            "WHEN MATCHED THEN UPDATE SET t.status = 'released'"
+        )
+        bench.spark.catalog.dropTempView(_STILL)
+    bench.records.tables["held"].refresh()
+
+
+def let_go(bench: Workbench, source: TableName) -> int:
+    """Let everything that waits for a table go into the next batch; how many records that are."""
+    records = bench.records
+    if records.tables["held"].head() is None:
+        return 0
+    mine = records.read("held").where(aside.of_table(source) & (F.col("status") == "open"))
+    count = mine.count()
+    bench.spark.sql(
+        f"UPDATE {where('held').sql} SET reason = :reason "  # noqa: S608 - names of ours, values as parameters
+        "WHERE lower(schema_name) = lower(:schema) AND lower(table_name) = lower(:table) AND status = 'open'",
+        args={"reason": f"{RELEASED}: by a person", "schema": source.schema, "table": source.table},
+    )
+    records.tables["held"].refresh()
+    return count
+
+
+def settled(bench: Workbench) -> DataFrame:
+    """Where the events stand that an unfinished batch has set aside."""
+    since = bench.ledger.unfinished
+    held = bench.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())
+    found = bench.protocol.prepare(held).select(*_PLACE.values())
+    for name in ("dead_letters", "quarantine"):
+        rows = bench.records.read(name).where(F.col("batch_id") >= since)
+        found = found.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
+    return found.distinct()
+
+
+def not_in_changes(bench: Workbench, raw: DataFrame) -> DataFrame:
+    """Events without those that an unfinished batch has put into a table, dead letters or quarantine."""
+    since = bench.ledger.unfinished
+    found = [bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in bench.tables]
+    places = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in found]
+    for name in ("dead_letters", "quarantine"):
+        rows = bench.records.read(name).where(F.col("batch_id") >= since)
+        places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
+    for landed in places:
+        raw = raw.join(F.broadcast(landed), list(_PLACE.values()), "left_anti").select(*raw.columns)
+    return raw

@@ -1,0 +1,293 @@
+"""Publishing in the cut regime: a current table shows exactly what its changes table has up to one commit ts.
+
+A key's last change is the greatest by (commit ts, delete before upsert, position); an update that moves a key is also
+the delete of the old one. What lies at or below the table's cut is a re-send and shows nothing, but for rows that
+were set aside when their time came (`changes.Entry.late`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.change import Op
+from pipeline.model.messages import EVER
+from pipeline.warehouse import multiset
+from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, placed
+from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
+from pipeline.warehouse.removals import removed
+from pipeline.warehouse.tables import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES, WarehouseTable, obligations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.warehouse.layout import Layout, Removal
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """One append of the changes table; `low`, `high`: what its commit ts lie between."""
+
+    parent: int | None
+    snapshot: int
+    low: int
+    high: int
+    late: bool
+    rows: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class _News:
+    """What a publish up to `until` finds beyond `applied`."""
+
+    table: WarehouseTable
+    until: int
+    appends: list[_Append] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: WarehouseTable, until: int) -> _News:
+        """All appends that the current table may not show in full."""
+        found = cls(table, until)
+        if table.changes.head() != table.applied:
+            found.appends = list(_appends(table))
+        return found
+
+    @property
+    def fresh(self) -> list[_Append]:
+        """Those that may have rows whose time has come."""
+        return [a for a in self.appends if a.rows and a.high > self.table.cut and a.low <= self.until]
+
+    @property
+    def late(self) -> list[_Append]:
+        """Those with rows that the cut has passed before they came."""
+        unseen = [a for a in self.appends if a.late and a.rows and a.snapshot not in self.table.late_shown]
+        return [a for a in unseen if a.low <= self.table.cut]
+
+    def passed(self) -> int | None:
+        """The append up to which all is shown behind this publish."""
+        passed = self.table.applied
+        for append in self.appends:
+            if append.high > self.until and append.rows:
+                break
+            passed = append.snapshot
+        return passed
+
+    def late_shown(self, passed: int | None) -> frozenset[int]:
+        """Late appends that are shown, of those beyond `passed`."""
+        snapshots = [append.snapshot for append in self.appends]
+        beyond = set(snapshots[snapshots.index(passed) + 1 :]) if passed in snapshots else set(snapshots)
+        return frozenset(a.snapshot for a in self.appends if a.late and a.snapshot in beyond)
+
+
+def _appends(table: WarehouseTable) -> Iterator[_Append]:
+    changes = table.changes
+    for parent, snapshot in changes.appends_since(table.applied):
+        summary = changes.summary(snapshot)
+        rows, size = int(summary.get("added-records", 0)), int(summary.get("added-files-size", 0))
+        low, _, high = summary.get(TIMES, f"0:{EVER}").partition(":")
+        if parent is None and table.applied is not None:  # all that is left of what has expired
+            low, high, rows = "0", str(EVER), FEW_ROWS + 1
+        yield _Append(parent, snapshot, int(low), int(high), LATE in summary, rows, size)
+
+
+def is_due(table: WarehouseTable, until: int) -> bool:
+    """Whether `advance` would do anything."""
+    until = min(until, table.dropped_at) if table.dropped_at else until
+    if table.current is None or until < table.cut or until == 0:
+        return False
+    news = _News.of(table, until)
+    unfilled = obligations(table.layout).keys() - table.filled
+    gone = table.truncated_at > table.truncated_done or _removals(table, table.removed_done, until)
+    return bool(news.fresh or news.late or unfilled or gone)
+
+
+def _removals(table: WarehouseTable, done: int, until: int) -> list[Removal]:
+    return [removal for removal in table.layout.removals if done < removal.at <= until and not removal.other]
+
+
+def advance(  # noqa: PLR0913 - the session, what, how far, how
+    spark: SparkSession,
+    table: WarehouseTable,
+    timezone: str,
+    operation: str,
+    step: Callable[[str], None],
+    until: int,
+    *,
+    afresh: bool = False,
+) -> Published:
+    """Let the current table show its changes up to the commit ts `until`. Nothing is done where nothing is new.
+
+    `afresh`: as if it were empty; readers see the old rows until the new ones are complete.
+    """
+    until = min(until, table.dropped_at) if table.dropped_at else until
+    if table.current is None or until < table.cut or (until == 0 and not afresh):
+        return Published()
+    publisher = Publisher(spark, table, table.current, timezone, operation, step)
+    news = _News.of(table, until)
+    pending = [] if afresh else publisher.pending()
+    truncated = table.truncated_at > table.truncated_done
+    fresh, late = news.fresh, news.late
+    removals = _removals(table, 0 if afresh else table.removed_done, until)
+    if not (fresh or late or pending or truncated or removals or afresh):
+        return Published()
+    cut = 0 if afresh else table.cut
+    publisher.begin(pending, afresh=afresh, truncated=truncated)
+    rows = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
+    keys = 0
+    few = not afresh and sum(a.rows for a in (*fresh, *late)) <= FEW_ROWS
+    for segment in segments(table.layout, cut, until, removals):
+        keys += 0 if rows is None else _show(publisher, segment, rows, few=few)
+        for removal in segment.removals:
+            _remove(publisher, segment, removal)
+    passed = news.passed()
+    shown = news.late_shown(passed)
+    gone = max((removal.at for removal in removals), default=table.removed_done)
+    marks = {CUT: str(until), LATE_SHOWN: json.dumps(sorted(shown)), REMOVED: str(gone)}
+    publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
+    table.cut, table.applied, table.late_shown, table.removed_done = until, passed, shown, gone
+    return Published(keys, 0, table.current.head())
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Changes with a commit ts in (`low`, `high`], told apart by this handle; empty: the rows are a multiset.
+
+    The first begins with whatever there is: rows that come late are of its time, or older.
+    """
+
+    low: int
+    high: int
+    handle: tuple[int, ...]
+    removals: tuple[Removal, ...] = ()
+    """What goes at its end."""
+
+
+def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] = ()) -> list[Segment]:
+    """The time from `cut` to `until`, divided where the handle changed, and where rows went with their partition."""
+    known = layout.handles or ((0, layout.handle or ()),)
+    edges = {since for since, _ in known[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
+    found: list[Segment] = []
+    low = -1
+    for high in sorted(edges):
+        handle = next((handle for since, handle in reversed(known) if since < high), known[0][1])
+        found.append(Segment(low, high, handle, tuple(r for r in removals if r.at == high)))
+        low = high
+    return found
+
+
+def _remove(publisher: Publisher, segment: Segment, removal: Removal) -> None:
+    """Let rows go with their partition."""
+    layout = publisher.table.layout.keyed(segment.handle)
+    rows = publisher.spark.table(publisher.target)
+    publisher.remove(keys_of(layout, publisher.timezone), rows, removed(layout, removal))
+    publisher.step("partitions-removed")
+
+
+def _everything(publisher: Publisher) -> DataFrame | None:
+    head = publisher.table.changes.head()
+    if head is None:
+        return None
+    return publisher.appended(None, head, publisher.table.changes.totals()["files-size"])
+
+
+def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append], cut: int) -> DataFrame | None:
+    """The rows of these appends: of the fresh ones those beyond the cut, of the late ones those before it."""
+    beyond = F.col(change.COMMIT_TS) > cut
+    frames = [publisher.appended(first, last, size).where(beyond) for first, last, size in _joined(fresh)]
+    frames += [publisher.appended(a.parent, a.snapshot, a.bytes).where(~beyond) for a in late]
+    return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def _joined(appends: Sequence[_Append]) -> list[tuple[int | None, int, int]]:
+    """Appends that follow each other, read as one."""
+    found: list[tuple[int | None, int, int]] = []
+    for append in appends:
+        if found and found[-1][1] == append.parent:
+            first, _, size = found.pop()
+            found.append((first, append.snapshot, size + append.bytes))
+        else:
+            found.append((append.parent, append.snapshot, append.bytes))
+    return found
+
+
+def _show(publisher: Publisher, segment: Segment, rows: DataFrame, *, few: bool) -> int:
+    """Bring the branch from one end of a segment to the other; how many keys that concerned."""
+    mine = rows.where(F.col(change.COMMIT_TS) <= segment.high)
+    if segment.low >= 0:
+        mine = mine.where(F.col(change.COMMIT_TS) > segment.low)
+    layout = publisher.table.layout.keyed(segment.handle)
+    keys = keys_of(layout, publisher.timezone)
+    if not keys.columns:
+        return multiset.show(publisher, keys, mine)
+    ordered = placed(mine).withColumn(ORDER, _order())
+    if few and keys.few_are_literals:
+        return _show_few(publisher, keys, ordered.coalesce(1))
+    return _show_many(publisher, keys, ordered)
+
+
+def _order() -> Any:
+    there = F.when(F.col(change.OP) == Op.DELETE.value, 0).otherwise(1)
+    return F.shiftleft(F.col(change.COMMIT_TS), 1) + there
+
+
+def events(publisher: Publisher, keys: Keys, ordered: DataFrame) -> DataFrame:
+    """Key, order, source and place of every change; an update that carries the row as it was is two."""
+    after = keys.ordered(ordered)
+    layout = publisher.table.layout
+    if not layout.before:
+        return after
+    old = [F.col(change.BEFORE).getField(column.name).alias(column.name) for column in layout.columns]
+    updates = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
+    order = F.shiftleft(F.col(change.COMMIT_TS), 1).alias(ORDER)
+    own = [F.col(name) for name in (change.SCHEMA_ID, SOURCE, PLACE)]
+    lost = F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE]).alias(change.UNREPRESENTABLE)
+    before = ordered.where(updates).select(*own, lost, order, *old)
+    return after.unionByName(keys.ordered(before))
+
+
+def _show_few(publisher: Publisher, keys: Keys, ordered: DataFrame) -> int:
+    """A handful of changes, their keys and places as literals."""
+    last: dict[Key, tuple[int, int, int]] = {}
+    names = tuple(keys.expressions)
+    for row in events(publisher, keys, ordered).collect():
+        key = tuple(bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in names)
+        last[key] = max(last.get(key, (-1, 0, 0)), (row[ORDER], row[PLACE], row[SOURCE]))
+    publisher.delete_few(keys, list(last))
+    publisher.step("keys-deleted")
+    here = at_places((source, place) for order, place, source in last.values() if order & 1)
+    if here:
+        publisher.append(ordered.where(here), keys)
+    return len(last)
+
+
+def _show_many(publisher: Publisher, keys: Keys, ordered: DataFrame) -> int:
+    best = [
+        F.max(ORDER).alias(ORDER),
+        F.max_by(PLACE, ORDER).alias(LAST),
+        F.max_by(SOURCE, ORDER).alias("s_high"),
+    ]  # fixed-width numbers, which Spark aggregates in a hash table; of equal orders both take the same row
+    last = events(publisher, keys, ordered).groupBy(*keys.expressions).agg(*best).persist(StorageLevel.MEMORY_AND_DISK)
+    view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
+    last.createOrReplaceTempView(view)
+    try:
+        facts = facts_of(keys, last)
+        if facts["keys"] and not publisher.current.is_empty(publisher.branch):
+            publisher.delete(keys, view, facts)
+        publisher.step("keys-deleted")
+        if facts["keys"]:
+            there = last.where(F.col(ORDER).bitwiseAND(F.lit(1)) == 1)
+            publisher.append(at_winners(ordered, there, facts), keys)
+        return int(facts["keys"])
+    finally:
+        last.unpersist()
+        publisher.spark.catalog.dropTempView(view)  # not before: it uncaches what the view shows

@@ -1,0 +1,83 @@
+"""EXCHANGE PARTITION: the rows of a partition and those of a table change places, and none of them is sent.
+
+Both current tables show the commit ts of the statement first. A table that has exchanged rows cannot be built anew from
+its changes: the rows that it got stand in the other one's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.names import quoted
+from pipeline.warehouse.publisher import Publisher, keys_of
+from pipeline.warehouse.removals import removed
+from pipeline.warehouse.tables import CUT, EXCHANGED_FROM, REMOVED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.warehouse.layout import Layout, Removal
+    from pipeline.warehouse.tables import WarehouseTable
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """`removal` says which rows of `table` change places with all rows of `other`."""
+
+    table: WarehouseTable
+    other: WarehouseTable
+    removal: Removal
+
+    @property
+    def done(self) -> bool:
+        """Whether both current tables show it."""
+        return min(self.table.removed_done, self.other.removed_done) >= self.removal.at
+
+
+def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: str, step: Callable[[str], None]) -> None:
+    """Let the rows change places. After a crash between the two tables the second one follows."""
+    table, other, at = wanted.table, wanted.other, wanted.removal.at
+    if table.current is None or other.current is None:
+        return
+    first = Publisher(spark, table, table.current, timezone, f"{operation}_exchange", step)
+    second = Publisher(spark, other, other.current, timezone, f"{operation}_exchange", step)
+    before = _before(spark, wanted)
+    went = before.where(removed(table.layout, wanted.removal))
+    marks = {REMOVED: str(at), CUT: str(at)}
+    if table.removed_done < at:
+        came = _as(spark.table(other.name.sql), other.layout, table.layout)
+        table.current.stage(first.branch)
+        first.remove(keys_of(table.layout, timezone), before, removed(table.layout, wanted.removal))
+        first.write(came).append()
+    other.current.stage(second.branch)
+    second.write(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
+    if table.removed_done < at:
+        first.show({**marks, EXCHANGED_FROM: str(table.current.head())})
+        table.removed_done = table.cut = at
+    second.show(marks)
+    other.removed_done = other.cut = at
+
+
+def _before(spark: SparkSession, wanted: Exchange) -> DataFrame:
+    """The table as it was before the statement."""
+    table, current = wanted.table, wanted.table.current
+    if current is not None and table.removed_done >= wanted.removal.at:
+        snapshot = current.inherited(EXCHANGED_FROM)
+        return spark.read.option("snapshot-id", str(snapshot)).table(table.name.sql)
+    return spark.table(table.name.sql)
+
+
+def _as(rows: DataFrame, layout: Layout, to: Layout) -> DataFrame:
+    """Rows of one table as rows of another that has the same columns in the source."""
+    columns = []
+    for column in to.current:
+        own = layout.live(column.source) if column.live else None
+        value = F.lit(None) if own is None else F.col(quoted(own.name))
+        columns.append(value.cast(column.type).alias(column.name))
+    return rows.select(*columns, change.COMMIT_TS, change.UNREPRESENTABLE)

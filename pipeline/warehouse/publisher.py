@@ -1,0 +1,186 @@
+"""What every publish of a current table does: rows staged on a branch, shown in one step."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.change import Op
+from pipeline.model.names import quoted
+from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys
+from pipeline.warehouse.shape import Pending, backfill, current_shape
+from pipeline.warehouse.tables import FILLED, OPERATION, STAGE, TRUNCATED, obligations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.tables import WarehouseTable
+
+BROADCAST_KEYS = 2_000_000
+FEW_ROWS = 200
+"""Up to so many appended rows, keys and places go through the driver as literals: no shuffle, no join."""
+_LEAST_SPLIT = 1 << 20
+"""Bytes. Iceberg by itself packs files into splits of 16 MB or more: one core may get most of an append."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publish did. `order_unknown`: keys whose changes stand in more than one partition."""
+
+    keys: int = 0
+    order_unknown: int = 0
+    snapshot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """One publish of one table, under way."""
+
+    spark: SparkSession
+    table: WarehouseTable
+    current: Table
+    timezone: str
+    operation: str
+    step: Callable[[str], None]
+
+    @property
+    def branch(self) -> str:
+        """Where it is made ready."""
+        return f"{STAGE}{self.operation}"
+
+    @property
+    def target(self) -> str:
+        """The branch as a table, in SQL."""
+        return self.table.name.branch(self.branch)
+
+    def write(self, rows: DataFrame) -> Any:
+        """A writer of rows into the branch."""
+        return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION}", self.operation)
+
+    def appended(self, parent: int | None, snapshot: int, added_bytes: int) -> DataFrame:
+        """The rows of the changes table from behind one snapshot up to another; from the beginning without `parent`."""
+        tasks = 2 * self.spark.sparkContext.defaultParallelism
+        split = str(max(_LEAST_SPLIT, added_bytes // tasks))
+        reader = self.spark.read.option("split-size", split).option("file-open-cost", split)
+        if parent is None:
+            reader = reader.option("snapshot-id", str(snapshot))
+        else:
+            reader = reader.option("start-snapshot-id", str(parent)).option("end-snapshot-id", str(snapshot))
+        return reader.table(self.table.changes.name.sql)
+
+    def pending(self) -> list[Pending]:
+        """Columns whose default or conversion the rows of the current table do not show yet."""
+        due = obligations(self.table.layout)
+        missing: dict[int, Pending] = {}
+        for name, (column, number) in due.items():
+            if name not in self.table.filled and column.id not in missing:
+                missing[column.id] = Pending(column, max(0, number - 1), default_due=number == 0)
+        return list(missing.values())
+
+    def begin(self, pending: list[Pending], *, afresh: bool, truncated: bool) -> None:
+        """Make the branch; fill columns and let rows go as the layout and TRUNCATE ask for."""
+        self.current.stage(self.branch)
+        self.step("branch-made")
+        if pending:
+            self._fill(pending)
+        if afresh or truncated:
+            self._empty(afresh=afresh)
+
+    def _fill(self, pending: list[Pending]) -> None:
+        """Rewrite the rows that are there: they show defaults and converted values from now on."""
+        shape = backfill(self.table.layout, pending, self.timezone)
+        rows = self.spark.table(self.target)
+        names = [name for name in rows.columns if name != change.UNREPRESENTABLE]
+        columns = [shape.columns.get(name, F.col(quoted(name))).alias(name) for name in names]
+        filled = rows.select(*columns, shape.unrepresentable.alias(change.UNREPRESENTABLE))
+        self.write(filled).overwrite(F.lit(True))
+        self.step("backfilled")
+
+    def _empty(self, *, afresh: bool) -> None:
+        """Let rows go that a TRUNCATE has ended, or all."""
+        gone = "true" if afresh else f"{change.COMMIT_TS} <= {self.table.truncated_at:d}"
+        self.spark.sql(f"DELETE FROM {self.target} WHERE {gone}")  # noqa: S608 - names of ours, values as parameters
+        self.step("truncated")
+
+    def delete(self, keys: Keys, view: str, facts: Mapping[str, Any]) -> None:
+        """Delete the rows whose keys a view has (`facts_of`)."""
+        hint = "/*+ BROADCAST(s) */" if facts["keys"] <= BROADCAST_KEYS else ""
+        matched, arguments = keys.match(facts["low"], facts.get("high"))
+        self.spark.sql(
+            f"MERGE INTO {self.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608 - names of ours, values as parameters
+            "WHEN MATCHED THEN DELETE",
+            args=arguments,
+        )
+
+    def delete_few(self, keys: Keys, found: Sequence[Key]) -> None:
+        """Delete the rows of a handful of keys, by their values."""
+        if found and not self.current.is_empty(self.branch):
+            predicate, arguments = keys.literals(found)
+            self.spark.sql(f"DELETE FROM {self.target} WHERE {predicate}", args=arguments)  # noqa: S608 - names of ours, values as parameters
+
+    def remove(self, keys: Keys, rows: DataFrame, which: Column) -> None:
+        """Delete rows of the branch, which `rows` shows, by what they hold."""
+        if not keys.columns:
+            self.write(rows.where(~which)).overwrite(F.lit(True))
+        elif not self.current.is_empty(self.branch):
+            view = f"gone_{self.operation}_{self.table.uuid.replace('-', '')}"
+            keys.of_current(rows.where(which)).createOrReplaceTempView(view)
+            self.delete(keys, view, {"keys": FEW_ROWS + 1, "low": None})
+            self.spark.catalog.dropTempView(view)
+
+    def append(self, last: DataFrame, keys: Keys) -> None:
+        """Append what the last changes leave: every row but the deleted and the truncated."""
+        kept = last.where(f"{change.OP} <> '{Op.DELETE.value}'")
+        if self.table.truncated_at:
+            newer = F.col(change.COMMIT_TS) > self.table.truncated_at
+            kept = kept.where(F.coalesce(newer, F.lit(True)))
+        self.write(keys.images.of(kept)).append()
+
+    def show(self, marks: Mapping[str, str]) -> None:
+        """Let readers have it. `marks`: what the snapshot says of itself besides."""
+        filled = frozenset(obligations(self.table.layout))
+        own = {FILLED: json.dumps(sorted(filled)), TRUNCATED: str(self.table.truncated_at), OPERATION: self.operation}
+        self.current.mark({**own, **marks}, self.branch)
+        self.step("staged")
+        self.current.publish(self.branch)
+        self.step("published")
+        self.table.filled, self.table.truncated_done = filled, self.table.truncated_at
+
+
+def at_places(places: Iterable[tuple[int, int]]) -> str:
+    """Whether a placed row stands at one of a handful of places (source, place), in SQL; empty without any."""
+    by_source: dict[int, list[str]] = {}
+    for source, place in places:
+        by_source.setdefault(source, []).append(str(place))
+    return " OR ".join(f"({SOURCE} = {s:d} AND {PLACE} IN ({', '.join(p)}))" for s, p in by_source.items())
+
+
+def at_winners(rows: DataFrame, winners: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
+    """The placed rows that stand at the places of a frame (`s_high`, `_last`)."""
+    winners = winners.select(F.col("s_high").alias("w_source"), F.col(LAST).alias("w_place"))
+    if facts["keys"] <= BROADCAST_KEYS:
+        winners = F.broadcast(winners)
+    here = (F.col(SOURCE) == F.col("w_source")) & (F.col(PLACE) == F.col("w_place"))
+    return rows.join(winners, here, "left_semi")
+
+
+def facts_of(keys: Keys, last: DataFrame, *further: Column) -> dict[str, Any]:
+    """How many keys there are, the range of the first key column where it prunes, and further aggregates."""
+    bounds = [F.min("k0").alias("low"), F.max("k0").alias("high")] if keys.prunable else []
+    row = last.agg(F.count(F.lit(1)).alias("keys"), *further, *bounds).collect()[0]
+    return {"low": None, "high": None, **row.asDict()}
+
+
+@lru_cache(maxsize=1024)
+def keys_of(layout: Layout, timezone: str) -> Keys:
+    """The expressions that publish a table: they are the same until its columns change."""
+    return Keys(layout.key, current_shape(layout, timezone))

@@ -1,0 +1,75 @@
+"""The same rows in each protocol, read with changes and current tables; one warm-up round, then in turn."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import workload
+from figures import Measured, differences, two_batches
+from machine import cores
+from progress import say
+from throughput import Contest, Ours, details_of, ratios_of
+
+if TYPE_CHECKING:
+    from ground import Ground, Sizes
+    from order_line import Truth
+
+AVRO = "avro"
+SIDES = {AVRO: "avro", "simple": "simple", "open": "open-protocol"}
+"""Protocols as the settings name them, by side."""
+WHAT = {
+    AVRO: "Avro, changes and current (side d of throughput)",
+    "simple": "Simple in JSON, changes and current",
+    "open": "Open, records of up to 16 rows, changes and current",
+}
+
+
+def run(ground: Ground, sizes: Sizes) -> Measured:
+    """A topic of four partitions for each protocol, a warehouse of its own for each run, two batches each."""
+    topics: dict[str, str] = {}
+    truths: dict[str, Truth] = {}
+    for name in SIDES:
+        say(f"protocols: producing {sizes.rows:,} rows as {name}")
+        topics[name], truths[name] = _produce(ground, sizes, name)
+    records = {name: workload.records(ground.stack.bootstrap_servers, topic) for name, topic in topics.items()}
+    with ExitStack() as workers:
+        sides = {
+            name: Ours(
+                workers.enter_context(ground.worker("ours", f"protocols-{name}")),
+                ground,
+                topics[name],
+                two_batches(records[name], workload.PARTITIONS),
+                current=True,
+                protocol=protocol,
+            )
+            for name, protocol in SIDES.items()
+        }
+        contest = Contest(dict(sides), ground.folder, truths[AVRO], sizes.rows, case="protocols")
+        for name, truth in truths.items():
+            contest.mistakes += differences(f"rows of {name}", asdict(truths[AVRO]), asdict(truth))
+        for number in range(sizes.runs + 1):
+            contest.round(number)
+    return _measured(contest, sizes, records)
+
+
+def _produce(ground: Ground, sizes: Sizes, name: str) -> tuple[str, Truth]:
+    stack = ground.stack
+    if name == AVRO:
+        return workload.produce(
+            stack.bootstrap_servers, stack.registry_url, sizes.rows, prefix="protocols", processes=cores()
+        )
+    return workload.produce_by_cut(stack.bootstrap_servers, SIDES[name], sizes.rows, processes=cores())
+
+
+def _measured(contest: Contest, sizes: Sizes, records: dict[str, int]) -> Measured:
+    ratios = ratios_of(contest, [(name, AVRO) for name in SIDES if name != AVRO])
+    figures = {f"protocols.{name}": found["ratio"] for name, found in ratios.items()}
+    details = {
+        "rows": contest.rows,
+        "records": records,
+        "sides": details_of(contest, WHAT),
+        "ratios": ratios,
+    }
+    return Measured(figures, details, contest.mistakes, sizes.reduced("rows", "runs"))

@@ -1,0 +1,291 @@
+"""TiCDC's own bytes of the protocols that carry watermarks: at every moment TiDB's own tables must come out.
+
+A few cases by default; TICDC_WAREHOUSE_GOLDEN=all runs each test with every case.
+"""
+
+import os
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from golden.checking import (
+    OPEN,
+    currents_differ,
+    held_table,
+    needless_exceptions,
+    set_aside,
+    tables_are_those_of_tidb,
+)
+from golden.checking_cut import (
+    changes_differ,
+    cut_of_the_end,
+    cuts_differ,
+    ddl_untold,
+    inexact,
+    replay_differs,
+    state_differs,
+    waiting_places,
+)
+from golden.comparing import assert_none
+from golden.corpus import GoldenCase, manifest
+from golden.cut_events import events
+from golden.delivery import around_repetition, beside_ddl, boundaries, dice_of, spread, undescribed, uneven
+from golden.exceptions import READ_PROTOCOLS
+from golden.expected import dumped_steps, tables_at_the_end
+from golden.loading import slices
+from golden.moments import resolved, tables_at
+from golden.values import freeze
+
+from pipeline.cli.reading import reader
+from pipeline.cli.waits import waits
+from pipeline.errors import BatchFailed
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+READ = [case for case in manifest() if case.protocol in READ_PROTOCOLS]
+EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
+SCHEMA_PENDING = "SCHEMA_PENDING"
+DDL = GoldenCase("ddl", "simple_json")
+
+
+def chosen(*few, among=lambda _: True):
+    """These cases (`scenario-config`), or all that the test can take."""
+    return [case for case in READ if among(case) and (EVERY or str(case) in few)]
+
+
+IN_ONE_BATCH = chosen(
+    "all_types-simple_json",
+    "all_types-open",
+    "lifecycle-simple_avro",
+    "lifecycle-open_updated_only",
+    "key_updates-simple_json_raw",
+    "ddl-open",
+    "ddl_nokey-simple_json",
+    "orders_small-simple_json_p3",
+)
+AT_RANDOM = chosen(
+    "ddl-simple_avro",
+    "key_updates-open_raw",
+    among=lambda case: case.steps_agree and case.scenario != "orders_small",
+)
+SHOP = chosen("orders_small-open_p3", among=lambda case: case.scenario == "orders_small")
+UNEVEN = chosen("ddl-simple_json", among=lambda case: case.steps_agree)
+IN_SMALL_BATCHES = chosen("ddl-open", "key_updates-open_p3", among=lambda case: case.steps_agree)
+AGAIN = chosen("ddl-open", among=lambda case: case.steps_agree)
+FROM_THE_MIDDLE = chosen(
+    "ddl-simple_avro",
+    "orders_small-simple_json",
+    among=lambda case: case.protocol == "simple" and case.scenario in ("ddl", "orders_small") and case.steps_agree,
+)
+
+
+def in_three(case):
+    """The records of a case in three partitions."""
+    return list(case.records) if case.partitions > 1 else spread(case.records, 3)
+
+
+def assert_state(run):
+    """What shows is what the records that were sent close, and nothing of what is behind it."""
+    assert_none(list(state_differs(run.loaded, run.warehouse)))
+
+
+def assert_cuts(run):
+    """What was ever shown under a commit ts was TiDB's at that ts."""
+    assert_none(list(cuts_differ(run.loaded, run.warehouse)))
+
+
+def assert_the_end_is_tidbs(run):
+    """Everything that can be said of the end of a case."""
+    case, loaded, warehouse = run.loaded.case, run.loaded, run.warehouse
+    assert_none([*set_aside(case, warehouse), *changes_differ(loaded, warehouse), *ddl_untold(loaded, warehouse)])
+    assert_none(list(tables_are_those_of_tidb(case, warehouse)))
+    assert_none(list(currents_differ(case, warehouse, tables_at_the_end(case).values())))
+    assert_none(list(needless_exceptions(case, warehouse)))
+    if case.scenario not in ("ddl", "ddl_nokey"):
+        assert_none(list(replay_differs(loaded, warehouse)))
+
+
+def currents(warehouse):
+    """All current tables as something that can be compared."""
+    found = {name: warehouse.current(name) for name in warehouse.current_names()}
+    return {
+        name: Counter(
+            (
+                ts,
+                frozenset((column, freeze(value)) for column, value in row.values.items()),
+                frozenset(row.lost.items()),
+            )
+            for row, ts in zip(table.rows, table.commit_ts, strict=True)
+        )
+        for name, table in found.items()
+    }
+
+
+@pytest.mark.parametrize("case", IN_ONE_BATCH, ids=str)
+def test_a_whole_scenario_in_one_batch_gives_tidbs_tables(case, running):
+    with running(case) as run:
+        run.take()
+        assert_the_end_is_tidbs(run)
+        held = [held_table(case, source) for source in case.final]
+        if not all(held):
+            assert_none(list(cut_of_the_end(run.loaded.sent, run.warehouse)))
+        if not any(held):
+            assert_none(list(inexact(run.warehouse)))
+
+
+@pytest.mark.parametrize("case", AT_RANDOM, ids=str)
+def test_random_boundaries_and_a_restart_show_at_each_moment_what_it_closes(case, running):
+    records = list(case.records)
+    with running(case) as run:
+        for number, part in enumerate(slices(records, boundaries(records, 4, dice_of("boundaries", case)))):
+            if number == 2:
+                run.restart()
+            run.take(part)
+            assert_state(run)
+        assert_the_end_is_tidbs(run)
+        assert_cuts(run)
+
+
+@pytest.mark.parametrize("case", SHOP, ids=str)
+def test_the_shop_is_tidbs_at_the_steps_where_tidb_was_asked(case, running):
+    steps, records = dumped_steps(case), list(case.records)
+    ends = [behind_watermark(case, step) for step in (steps[2], steps[5])]
+    with running(case) as run:
+        for start, end in pairwise([0, *ends]):
+            run.take(records[start:end])
+            assert tables_at(case, resolved(run.loaded.sent)) is not None
+            assert_state(run)
+        run.take(records[ends[-1] :])
+        assert_the_end_is_tidbs(run)
+
+
+def behind_watermark(case, step):
+    """The position behind the watermark (all its copies) that closes a step and nothing later."""
+    ts = next(one["commit_ts"] for one in case.steps if one["step"] == step)
+    return 1 + max(at for at, one in enumerate(case.records) if one.kind == "resolved" and one.commit_ts == ts)
+
+
+@pytest.mark.parametrize("case", UNEVEN, ids=str)
+def test_partitions_that_run_ahead_and_lag_show_one_moment(case, running):
+    records, dice = in_three(case), dice_of("uneven", case)
+    with running(case, partitions=3) as run:
+        for piece in uneven(records, boundaries(records, 4, dice), dice):
+            run.take(piece)
+            assert_state(run)
+        assert_the_end_is_tidbs(run)
+
+
+@pytest.mark.parametrize("case", IN_SMALL_BATCHES, ids=str)
+def test_at_every_cut_of_many_small_batches_all_tables_are_tidbs(case, running):
+    """Spark takes of each partition by its length, so that the one with more rows lags behind the others."""
+    records = in_three(case)
+    with running(case, partitions=3, source={"max_offsets_per_trigger": len(records) // 8}) as run:
+        run.take(records)
+        assert_cuts(run)
+        assert_the_end_is_tidbs(run)
+        assert len({row["cut_ts"] for row in run.warehouse.own("cuts")}) > 3
+
+
+def test_one_batch_per_record_obeys_ddl_between_rows(running):
+    records = [record for record in DDL.records if record.step <= 12]
+    with running(DDL, source={"max_offsets_per_trigger": 1}) as run:
+        run.take(records)
+        assert_state(run)
+        assert_cuts(run)
+        assert {batch["rows_in"] for batch in run.warehouse.own("batches")} == {1}
+
+
+@pytest.mark.parametrize("side", ["before", "behind", "none"])
+def test_a_watermark_of_a_ddls_ts_may_stand_on_either_side_of_it(side, running):
+    records = beside_ddl([record for record in DDL.records if record.step <= 25], side)
+    ddl = [at for at, record in enumerate(records) if record.kind == "ddl"]
+    with running(DDL) as run:
+        for part in slices(records, [ddl[4], ddl[5] + 1]):
+            run.take(part)
+            assert_state(run)
+        assert_cuts(run)
+
+
+@pytest.mark.parametrize("case", AGAIN, ids=str)
+def test_what_is_sent_again_changes_nothing(case, running):
+    """From a random earlier record: to where the stream was, then behind a restart, at last of all that there is."""
+    records, dice = list(case.records), dice_of("again", case)
+    [now] = boundaries(records[len(records) // 2 :], 1, dice)
+    now += len(records) // 2
+    with running(case) as run:
+        run.take(records[:now])
+        assert_state(run)
+        before = currents(run.warehouse)
+        run.take(records[dice.randrange(now) : now])
+        assert currents(run.warehouse) == before
+        run.restart()
+        run.take(records[dice.randrange(now) :])
+        assert_the_end_is_tidbs(run)
+        before = currents(run.warehouse)
+        run.take(records[dice.randrange(len(records)) :])
+        assert currents(run.warehouse) == before
+        assert_the_end_is_tidbs(run)
+
+
+@pytest.mark.parametrize("case", FROM_THE_MIDDLE, ids=str)
+def test_a_start_in_the_middle_waits_for_the_schema_and_then_lets_each_row_in_once(case, running):
+    before, bootstraps, rest = around_repetition(case, 60 if case.scenario == "orders_small" else 2)
+    without_schema = {event.place[1:] for event in events(case, before)}
+    assert len(undescribed(case, before)) == len(without_schema)
+    with running(case) as run:
+        run.take(before)
+        waiting = waiting_places(run.loaded, run.warehouse, SCHEMA_PENDING)
+        assert {place[1:] for place in waiting} == without_schema
+        told = waits(reader(run.settings))
+        assert told
+        assert all(SCHEMA_PENDING in sentence for sentence in told)
+        assert_none([*changes_differ(run.loaded, run.warehouse)])
+        assert not any(run.warehouse.current(name).rows for name in run.warehouse.current_names())
+        run.restart()
+        run.take(bootstraps)
+        assert waiting_places(run.loaded, run.warehouse) == set()
+        assert waits(reader(run.settings)) == []
+        assert_none([*changes_differ(run.loaded, run.warehouse)])
+        run.take(rest)
+        assert_none([*set_aside(case, run.warehouse), *changes_differ(run.loaded, run.warehouse)])
+        assert_none(list(replay_differs(run.loaded, run.warehouse)))
+        told = Counter((row["kafka_partition"], row["offset"]) for row in run.warehouse.own("held"))
+        assert set(told.values()) == {1}
+        assert {row["status"] for row in run.warehouse.own("held")}.isdisjoint({OPEN})
+
+
+def test_more_than_may_wait_stops_every_run_until_more_may(running, tmp_path):
+    case = GoldenCase("orders_small", "simple_json")
+    before, bootstraps, _ = around_repetition(case, 60)
+    with running(case, hold={"max_records": 59}) as run:
+        for sent in (before, ()):
+            with pytest.raises(BatchFailed, match=r"60 records wait \(shop.customers, ") as stopped:
+                run.take(sent)
+            assert stopped.value.code == "HELD_TOO_MANY"
+            run.restart()
+        run.settings = run.loaded.settings(tmp_path, hold={"max_records": 60})
+        run.restart()
+        run.take(bootstraps)  # with what nobody has taken yet
+        assert waits(reader(run.settings)) == []
+        assert_none([*changes_differ(run.loaded, run.warehouse)])
+
+
+def test_a_dropped_table_goes_where_that_is_the_policy_and_its_rows_come_back_as_dead_letters(running):
+    case, dropped = GoldenCase("lifecycle", "simple_json"), "life.t_empty_update"
+    records = [r for r in case.records if r.kind != "row" or r.table in (dropped, "life.t_like")]
+    rows = sum(r.kind == "row" and r.table == dropped for r in records)
+    with running(case, warehouse={"drop_table": "drop"}) as run:
+        run.take(records)
+        assert "life.t_like" in run.warehouse.current_names()
+        assert dropped not in run.warehouse.changes()
+        before = currents(run.warehouse)
+        run.restart()
+        run.take(records)
+        assert currents(run.warehouse) == before
+        letters = [(row["code"], row["table_name"]) for row in run.warehouse.own("dead_letters")]
+        assert letters == [("TABLE_REMOVED", None)] * rows
+
+
+def test_by_default_every_scenario_and_every_encoding_is_read():
+    assert {case.scenario for case in IN_ONE_BATCH} == {case.scenario for case in READ}
+    assert {(case.protocol, case.encoding) for case in IN_ONE_BATCH} == {(c.protocol, c.encoding) for c in READ}

@@ -1,0 +1,240 @@
+"""The Open protocol: TiCDC's own bytes give TiDB's tables, and no bytes end the batch."""
+
+import json
+import random
+
+import pytest
+from golden.comparing import assert_none, rows_differ
+from golden.corpus import GoldenCase
+from golden.expected import tables_at_the_end
+from spark.open_events import Memory, changed, events_of, golden_frame, protocol, raw_frame, record, replayed
+
+from pipeline.model import change
+from pipeline.model.messages import INDEX, Part, Regime, TopicPartition
+from pipeline.model.names import TableName
+
+pytestmark = pytest.mark.spark
+
+CASES = [
+    GoldenCase(scenario, config)
+    for scenario, configs in {
+        "all_types": ["open"],
+        "lifecycle": ["open", "open_raw", "open_updated_only"],
+        "key_updates": ["open", "open_raw", "open_p3", "open_updated_only"],
+        "orders_small": ["open", "open_p3"],
+    }.items()
+    for config in configs
+]
+
+
+def wire_events(records):
+    """Every event of the records as (partition, offset, index, key, value): a second reader, small and slow."""
+    ends = {}
+    for one in records:
+        offset = ends[one.partition] = ends.get(one.partition, -1) + 1
+        keys, values = parts(one.key[8:]), parts(one.value)
+        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+            yield one.partition, offset, index, json.loads(key), json.loads(value) if value else None
+
+
+def parts(data):
+    found, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 8], "big")
+        found.append(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden_records_replay_to_tidbs_tables(spark, case):
+    subject = protocol()
+    prepared = subject.prepare(golden_frame(spark, case.records)).cache()
+    messages = subject.read(prepared)
+    sent = list(wire_events(case.records))
+    assert messages.refused == ()
+    assert messages.rows == len(sent)
+    assert messages.control == sum(key["t"] != 1 for *_, key, _ in sent)
+    assert {str(table.table): table.rows for table in messages.tables} == counted(sent)
+    expected, differences = tables_at_the_end(case), []
+    for table in messages.tables:
+        rows = changed(subject, prepared, table)
+        assert [row[change.ERROR] for row in rows if row[change.ERROR]] == []
+        assert len(rows) == table.rows
+        if str(table.table) in expected:
+            wanted = expected.pop(str(table.table))
+            names = [column.name for column in wanted.columns]
+            differences += rows_differ(wanted.name, names, wanted.key, wanted.rows, replayed(table, rows))
+            assert {c.name: c.type for c in table.versions[-1].version.columns} == wanted.types
+    assert_none(differences)
+    assert [name for name, table in expected.items() if table.rows] == []
+    prepared.unpersist()
+
+
+def counted(sent):
+    found = {}
+    for *_, key, _ in sent:
+        if key["t"] == 1:
+            name = f"{key['scm']}.{key['tbl']}"
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def test_an_update_tells_the_row_as_it_was_though_only_changed_columns_are_sent(spark):
+    whole, part = (befores(spark, GoldenCase("lifecycle", config)) for config in ("open", "open_updated_only"))
+    assert whole == part
+    assert {op for op, _ in whole} == {"insert", "update", "delete"}
+    assert all((before is None) == (op == "insert") for op, before in whole)
+
+
+def befores(spark, case):
+    subject = protocol()
+    prepared = subject.prepare(golden_frame(spark, case.records)).cache()
+    (table,) = [table for table in subject.read(prepared).tables if table.table.table == "t"]
+    return [(row[change.OP], row[change.BEFORE]) for row in changed(subject, prepared, table)]
+
+
+def test_statements_and_watermarks_are_found_in_every_partition(spark):
+    case = GoldenCase("key_updates", "open_p3")
+    subject = protocol()
+    messages = subject.read(subject.prepare(golden_frame(spark, case.records)).cache())
+    sent = list(wire_events(case.records))
+    for partition in range(3):
+        at = TopicPartition("tidb_cdc", partition)
+        assert messages.watermarks[at] == max(k["ts"] for p, *_, k, _ in sent if p == partition and k["t"] == 3)
+        assert messages.ends[at] == 1 + max(offset for p, offset, *_ in sent if p == partition)
+        assert messages.starts[at] == 0
+    statements = {
+        (key["ts"], key["scm"], key.get("tbl", ""), value["q"], value["t"]) for *_, key, value in sent if key["t"] == 2
+    }
+    assert {(d.commit_ts, d.table.schema, d.table.table, d.sql, d.kind) for d in messages.ddl} == statements
+    assert all(len(statement.at) == 3 for statement in messages.ddl)
+    assert [d.commit_ts for d in messages.ddl] == sorted(d.commit_ts for d in messages.ddl)
+    assert subject.regime is Regime.CUT
+    assert subject.sends_before
+
+
+def test_an_event_that_is_stored_alone_is_the_same_event(spark):
+    subject = protocol()
+    prepared = events_of(subject.prepare(golden_frame(spark, GoldenCase("lifecycle", "open").records)))
+    alone = raw_frame(spark, [(row["key"], row["value"]) for row in prepared])
+    again = events_of(subject.prepare(alone))
+    assert len(again) == len(prepared) > max(row[INDEX] for row in prepared) > 1
+    for stored, row in zip(prepared, again, strict=True):
+        assert [row[name] for name in (INDEX, "key", "value", "_open")] == [
+            stored[name] for name in (INDEX, "key", "value", "_open")
+        ]
+
+
+ROW_KEY = '{"ts":7,"scm":"s","tbl":"a","t":1}'
+ROW = '{"u":{"id":{"t":3,"h":true,"f":11,"v":1}}}'
+KEY, VALUE = record((ROW_KEY, ROW), (ROW_KEY, ROW))
+MANY = record(*[(ROW_KEY, ROW)] * 300)
+
+
+def test_a_record_may_have_hundreds_of_events(spark):
+    found = events_of(protocol().prepare(raw_frame(spark, [MANY])))
+    assert [row[INDEX] for row in found] == list(range(300))
+    assert {row["_open"]["kind"] for row in found} == {"row"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(None, None, id="nothing"),
+        pytest.param(b"", b"", id="empty"),
+        pytest.param(KEY, None, id="no value"),
+        pytest.param(None, VALUE, id="no key"),
+        pytest.param(KEY[:8], b"", id="no event"),
+        pytest.param(KEY[:-1], VALUE, id="key cut off"),
+        pytest.param(KEY, VALUE[:-1], id="value cut off"),
+        pytest.param(KEY + b"\0", VALUE, id="key followed by a byte"),
+        pytest.param(KEY, VALUE + bytes(8), id="more values than keys"),
+        pytest.param(KEY + KEY[8:], VALUE, id="more keys than values"),
+        pytest.param(b"\0" * 7 + b"\2" + KEY[8:], VALUE, id="another version"),
+        pytest.param(b"\x80" + KEY[1:], VALUE, id="an index below zero"),
+        pytest.param(b"\x7f\xff\xff\xff" + KEY[4:], VALUE, id="an index that is too large"),
+        pytest.param(KEY[:8] + b"\xff" * 8 + KEY[16:], VALUE, id="a length below zero"),
+        pytest.param(KEY[:8] + b"\x7f" + b"\xff" * 7 + KEY[16:], VALUE, id="a huge length"),
+        pytest.param(KEY, b"\0\0\0\0\xff\xff\xff\xff" + VALUE[8:], id="four gigabytes"),
+        pytest.param(b"{" * 5000, b"{" * 5000, id="braces"),
+    ],
+)
+def test_a_record_that_is_framed_otherwise_is_one_event_and_refused(spark, key, value):
+    subject = protocol()
+    prepared = subject.prepare(raw_frame(spark, [(key, value), (KEY, VALUE)]))
+    (damaged,) = [row for row in events_of(prepared) if row["offset"] == 0]
+    assert (damaged[INDEX], damaged["key"], damaged["value"]) == (0, key, value)
+    messages = subject.read(prepared)
+    (refused,) = messages.refused
+    assert (refused.code, refused.rows) == ("OPEN_UNREADABLE", 1)
+    assert [row["offset"] for row in events_of(prepared.where(refused.where))] == [0]
+    assert [table.rows for table in messages.tables] == [2]
+    assert messages.rows == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("{}", ROW, id="empty key"),
+        pytest.param(ROW_KEY[:-1], ROW, id="key is no JSON"),
+        pytest.param('{"ts":7,"scm":"s","t":1}', ROW, id="a row without a table"),
+        pytest.param('{"scm":"s","tbl":"a","t":1}', ROW, id="no commit ts"),
+        pytest.param('{"ts":99999999999999999999,"scm":"s","tbl":"a","t":1}', ROW, id="no 64 bits"),
+        pytest.param('{"ts":7,"scm":"s","tbl":"a","t":4}', ROW, id="another kind"),
+        pytest.param(ROW_KEY, "", id="a row without a value"),
+        pytest.param(ROW_KEY, '{"u":{}}', id="no columns"),
+        pytest.param(ROW_KEY, '{"u":{"id":{"v":1}}}', id="a column without type"),
+        pytest.param(ROW_KEY, '{"u":{"id":5}}', id="a column that is a number"),
+        pytest.param(ROW_KEY, '{"u":{"":{"t":3,"v":1}}}', id="a column without a name"),
+        pytest.param(ROW_KEY, '{"u":{"a":{"t":3},"A":{"t":3}}}', id="two columns of one name"),
+        pytest.param(ROW_KEY, ROW[:-1], id="value is no JSON"),
+        pytest.param(ROW_KEY, "[" * 100_000, id="nested deeply"),
+        pytest.param('{"ts":7,"scm":"s","t":2}', '{"q":5}', id="a statement without type"),
+        pytest.param('{"ts":7,"t":3}', "{}", id="a watermark with a value"),
+    ],
+)
+def test_an_event_that_is_not_ticdcs_json_is_refused_alone(spark, key, value):
+    subject = protocol()
+    prepared = subject.prepare(raw_frame(spark, [record((ROW_KEY, ROW), (key, value), (ROW_KEY, ROW))]))
+    messages = subject.read(prepared)
+    (refused,) = messages.refused
+    assert (refused.code, refused.rows) == ("OPEN_UNREADABLE", 1)
+    assert [row[INDEX] for row in events_of(prepared.where(refused.where))] == [1]
+    assert [table.rows for table in messages.tables] == [2]
+
+
+def test_damaged_bytes_are_refused_or_dead_letters_and_never_end_the_batch(spark):
+    rng = random.Random(4)  # noqa: S311 - no secret
+    records = [(one.key, one.value) for one in GoldenCase("all_types", "open").records]
+    damaged = [flipped(rng, *rng.choice(records)) for _ in range(400)]
+    garbage = [(rng.randbytes(rng.randrange(60)), rng.randbytes(rng.randrange(60))) for _ in range(40)]
+    subject = protocol()
+    prepared = subject.prepare(raw_frame(spark, [*records, *damaged, *garbage])).cache()
+    messages = subject.read(prepared)
+    assert sum(refused.rows for refused in messages.refused) > 40
+    found = sum(len(changed(subject, prepared, table)) for table in messages.tables)
+    refused = sum(one.rows for one in messages.refused)
+    assert found + refused + messages.control == messages.rows == prepared.count()
+    prepared.unpersist()
+
+
+def flipped(rng, key, value):
+    part = bytearray(rng.choice([key, value]))
+    for _ in range(rng.randrange(1, 4)):
+        part[rng.randrange(len(part))] ^= 1 << rng.randrange(8)
+    return (bytes(part), value) if len(part) == len(key) else (key, bytes(part))
+
+
+def test_parts_choose_rows_by_name_and_commit_ts(spark):
+    old, new = TableName("s", "old"), TableName("s", "new")
+    keys = [
+        f'{{"ts":{ts},"scm":"S","tbl":"{name}","t":1}}'
+        for ts, name in ((1, "old"), (2, "Old"), (3, "old"), (3, "new"), (4, "new"))
+    ]
+    subject = protocol(Memory())
+    prepared = subject.prepare(raw_frame(spark, [record(*((key, ROW) for key in keys))]))
+    table = subject.read(prepared).tables[0]
+    assert [row[INDEX] for row in events_of(prepared.where(subject.where(table)))] == [0, 1, 2]
+    parted = type(table)(new, table.versions, None, (Part(old, 1, 2), Part(new, 3)))
+    assert [row[INDEX] for row in events_of(prepared.where(subject.where(parted)))] == [1, 4]

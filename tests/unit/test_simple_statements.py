@@ -1,0 +1,109 @@
+"""Simple's DDL messages as statements: kinds, tables and versions, against TiDB's own words for the same."""
+
+import base64
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipeline.model import ddl
+from pipeline.model.ddl import ActionType as A
+from pipeline.model.messages import TopicPartition
+from pipeline.model.names import TableName
+from pipeline.protocols.simple.statements import Sent, read_statements
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SCENARIOS = ("ddl", "ddl_nokey", "lifecycle", "all_types", "key_updates")
+AT = TopicPartition("tidb_cdc", 0)
+OF_PARTITIONS = ("PARTITION", "PRIMARY KEY")
+
+
+@cache
+def statements(scenario):
+    """What the DDL messages of a scenario say."""
+    lines = gzip.decompress((GOLDEN / scenario / "simple_json.jsonl.gz").read_bytes()).splitlines()
+    values = [base64.b64decode(record["value"]) for record in map(json.loads, lines) if record["kind"] == "ddl"]
+    return read_statements([Sent(AT, offset, json.loads(value)) for offset, value in enumerate(values)], {})
+
+
+def found(scenario, start):
+    (one,) = [one for one in statements(scenario).ddl if one.sql.startswith(start)]
+    return one
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_all_are_read_in_order(scenario):
+    said = statements(scenario)
+    assert said.bad == ()
+    assert [one.commit_ts for one in said.ddl] == sorted(one.commit_ts for one in said.ddl)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_all_are_understood_but_those_of_partitions_and_primary_keys(scenario):
+    for one in statements(scenario).ddl:
+        actions = ddl.parse(one.kind, one.sql, one.table)
+        unclear = [action for action in actions if isinstance(action, ddl.NotUnderstood)]
+        assert not unclear or any(words in one.sql for words in OF_PARTITIONS), (one.sql, unclear)
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "table", "has_version"),
+    [
+        ("CREATE DATABASE `d`", A.CREATE_SCHEMA, TableName("", ""), False),
+        ("ALTER TABLE `d`.`t` RENAME AS", A.RENAME_TABLE, TableName("d", "t_renamed"), True),
+        ("RENAME TABLE `d`.`x1` TO `d`.`x3`", A.RENAME_TABLE, TableName("d", "x3"), True),
+        ("TRUNCATE TABLE `d`.`x1`", A.TRUNCATE_TABLE, TableName("d", "x1"), True),
+        ("DROP TABLE `d`.`x1`", A.DROP_TABLE, TableName("d", "x1"), False),
+        ("ALTER DATABASE `d`", A.MODIFY_SCHEMA_CHARSET_AND_COLLATE, TableName("", ""), False),
+        ("ALTER TABLE `d`.`part` EXCHANGE", A.MULTI_SCHEMA_CHANGE, TableName("d", "part"), False),
+    ],
+)
+def test_kind_and_table_are_those_that_the_parser_wants(start, kind, table, has_version):
+    one = found("ddl", start)
+    assert (one.kind, one.table, one.version is not None) == (kind, table, has_version)
+
+
+def test_a_database_is_named_by_the_text_alone():
+    one = found("ddl", "CREATE DATABASE `d`")
+    assert ddl.parse(one.kind, one.sql, one.table) == (ddl.CreateDatabase("d"),)
+
+
+def test_views_are_no_tables():
+    for start in ("CREATE ALGORITHM", "DROP VIEW"):
+        one = found("lifecycle", start)
+        assert (one.version, one.table) == (None, TableName("life", "v"))
+    assert TableName("life", "v") not in {version.table for version in statements("lifecycle").described}
+
+
+def test_the_table_before_and_the_table_behind_are_described():
+    described = {(str(version.table), version.version) for version in statements("ddl").described}
+    renamed = found("ddl", "RENAME TABLE `d`.`x1` TO `d`.`x3`").version.version
+    assert {("d.x1", renamed), ("d.x3", renamed)} <= described
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        {},
+        {"type": "ALTER", "commitTs": 1},
+        {"type": "ALTER", "sql": "ALTER", "commitTs": "x"},
+        {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": {"table": "t"}},
+        {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": 7},
+        {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": {"schema": 1, "table": "t"}},
+        {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": {"schema": "s", "table": "t", "version": 1}},
+    ],
+)
+def test_a_message_that_is_no_statement_is_told(message):
+    sent = Sent(AT, 3, message)
+    said = read_statements([sent], {})
+    assert (said.ddl, said.described, said.bad) == ((), (), (sent,))
+
+
+def test_statements_of_one_commit_ts_are_told_apart_by_their_tables():
+    common = {"type": "ERASE", "sql": "DROP TABLE `a`", "commitTs": 1}
+    schemas = [{"schema": "s", "table": name, "version": 1, "columns": []} for name in "ab"]
+    sent = [Sent(AT, offset, {**common, "preTableSchema": schema}) for offset, schema in enumerate(schemas)]
+    assert [(str(one.table), one.at) for one in read_statements(sent, {}).ddl] == [("s.a", {AT: 0}), ("s.b", {AT: 1})]
