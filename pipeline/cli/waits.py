@@ -21,8 +21,8 @@ _HELD = WarehouseName(PIPELINE_NAMESPACE, "held")
 
 def waits(reader: Reader, now: datetime | None = None) -> list[str]:
     """A sentence for each table and reason; of held tables `shelf.sentences` tells."""
-    if _HELD not in reader.names():
-        return []
+    if _HELD not in reader.names() or reader.metadata(_HELD).current_snapshot() is None:
+        return []  # nothing has waited yet: told without reading, which is what takes the time
     now = now or datetime.now(UTC)
     return [_sentence(row, now) for row in _grouped(reader)]
 

@@ -210,6 +210,7 @@ F = SimpleNamespace(
     min=_extreme(min),
     max=_extreme(max),
     lower=lambda column: _on(str.lower, column),
+    startswith=lambda column, start: _on(str.startswith, column, start),
     hex=lambda column: _on(bytes.hex, column),
     size=lambda column: _on(len, column),
     shiftright=lambda column, bits: _on(lambda number: number >> bits, column),
