@@ -33,7 +33,7 @@ setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again o
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
 	@$(BIN)/ticdc-warehouse demo
 
-test: java $(JARS) lint ## Lint, types, layers and the whole suite (an hour and a quarter on two cores)
+test: java $(JARS) lint ## Lint, types, layers and the whole suite (under an hour on two cores)
 	@$(BIN)/python -m pytest -q
 
 test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)
