@@ -55,7 +55,8 @@ def in_json(kind, message):
         if name in message:
             sent = dict(message[name])
             message[name] = {"schema": sent.pop("database"), **sent}
-    return json.dumps({"type": kind, **message}).encode()
+    images = {name: message.pop(name) for name in ("data", "old") if name in message}
+    return json.dumps({**message, "type": kind, **images}, separators=(",", ":")).encode()
 
 
 def plain_schema():
@@ -164,6 +165,14 @@ class Batch:
             found.setdefault(one.code, []).extend(row.offset for row in rows)
         return {code: sorted(offsets) for code, offsets in found.items()}
 
+    @property
+    def set_aside(self):
+        """Offsets of all that is refused, or is of a row and cannot be decoded."""
+        broken = [
+            row[change.OFFSET] for table in self.messages.tables for row in self.changes(table) if row[change.ERROR]
+        ]
+        return sorted([*broken, *(offset for offsets in self.refused.values() for offset in offsets)])
+
 
 def flipped(body):
     return [body[:at] + bytes([body[at] ^ 1 << at % 8]) + body[at + 1 :] for at in range(0, len(body), 3)]
@@ -213,8 +222,9 @@ def test_a_damaged_message_is_refused_and_its_neighbours_are_read(spark, encodin
     if encoding == "json":
         bodies.append(insert(encoding).replace(b"name", b"n\xff\xfee"))
     batch = Batch(spark, encoding, bootstrap(encoding), insert(encoding), *bodies)
-    assert batch.refused == {UNREADABLE: list(range(2, 2 + len(bodies)))}
-    assert [row["id"] for row in batch.changes()] == [1]
+    assert batch.set_aside == list(range(2, 2 + len(bodies)))
+    assert set(batch.refused) == {UNREADABLE}
+    assert [row["id"] for row in batch.changes() if row[change.ERROR] is None] == [1]
     assert batch.messages.rows == 2 + len(bodies)
     assert batch.messages.ends == {AT: 2 + len(bodies)}
 
@@ -376,10 +386,38 @@ def test_types_of_the_users_are_kept_to(spark):
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_golden_bytes_cut_short_are_refused(spark, encoding):
-    values = [record.value for record in GoldenCase("all_types", f"simple_{encoding}").records]
-    batch = Batch(spark, encoding, *(value[:-1] for value in values), *(value + b"\0" for value in values))
-    assert batch.refused == {UNREADABLE: list(range(2 * len(values)))}
+def test_golden_bytes_cut_short_are_set_aside(spark, encoding):
+    records = GoldenCase("all_types", f"simple_{encoding}").records
+    sound = [record.value for record in records if record.kind != "row"]
+    bodies = [record.value for record in records]
+    damaged = [*(body[:-1] for body in bodies), *(body + b"\0" for body in bodies)]
+    batch = Batch(spark, encoding, *sound, *damaged)
+    assert batch.set_aside == list(range(len(sound), len(sound) + len(damaged)))
+
+
+@pytest.mark.parametrize("order", ["as sent", "images first", "spaced", "key only behind", "images of these names"])
+def test_json_is_read_however_it_is_written(spark, order):
+    plain = json.loads(insert("json"))
+    if order == "images first":
+        body = json.dumps({"data": plain.pop("data"), **plain}, separators=(",", ":"))
+    elif order == "spaced":
+        body = f" {json.dumps(plain)} \n"
+    else:
+        body = json.dumps(plain, separators=(",", ":"))
+    if order == "key only behind":
+        body = body.removesuffix("}") + ',"handleKeyOnly":true}'
+    columns = {"id": INT, "data": MOMENT, "old": MOMENT} if order == "images of these names" else None
+    if columns:
+        moment = {"location": "UTC", "value": "2024-01-02 03:04:05"}
+        body = json.dumps({**plain, "data": {"id": "1", "data": moment, "old": moment}}, separators=(",", ":"))
+    batch = Batch(spark, "json", bootstrap("json", columns=columns), body.encode())
+    if order == "key only behind":
+        assert batch.refused == {HANDLE_KEY_ONLY: [1]}
+    else:
+        assert not batch.refused
+        (row,) = batch.changes()
+        assert (row["id"], row[change.ERROR]) == (1, None)
+        assert columns is None or row["data"] == row["old"] == dt.datetime(2024, 1, 2, 3, 4, 5)  # noqa: DTZ001
 
 
 @pytest.mark.parametrize("scenario", ["ddl", "ddl_nokey", "lifecycle"])

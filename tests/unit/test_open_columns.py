@@ -11,7 +11,7 @@ from pipeline.protocols.open.columns import Said, is_defined, layout_of, read_la
 def columns(*sent, defined=(), said=Said()):  # noqa: B008 - frozen
     layout = json.dumps([dict(zip("ntfh", column, strict=False)) for column in sent])
     known = {column.name.casefold(): column for column in defined}
-    return source_columns(read_layout(layout), known, said)
+    return source_columns(read_layout(layout).columns, known, said)
 
 
 @pytest.mark.parametrize(

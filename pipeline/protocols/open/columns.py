@@ -6,6 +6,7 @@ not tell members, precision and defaults: these come from the DDL that was sent 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ BASE64 = (249, 252)
 """First and last type of those that are sent in base64."""
 
 LAYOUT_BITS = 30
-"""Of a layout's hash (`events.layout_number`)."""
+"""Of a layout's hash (`Layout.bits`)."""
 _LAYOUT_SHIFT = 32
 _KEY_ONLY = 1 << 31
 _FIRST_VERSION = 1 << 62
@@ -61,9 +62,20 @@ class Sent:
         return _FAMILIES.get(self.code, "TEXT")
 
 
-def read_layout(text: str) -> tuple[Sent, ...]:
-    """The columns of a layout (`events.LAYOUT`), in the order in which they were sent."""
-    return tuple(Sent(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a row event shows of its table: the columns in the order in which they were sent."""
+
+    columns: tuple[Sent, ...]
+    bits: int
+    """A hash of them (`LAYOUT_BITS`)."""
+
+
+def read_layout(text: str) -> Layout:
+    """The layout behind a number of events (`events.layouts`)."""
+    digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
+    columns = tuple(Sent(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
+    return Layout(columns, int.from_bytes(digest) >> 32 - LAYOUT_BITS)
 
 
 def family_of(tidb_type: str) -> str:
@@ -141,7 +153,7 @@ def version_of(layout: int, columns: Iterable[SourceColumn], defined_at: int = 0
 
 
 def layout_of(version: SchemaId) -> int:
-    """The layout's part of a version's number (`events.layout_number`)."""
+    """The layout's part of a version's number (`Layout.bits`)."""
     return (version - _FIRST_VERSION) >> _LAYOUT_SHIFT
 
 

@@ -1,7 +1,8 @@
 """What each event is, in one column that is made once: its kind, its table, its commit ts, its layout.
 
-The layout of a row event is the text of its columns with their types and flags, in the order in which they are sent.
-It is the version of the table (decision 004): a hash of it is the version's number.
+The layout of a row event is its columns with their types and flags, in the order in which they are sent. It is the
+version of the table (decision 004). An event carries a number that stands for it, which is found without reading the
+JSON where that is written as TiCDC writes it: a hash of what is left of the text without the values.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from pyspark.sql import functions as F
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols.open import framing
-from pipeline.protocols.open.columns import LAYOUT_BITS
 from pipeline.protocols.open.framing import FRAMED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, DataFrame
 
 HEAD = "_open"
 """The column that `prepare` adds: a struct of the names below; NULL for what cannot be read."""
-KIND, SCHEMA, TABLE, COMMIT_TS, LAYOUT, DELETE = "kind", "schema", "table", "ts", "layout", "delete"
+KIND, SCHEMA, TABLE, COMMIT_TS, NUMBER, DELETE = "kind", "schema", "table", "ts", "number", "delete"
 
 ROW, DDL, RESOLVED = "row", "ddl", "resolved"
 """Kinds; NULL for an event that cannot be read."""
@@ -35,8 +37,18 @@ NOT_NOISE = 1 | 2 | 4 | 64 | 128
 
 _KEY_FIELDS = "struct<ts: bigint, scm: string, tbl: string, t: int>"
 _IMAGE = "map<string, struct<t: int, h: boolean, f: bigint>>"
-_VALUE_FIELDS = f"struct<u: {_IMAGE}, d: {_IMAGE}, q: string, t: int>"
+_BROKEN = "broken"
+_VALUE_FIELDS = f"struct<u: {_IMAGE}, d: {_IMAGE}, {_BROKEN}: string>"
+_STATEMENT = "struct<q: string, t: int>"
 _ROW, _DDL, _RESOLVED = 1, 2, 3
+
+_ESCAPED = "\x01"
+"""In place of an escape: no JSON text may have it as it is."""
+_ESCAPE = r"(?s)\\."
+_OLD_IMAGE = r'(?s)\}\},"p":\{.*'
+_VALUE, _NO_VALUE = r'"v":(?:"[^"]*+"|[-+.\w]++)', '"v":0'
+_COLUMN = rf'"[^"{_ESCAPED}]++":\{{"t":\d{{1,3}}(?:,"h":true)?(?:,"f":\d{{1,9}})?,{_NO_VALUE}\}}(?:,(?=")|\}}\}}$)'
+_UPSERT, _DELETED = '{"u":{', '{"d":{'
 
 
 def head(name: str) -> Column:
@@ -56,37 +68,64 @@ def taken_apart(raw: DataFrame) -> DataFrame:
 
 @cache
 def _sorted_out() -> tuple[Projection, ...]:
-    """From events to their heads, in steps that Spark may not repeat: texts, JSON, the layout, the head."""
+    """From events to their heads, in steps that Spark may not repeat."""
     event = [F.col(name) for name in (*RAW, INDEX)]
     framed = once() & F.col(FRAMED)
     texts = [
         F.when(framed, framing.key_json(F.col("key"))).alias("_key"),
         F.when(framed, framing.value_json(F.col("value"))).alias("_value"),
     ]
-    key, value = F.col("_key"), F.col("_value")
+    key, value, shape, front = (F.col(name) for name in ("_key", "_value", "_shape", "_front"))
     is_text = once() & F.is_valid_utf8(key) & F.is_valid_utf8(value)
+    keys = [F.from_json(F.when(is_text, key), _KEY_FIELDS).alias("_key"), value]
+    is_row = once() & (key["t"] == _ROW)
+    shapes = [key, value, F.when(is_row, _shape(value)).alias("_shape")]
+    fronts = [key, value, shape, F.when(once() & shape.isNotNull(), _front(shape)).alias("_front")]
+    is_plain = _is_plain(shape, front)
     sent = [
-        F.from_json(F.when(is_text, key), _KEY_FIELDS).alias("_key"),
-        F.from_json(F.when(is_text, value), _VALUE_FIELDS, LIMITS).alias("_value"),
+        key,
+        F.when(once() & is_plain, F.xxhash64(shape)).alias("_hash"),
+        (front == _DELETED).alias("_delete"),
+        F.when(once() & ~is_plain & (key["t"] == _ROW), _images(value)).alias("_value"),
+        F.when(once() & (key["t"] == _DDL), F.from_json(value, _STATEMENT, LIMITS)).alias("_statement"),
         (value == "").alias("_empty"),
     ]
-    is_row = once() & (key["t"] == _ROW)
+    value = F.col("_value")
+    by_json = F.when(once() & value.isNotNull(), _layout(value))
     said = [
         key,
-        F.when(is_row, _layout(F.coalesce(value["u"], value["d"]))).alias("_layout"),
-        (value["u"].isNull() & value["d"].isNotNull()).alias("_delete"),
-        (value["q"].isNotNull() & value["t"].isNotNull()).alias("_statement"),
+        F.coalesce(F.col("_hash"), F.when(by_json.isNotNull(), F.xxhash64(by_json))).alias("_number"),
+        F.when(value.isNull(), F.col("_delete")).otherwise(_is_delete(value)).alias("_delete"),
+        (F.col("_statement")["q"].isNotNull() & F.col("_statement")["t"].isNotNull()).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = ([*event, *texts], [*event, *sent], [*event, *said], [*event, _head().alias(HEAD)])
-    return tuple(Projection(step) for step in steps)
+    steps = (texts, keys, shapes, fronts, sent, said, [_head().alias(HEAD)])
+    return tuple(Projection([*event, *step]) for step in steps)
+
+
+def _shape(value: Column) -> Column:
+    """The text of a row event without values and without `p`.
+
+    What stands between two quotation marks is one JSON text, once there are no escapes; so the patterns find members
+    of objects and nothing within texts.
+    """
+    plain = F.when(value.contains("\\"), F.regexp_replace(value, _ESCAPE, _ESCAPED)).otherwise(value)
+    return F.regexp_replace(F.regexp_replace(plain, _OLD_IMAGE, "}}}"), _VALUE, _NO_VALUE)
+
+
+def _front(shape: Column) -> Column:
+    """What a shape has in front of its columns, if it is written as TiCDC writes it; else anything.
+
+    Columns are taken away one by one: a pattern for all of them would need a stack as deep as their number.
+    """
+    return F.regexp_replace(shape, _COLUMN, "")
 
 
 def _head() -> Column:
-    key, layout = F.col("_key"), F.col("_layout")
+    key, number = F.col("_key"), F.col("_number")
     named = (key["scm"] != "") & (key["tbl"] != "")
     kind = (
-        F.when((key["t"] == _ROW) & named & layout.isNotNull(), F.lit(ROW))
+        F.when((key["t"] == _ROW) & named & number.isNotNull(), F.lit(ROW))
         .when((key["t"] == _DDL) & F.col("_statement"), F.lit(DDL))
         .when((key["t"] == _RESOLVED) & F.col("_empty"), F.lit(RESOLVED))
     )
@@ -95,14 +134,23 @@ def _head() -> Column:
         F.coalesce(key["scm"], F.lit("")).alias(SCHEMA),
         F.coalesce(key["tbl"], F.lit("")).alias(TABLE),
         key["ts"].alias(COMMIT_TS),
-        layout.alias(LAYOUT),
+        number.alias(NUMBER),
         F.col("_delete").alias(DELETE),
     )
     return F.when(key.isNotNull(), described)
 
 
-def _layout(image: Column) -> Column:
-    """The layout of an image; NULL for one that no table has: without columns or types, or with two of one name."""
+def _images(text: Column) -> Column:
+    return F.from_json(text, _VALUE_FIELDS, LIMITS | {"columnNameOfCorruptRecord": _BROKEN})
+
+
+def _is_delete(value: Column) -> Column:
+    return value["u"].isNull() & value["d"].isNotNull()
+
+
+def _layout(value: Column) -> Column:
+    """The layout of a row event; NULL for one that no table has: without columns or types, or with two of one name."""
+    image = F.coalesce(value["u"], value["d"])
     columns = F.transform(
         F.map_entries(image),
         lambda entry: F.struct(
@@ -115,9 +163,21 @@ def _layout(image: Column) -> Column:
     names = F.array_distinct(F.split(F.lower(F.array_join(F.map_keys(image), "\0")), "\0"))
     is_whole = (F.size(image) > 0) & (F.size(names) == F.size(image)) & ~F.array_contains(names, "")
     typed = F.forall(F.map_values(image), lambda value: value["t"].isNotNull())
-    return F.when(is_whole & typed, F.to_json(columns))
+    return F.when(value[_BROKEN].isNull() & is_whole & typed, F.to_json(columns))
 
 
-def layout_number() -> Column:
-    """A number that stands for the layout: see `columns.version_of`."""
-    return F.shiftrightunsigned(F.xxhash64(head(LAYOUT)), 64 - LAYOUT_BITS)
+def _is_plain(shape: Column, front: Column) -> Column:
+    """Whether a shape has columns, all of them written as TiCDC writes them."""
+    return F.coalesce(((front == _UPSERT) | (front == _DELETED)) & (front != shape), F.lit(False))
+
+
+def layouts(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, str | None]:
+    """The layouts behind numbers (`columns.read_layout`), each from an event at an offset where it is to be found."""
+    value = framing.value_json(F.col("value"))
+    shape = _shape(value)
+    text = F.when(_is_plain(shape, _front(shape)), shape).otherwise(value)  # of a shape all events have one layout
+    chosen = head(NUMBER).isin(list(firsts)) & F.col("offset").isin(list(set(firsts.values())))
+    sent = prepared.where(chosen).select(
+        head(NUMBER).alias(NUMBER), F.from_json(text, _VALUE_FIELDS, LIMITS).alias("sent")
+    )
+    return dict(sent.select(NUMBER, _layout(F.col("sent"))).collect())

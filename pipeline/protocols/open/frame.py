@@ -22,7 +22,6 @@ from pipeline.model.messages import EVER, INDEX, RAW
 from pipeline.model.projection import Projection
 from pipeline.model.types import STRING
 from pipeline.protocols.open import events, framing
-from pipeline.protocols.open.columns import layout_of
 from pipeline.protocols.open.events import HEAD, head
 from pipeline.protocols.open.values import is_encoded, read_value
 
@@ -44,9 +43,10 @@ _AFTER, _BEFORE, _DELETED = "u", "p", "d"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One version and which rows are of it: its layout, and (`since`, `until`) where another has the same."""
+    """One version and which rows are of it: of its layout, and (`since`, `until`) where another has the same."""
 
     version: TableVersion
+    numbers: tuple[int, ...]
     key_only: bool = False
     since: int = 0
     until: int = EVER
@@ -54,7 +54,7 @@ class Reader:
     @property
     def mine(self) -> Column:
         """Whether a row is of this version."""
-        same = events.layout_number() == F.lit(layout_of(self.version.version))
+        same = head(events.NUMBER).isin(*self.numbers)
         if (self.since, self.until) != (0, EVER):
             same = same & head(events.COMMIT_TS).between(self.since, self.until)
         if self.key_only or is_all_handle(self.version):

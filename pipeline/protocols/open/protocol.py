@@ -25,13 +25,13 @@ from pipeline.protocols.open.columns import (
     Said,
     defined_columns,
     layout_of,
-    read_layout,
     source_columns,
     version_of,
 )
 from pipeline.protocols.open.definitions import read_definitions
 from pipeline.protocols.open.events import head
 from pipeline.protocols.open.frame import UNREADABLE, Reader, recipe
+from pipeline.protocols.open.layouts import Layouts
 from pipeline.protocols.open.routes import grouped, named, statements
 from pipeline.protocols.overrides import overrides_for
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.open.definitions import Definitions
-    from pipeline.protocols.open.routes import Group
+from pipeline.protocols.open.routes import Group
 
 NOT_OPEN = "OPEN_UNREADABLE"
 CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
@@ -69,6 +69,7 @@ class OpenProtocol:
     known: Described
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     old_values: bool = True
+    _layouts: Layouts = field(default_factory=Layouts)
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     """Columns whose members are not known, of which was warned."""
 
@@ -94,18 +95,22 @@ class OpenProtocol:
         """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""
         groups = grouped(raw, {})
         ddl = statements(raw) if any(group.kind == events.DDL for group in groups) else ()
-        rows = [group for group in groups if group.kind == events.ROW]
+        self._layouts.learn(raw, groups)
+        rows = self._read(groups)
         definitions = read_definitions(ddl, {group.name: None for group in rows}, self.known)
         eras = self._eras(rows, definitions)
         if eras:
-            rows = [group for group in grouped(raw, eras) if group.kind == events.ROW]
+            rows = self._read(grouped(raw, eras))
         return self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
+
+    def _read(self, groups: Iterable[Group]) -> list[Group]:
+        return [group for group in groups if self._layouts.knows(group)]
 
     def _messages(
         self, groups: list[Group], tables: tuple[TableMessages, ...], ddl: tuple[Ddl, ...], definitions: Definitions
     ) -> Messages:
-        unread = sum(group.rows for group in groups if group.kind is None)
-        where = F.isnull(head(events.KIND))
+        unread = sum(group.rows for group in groups if group.kind is None or self._layouts.refuses(group))
+        where = F.isnull(head(events.KIND)) | self._layouts.refused
         resolved = [group for group in groups if group.kind == events.RESOLVED]
         marks = extremes(resolved, lambda group: group.until or 0, max)
         versions = [seen.version for table in tables for seen in table.versions if not seen.key_only]
@@ -118,7 +123,7 @@ class OpenProtocol:
             ends=extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=sum(group.rows for group in groups if group.kind in (events.DDL, events.RESOLVED)),
-            kinds=frozenset((group.kind, group.schema, group.table, group.layout) for group in groups),
+            kinds=frozenset((group.kind, group.schema, group.table, str(group.number)) for group in groups),
             warnings=tuple(self._nameless(versions)),
             described=(*versions, *definitions.described.values()),
         )
@@ -155,11 +160,11 @@ class OpenProtocol:
 
     def _version(self, group: Group, definitions: Definitions, commit_ts: int) -> TableVersion:
         """The version of a group's rows from this commit ts on."""
-        sent = read_layout(group.layout or "[]")
-        columns = source_columns(sent, definitions.at(group.name, commit_ts), self._said(group.name))
-        handle = tuple(column.name for column in sent if column.handle)
+        layout = self._layouts.of(group)
+        columns = source_columns(layout.columns, definitions.at(group.name, commit_ts), self._said(group.name))
+        handle = tuple(column.name for column in layout.columns if column.handle)
         key_only = group.delete and len(handle) == len(columns)
-        number = version_of(group.number, columns, definitions.since(group.name, commit_ts), key_only=key_only)
+        number = version_of(layout.bits, columns, definitions.since(group.name, commit_ts), key_only=key_only)
         return TableVersion(group.name, number, columns, handle, tells_op=self.old_values, tells_commit_ts=True)
 
     def _said(self, table: TableName) -> Said:
@@ -181,15 +186,33 @@ class OpenProtocol:
         """See `SourceProtocol.where`."""
         commit_ts = head(events.COMMIT_TS)
         if messages.parts:
-            return named((p.table, (commit_ts > p.since) & (commit_ts <= p.until)) for p in messages.parts)
+            spans = ((p.table, (commit_ts > p.since) & (commit_ts <= p.until)) for p in messages.parts)
+            return named(spans) & ~self._layouts.refused
         names = {messages.table, *(seen.version.table for seen in messages.versions)}
-        return named((name, F.lit(True)) for name in {name.key: name for name in names}.values())
+        return (
+            named((name, F.lit(True)) for name in {name.key: name for name in names}.values()) & ~self._layouts.refused
+        )
 
     def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
         """See `SourceProtocol.changes`."""
-        readers = tuple(_readers(messages))
+        readers = tuple(self._readers(messages))
         made = recipe(readers, landing, self.timezone, old_values=self.old_values)
         return made.frame.of(made.parsed.of(raw.where(self.where(messages))))
+
+    def _readers(self, messages: TableMessages) -> Iterator[Reader]:
+        """Each version once; those of one layout are told apart by commit ts, of which the narrower span goes first."""
+        alike: dict[tuple[int, bool], list[SeenVersion]] = defaultdict(list)
+        for seen in messages.versions:
+            alike[layout_of(seen.version.version), seen.key_only].append(seen)
+        for (bits, key_only), versions in alike.items():
+            several = len({seen.version.version for seen in versions}) > 1
+            for seen in sorted(versions, key=lambda seen: seen.until - seen.since):
+                yield Reader(
+                    seen.version,
+                    self._layouts.numbers(bits),
+                    key_only,
+                    *((seen.since, seen.until) if several else (0, EVER)),
+                )
 
     def guess(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
@@ -214,14 +237,3 @@ def _seen(version: TableVersion, groups: list[Group]) -> SeenVersion:
         since=min(group.since or 0 for group in groups),
         until=max(group.until or EVER for group in groups),
     )
-
-
-def _readers(messages: TableMessages) -> Iterator[Reader]:
-    """Each version once; those of one layout are told apart by commit ts, of which the narrower span goes first."""
-    alike: dict[tuple[int, bool], list[SeenVersion]] = defaultdict(list)
-    for seen in messages.versions:
-        alike[layout_of(seen.version.version), seen.key_only].append(seen)
-    for (_, key_only), versions in alike.items():
-        several = len({seen.version.version for seen in versions}) > 1
-        for seen in sorted(versions, key=lambda seen: seen.until - seen.since):
-            yield Reader(seen.version, key_only, *((seen.since, seen.until) if several else (0, EVER)))

@@ -26,7 +26,7 @@ _MAX_DDL_PER_BATCH = 100_000
 
 _STATEMENT = "struct<q: string, t: int>"
 
-_BY = ("topic", "partition", "kind", "schema", "table", "layout", "number", "delete", "era")
+_BY = ("topic", "partition", "kind", "schema", "table", "number", "delete", "era")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class Group:
     kind: str | None
     schema: str
     table: str
-    layout: str | None
-    number: int
+    number: int | None
     delete: bool
     era: int
     rows: int
@@ -71,8 +70,7 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
         head(events.KIND).alias("kind"),
         F.when(is_row, head(events.SCHEMA)).otherwise("").alias("schema"),
         F.when(is_row, head(events.TABLE)).otherwise("").alias("table"),
-        F.when(is_row, head(events.LAYOUT)).alias("layout"),
-        events.layout_number().alias("number"),
+        F.when(is_row, head(events.NUMBER)).alias("number"),
         F.coalesce(is_row & head(events.DELETE), F.lit(False)).alias("delete"),
         _era(eras).alias("era"),
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -19,7 +19,7 @@ from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column
 
@@ -78,6 +78,11 @@ def field_of(name: str) -> Column:
     return F.col(HEAD).getField(name)
 
 
+def one_of(column: Column, words: Iterable[str]) -> Column:
+    """Whether it is one of a few words: compared one by one, which for each row is less than a look into a set."""
+    return reduce(or_, (column == F.lit(str(word)) for word in words))
+
+
 def sorted_out(read: Column, sent: Sent) -> tuple[Projection, ...]:
     """From the raw frame to `RAW`, `INDEX` and `HEAD`: each message is `read` once, and its kind is found once.
 
@@ -93,7 +98,7 @@ def sorted_out(read: Column, sent: Sent) -> tuple[Projection, ...]:
 
 def _head(sent: Sent) -> Column:
     kind = F.col(_KIND)
-    named = kind.isin(*NAMED)
+    named = one_of(kind, NAMED)
     known = kind.isNotNull()
     return F.struct(
         kind.alias("kind"),
@@ -110,7 +115,7 @@ def _head(sent: Sent) -> Column:
 def _kind(sent: Sent) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
     names = _all_sent(sent.database, sent.table, sent.schema_version)
-    row = names & sent.commit_ts.isNotNull() & sent.op.isin(*_OPS)
+    row = names & sent.commit_ts.isNotNull() & one_of(sent.op, _OPS)
     outside = F.when(sent.claim_check != "", F.lit(CLAIM_CHECK)).when(sent.handle_key_only, F.lit(HANDLE_KEY_ONLY))
     ours = sent.whole & (sent.version == _VERSION)
     found = (

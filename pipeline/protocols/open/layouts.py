@@ -1,0 +1,66 @@
+"""What is behind the numbers of layouts that events carry: read once, remembered as long as the process lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.protocols.open import events
+from pipeline.protocols.open.columns import read_layout
+from pipeline.protocols.open.events import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.protocols.open.columns import Layout
+    from pipeline.protocols.open.routes import Group
+
+
+@dataclass(slots=True)
+class Layouts:
+    """Layouts by the numbers of events. Several numbers may have one layout: of changes and deletes, say."""
+
+    _known: dict[int, Layout] = field(default_factory=dict)
+    _numbers: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By `Layout.bits`."""
+    _of_none: set[int] = field(default_factory=set)
+
+    def learn(self, prepared: DataFrame, groups: Iterable[Group]) -> None:
+        """Read the layouts that are new, each from an event of the group that shows it."""
+        seen = {group.number: group.first for group in groups if group.number is not None}
+        firsts = {number: at for number, at in seen.items() if number not in self._known.keys() | self._of_none}
+        if not firsts:
+            return
+        for number, text in events.layouts(prepared, firsts).items():
+            if text is None:
+                self._of_none.add(number)
+            elif number not in self._known:
+                layout = self._known[number] = read_layout(text)
+                self._numbers[layout.bits] = (*self._numbers.get(layout.bits, ()), number)
+
+    def knows(self, group: Group) -> bool:
+        """Whether it is a group of rows that a table can have."""
+        return group.number in self._known
+
+    def refuses(self, group: Group) -> bool:
+        """Whether it is a group of rows that no table can have."""
+        return group.number in self._of_none
+
+    def of(self, group: Group) -> Layout:
+        """The layout of a group that it `knows`."""
+        return self._known[group.number or 0]
+
+    def numbers(self, bits: int) -> tuple[int, ...]:
+        """The numbers of the layout with this hash."""
+        return self._numbers.get(bits, ())
+
+    @property
+    def refused(self) -> Column:
+        """Whether an event is a row that no table can have."""
+        if not self._of_none:
+            return F.lit(False)
+        return F.coalesce(head(events.NUMBER).isin(sorted(self._of_none)), F.lit(False))

@@ -1,0 +1,99 @@
+"""The layout of an event is found in its text without reading the JSON: whatever the values, and never a wrong one."""
+
+import json
+
+import pytest
+from golden.corpus import manifest
+from pyspark.sql import functions as F
+from spark.open_events import golden_frame, protocol, raw_frame, record
+
+from pipeline.protocols.open import events, framing
+from pipeline.protocols.open.columns import read_layout
+from pipeline.protocols.open.events import head
+
+pytestmark = pytest.mark.spark
+
+CASES = [case for case in manifest() if case.protocol == "open-protocol"]
+KEY = '{"ts":5,"scm":"s","tbl":"a","t":1}'
+NAMES = ("id", "v", "p", "u", "d", "t", "größe", "a b", "a,b", "x}},", "{", "null")
+VALUES = (
+    "null", "1", "-1.5e+10", "true", '""', '"a"', r'"\""', r'"\\"', r'"\\\""', r'"}},\"p\":{"', '"}},"', '"{"',
+    r'"\u003c\n"',
+    r'"\"v\":\"x\""', '"größe"', '","', r'"\\\\"', '":"', r'"\",\"v\":1"',
+)  # fmt: skip
+
+
+def wire(value, **more):
+    """A row event as TiCDC writes it, all columns with this JSON for a value."""
+    images = {"u": NAMES, **more}
+    told = (
+        f'"{image}":{{' + ",".join(f'{json.dumps(n, ensure_ascii=False)}:{{"t":15,"f":64,"v":{value}}}' for n in names)
+        for image, names in images.items()
+    )
+    return "{" + "},".join(told) + "}}"
+
+
+def prepared(spark, values):
+    return protocol().prepare(raw_frame(spark, [record((KEY, value)) for value in values]))
+
+
+def numbers(spark, values):
+    """The number of each event; None for one that cannot be read."""
+    rows = prepared(spark, values).select("offset", head(events.NUMBER), head(events.KIND)).collect()
+    assert all((number is None) == (kind is None) for _, number, kind in rows)
+    return [number for _, number, _ in sorted(rows)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_ticdc_sends_is_told_without_reading_it_and_rightly(spark, case):
+    rows = protocol().prepare(golden_frame(spark, case.records)).where(head(events.KIND) == events.ROW)
+    value = framing.value_json(F.col("value"))
+    front = events._front(events._shape(value))
+    by_json = events._layout(events._images(value))
+    told = rows.select(head(events.NUMBER), by_json, head(events.DELETE), front).distinct().collect()
+    assert {(deleted, front) for _, _, deleted, front in told} <= {(False, '{"u":{'), (True, '{"d":{')}
+    assert len({number for number, *_ in told}) == len(
+        {(number, layout, deleted) for number, layout, deleted, _ in told}
+    )
+
+
+def test_values_change_nothing(spark):
+    inserts = [wire(value) for value in VALUES]
+    updates = [wire(value, p=NAMES[:count]) for value in VALUES for count in (1, len(NAMES))]
+    assert all(json.loads(value) for value in (*inserts, *updates))
+    assert len(set(numbers(spark, [*inserts, *updates]))) == 1
+
+
+def test_a_value_that_is_an_object_is_read_as_json(spark):
+    plain, odd = numbers(spark, [wire("1"), wire('{"v":1}')])
+    assert plain != odd
+    texts = {
+        number: read_layout(text)
+        for number, text in events.layouts(prepared(spark, [wire("1"), wire('{"v":1}')]), {plain: 0, odd: 1}).items()
+    }
+    assert texts[plain] == texts[odd]
+    assert [column.name for column in texts[plain].columns] == list(NAMES)
+
+
+@pytest.mark.parametrize("change", ["name", "type", "flag", "handle", "order", "one less", "one more", "deleted"])
+def test_another_layout_has_another_number(spark, change):
+    value = wire("1")
+    other = {
+        "name": value.replace("größe", "grösse"),
+        "type": value.replace('"id":{"t":15', '"id":{"t":3'),
+        "flag": value.replace('"id":{"t":15,"f":64', '"id":{"t":15,"f":65'),
+        "handle": value.replace('"id":{"t":15', '"id":{"t":15,"h":true'),
+        "order": value.replace('"u":{"t"', '"U":{"t"').replace('"d":{"t"', '"u":{"t"').replace('"U":{"t"', '"d":{"t"'),
+        "one less": value.replace('"id":{"t":15,"f":64,"v":1},', ""),
+        "one more": value.replace('"id":{', '"more":{"t":15,"f":64,"v":1},"id":{'),
+        "deleted": value.replace('{"u":{"id"', '{"d":{"id"'),
+    }[change]
+    assert other != value
+    assert json.loads(other)
+    assert len(set(numbers(spark, [value, other]))) == 2
+
+
+def test_what_is_cut_off_has_no_layout_but_that_of_the_whole(spark):
+    whole = wire('"x"', p=NAMES[:2])
+    wanted, *found = numbers(spark, [whole, *(whole[:end] for end in range(len(whole)))])
+    assert set(found) == {wanted, None}
