@@ -1,26 +1,21 @@
-"""Simple in JSON: a head without the row, then each version's row as a struct of texts (Simple Protocol, TiCDC).
+"""Simple in JSON: a head that skips the row, then each version's row as a struct of texts (Simple Protocol, TiCDC).
 
-Whether a value is one JSON object and nothing else is seen from a sentinel. The head is read as an array of itself
-and a secret number; a row has the number as its last member.
-
-TiCDC writes a row's images last, so that its head is read without them. A message that is written otherwise is read
-whole.
+Whether a value is one JSON object and nothing else is seen from a sentinel: it is read as an array of itself and
+a secret number.
 """
 
 from __future__ import annotations
 
 import json
-from functools import cache, reduce
-from operator import and_
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.model import types as t
 from pipeline.model.change import Op
-from pipeline.model.messages import RAW
-from pipeline.model.projection import Projection, once
+from pipeline.model.projection import once
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, one_of, sorted_out
 
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import TableVersion
+    from pipeline.model.projection import Projection
     from pipeline.model.types import WarehouseType
 
 _MESSAGE = f"""array<struct<
@@ -37,17 +33,12 @@ _MESSAGE = f"""array<struct<
     sql: string, handleKeyOnly: boolean, claimCheckLocation: string,
     checksum: struct<version: int, corrupted: boolean, current: bigint, previous: bigint>,
     tableSchema: struct<schema: string, table: string, version: bigint>, {sentinel.FIELD}: bigint>>"""
-_CORRUPT, _TEXT = "_corrupt", "_text"
+_CORRUPT = "_corrupt"
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStringLen": str(2**28)}
 _STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
 _MOMENT = StructType([StructField("location", StringType()), StructField("value", StringType())])
 _HALF, _WHOLE = 2**63, 2**64
-_IMAGES = (',"data":{', ',"old":{')
-_AHEAD = (',"type":"', ',"commitTs":', ',"schemaVersion":')
-_OPTIONAL = ('"handleKeyOnly":', '"claimCheckLocation":', '"checksum":{')
-"""Members of the head that stand before the images, the second if at all."""
-_BLANKS = " \t\r\n"
 
 
 class JsonValues:
@@ -126,28 +117,16 @@ class JsonEncoding:
         return F.col(_alias(version)).getField("old")
 
     def damaged(self, version: TableVersion) -> Column | None:
-        """Whether Spark could not read something as what the version says, or something stands behind the object."""
-        read = F.col(_alias(version))
-        is_all = read.getField(sentinel.FIELD).eqNullSafe(F.lit(sentinel.NUMBER))
-        return read.isNotNull() & (read.getField(_CORRUPT).isNotNull() | ~is_all)
+        """Whether Spark could not read something as what the version says."""
+        return F.col(_alias(version)).getField(_CORRUPT).isNotNull()
 
 
 @cache
 def _prepared() -> tuple[Projection, ...]:
-    raw = [F.col(name) for name in RAW]
-    text = F.when(once(), F.try_validate_utf8(F.col("value").cast("string"))).alias(_TEXT)
-    wrapped = F.concat(F.lit("["), _head_of(F.col(_TEXT)), F.lit(f',{{"{sentinel.FIELD}":{sentinel.NUMBER}}}]'))
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{sentinel.FIELD}":{sentinel.NUMBER}}}]'))
     read = F.from_json(wrapped, _MESSAGE, {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
-    return (Projection([*raw, text]), *sorted_out(read, _sent()))
-
-
-def _head_of(text: Column) -> Column:
-    """A message without its images, if these stand behind all else."""
-    head = reduce(lambda left, image: F.substring_index(left, image, 1), _IMAGES, text)
-    is_ahead = [head.contains(member) for member in _AHEAD]
-    is_not_behind = [head.contains(member) | ~text.contains(member) for member in _OPTIONAL]
-    is_ended = text.endswith("}}") & (head != text)
-    return F.when(reduce(and_, (*is_ahead, *is_not_behind), is_ended), F.concat(head, F.lit("}"))).otherwise(text)
+    return sorted_out(read, _sent())
 
 
 def _sent() -> Sent:
@@ -184,14 +163,6 @@ def _row(version: TableVersion) -> Column:
         for column in version.columns
     ]
     sides = [StructField(side, StructType(fields)) for side in ("data", "old")]
-    end = StructField(sentinel.FIELD, LongType())
-    schema = StructType([*sides, end, StructField(_CORRUPT, StringType())])
+    schema = StructType([*sides, StructField(_CORRUPT, StringType())])
     mine = field_of("version") == F.lit(version.version)
-    return F.from_json(F.when(once() & mine, _with_sentinel()), schema, _OPTIONS).alias(_alias(version))
-
-
-def _with_sentinel() -> Column:
-    """The object with one more member, in place of the brace that ends the text."""
-    text = F.rtrim(F.col("value").cast("string"), F.lit(_BLANKS)).cast("binary")
-    opened = F.substring(text, F.lit(1), F.octet_length(text) - 1).cast("string")
-    return F.concat(opened, F.lit(f',"{sentinel.FIELD}":{sentinel.NUMBER}}}'))
+    return F.from_json(F.when(once() & mine, F.col("value").cast("string")), schema, _OPTIONS).alias(_alias(version))
