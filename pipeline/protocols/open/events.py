@@ -42,13 +42,12 @@ _VALUE_FIELDS = f"struct<u: {_IMAGE}, d: {_IMAGE}, {_BROKEN}: string>"
 _STATEMENT = "struct<q: string, t: int>"
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 
-_ESCAPED = "\x01"
-"""In place of an escape: no JSON text may have it as it is."""
-_ESCAPE = r"(?s)\\."
 _OLD_IMAGE = r'(?s)\}\},"p":\{.*'
-_VALUE, _NO_VALUE = r'"v":(?:"[^"]*+"|[-+.\w]++)', '"v":0'
-_COLUMN = rf'"[^"{_ESCAPED}]++":\{{"t":\d{{1,3}}(?:,"h":true)?(?:,"f":\d{{1,9}})?,{_NO_VALUE}\}}(?:,(?=")|\}}\}}$)'
-_UPSERT, _DELETED = '{"u":{', '{"d":{'
+_VALUE, _NO_VALUE = r'(?s)"v":(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.\w]++)', '"v":0'
+_COLUMN = rf'"[^"\\]++":\{{"t":\d{{1,3}}(?:,"h":true)?(?:,"f":\d{{1,9}})?,{_NO_VALUE}\}}'
+_COLUMNS = rf'^\{{"[ud]":\{{{_COLUMN}(?:,{_COLUMN})*+\}}\}}$'
+"""A row event without values and old image. What repeats is possessive: else Java's stack grows with each time."""
+_DELETED = '{"d":{'
 
 
 def head(name: str) -> Column:
@@ -75,17 +74,16 @@ def _sorted_out() -> tuple[Projection, ...]:
         F.when(framed, framing.key_json(F.col("key"))).alias("_key"),
         F.when(framed, framing.value_json(F.col("value"))).alias("_value"),
     ]
-    key, value, shape, front = (F.col(name) for name in ("_key", "_value", "_shape", "_front"))
+    key, value, shape, is_plain = (F.col(name) for name in ("_key", "_value", "_shape", "_plain"))
     is_text = once() & F.is_valid_utf8(key) & F.is_valid_utf8(value)
     keys = [F.from_json(F.when(is_text, key), _KEY_FIELDS).alias("_key"), value]
     is_row = once() & (key["t"] == _ROW)
     shapes = [key, value, F.when(is_row, _shape(value)).alias("_shape")]
-    fronts = [key, value, shape, F.when(once() & shape.isNotNull(), _front(shape)).alias("_front")]
-    is_plain = _is_plain(shape, front)
+    checked = [key, value, shape, (once() & _is_plain(shape)).alias("_plain")]
     sent = [
         key,
         F.when(once() & is_plain, F.xxhash64(shape)).alias("_hash"),
-        (front == _DELETED).alias("_delete"),
+        shape.startswith(_DELETED).alias("_delete"),
         F.when(once() & ~is_plain & (key["t"] == _ROW), _images(value)).alias("_value"),
         F.when(once() & (key["t"] == _DDL), F.from_json(value, _STATEMENT, LIMITS)).alias("_statement"),
         (value == "").alias("_empty"),
@@ -99,26 +97,22 @@ def _sorted_out() -> tuple[Projection, ...]:
         (F.col("_statement")["q"].isNotNull() & F.col("_statement")["t"].isNotNull()).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (texts, keys, shapes, fronts, sent, said, [_head().alias(HEAD)])
+    steps = (texts, keys, shapes, checked, sent, said, [_head().alias(HEAD)])
     return tuple(Projection([*event, *step]) for step in steps)
 
 
 def _shape(value: Column) -> Column:
     """The text of a row event without values and without `p`.
 
-    What stands between two quotation marks is one JSON text, once there are no escapes; so the patterns find members
-    of objects and nothing within texts.
+    Within a JSON text every quotation mark has a backslash before it, so that the patterns find members of objects
+    and nothing in values.
     """
-    plain = F.when(value.contains("\\"), F.regexp_replace(value, _ESCAPE, _ESCAPED)).otherwise(value)
-    return F.regexp_replace(F.regexp_replace(plain, _OLD_IMAGE, "}}}"), _VALUE, _NO_VALUE)
+    return F.regexp_replace(F.regexp_replace(value, _OLD_IMAGE, "}}}"), _VALUE, _NO_VALUE)
 
 
-def _front(shape: Column) -> Column:
-    """What a shape has in front of its columns, if it is written as TiCDC writes it; else anything.
-
-    Columns are taken away one by one: a pattern for all of them would need a stack as deep as their number.
-    """
-    return F.regexp_replace(shape, _COLUMN, "")
+def _is_plain(shape: Column) -> Column:
+    """Whether a shape has columns, all of them written as TiCDC writes them."""
+    return F.coalesce(shape.rlike(_COLUMNS), F.lit(False))
 
 
 def _head() -> Column:
@@ -166,16 +160,11 @@ def _layout(value: Column) -> Column:
     return F.when(value[_BROKEN].isNull() & is_whole & typed, F.to_json(columns))
 
 
-def _is_plain(shape: Column, front: Column) -> Column:
-    """Whether a shape has columns, all of them written as TiCDC writes them."""
-    return F.coalesce(((front == _UPSERT) | (front == _DELETED)) & (front != shape), F.lit(False))
-
-
 def layouts(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, str | None]:
     """The layouts behind numbers (`columns.read_layout`), each from an event at an offset where it is to be found."""
     value = framing.value_json(F.col("value"))
     shape = _shape(value)
-    text = F.when(_is_plain(shape, _front(shape)), shape).otherwise(value)  # of a shape all events have one layout
+    text = F.when(_is_plain(shape), shape).otherwise(value)  # of a shape all events have one layout
     chosen = head(NUMBER).isin(list(firsts)) & F.col("offset").isin(list(set(firsts.values())))
     sent = prepared.where(chosen).select(
         head(NUMBER).alias(NUMBER), F.from_json(text, _VALUE_FIELDS, LIMITS).alias("sent")
