@@ -166,7 +166,5 @@ def layouts(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, str | N
     shape = _shape(value)
     text = F.when(_is_plain(shape), shape).otherwise(value)  # of a shape all events have one layout
     chosen = head(NUMBER).isin(list(firsts)) & F.col("offset").isin(list(set(firsts.values())))
-    sent = prepared.where(chosen).select(
-        head(NUMBER).alias(NUMBER), F.from_json(text, _VALUE_FIELDS, LIMITS).alias("sent")
-    )
-    return dict(sent.select(NUMBER, _layout(F.col("sent"))).collect())
+    found = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), _images(text).alias("sent"))
+    return dict(found.select(NUMBER, _layout(F.col("sent"))).collect())
