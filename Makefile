@@ -21,7 +21,7 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup java demo test test-fast lint bench lock clean
+.PHONY: help setup java demo test test-all test-fast lint bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +33,11 @@ setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again o
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
 	@$(BIN)/ticdc-warehouse demo
 
-test: java $(JARS) lint ## Lint, types, layers and the whole suite (under an hour on two cores)
+test: java $(JARS) lint ## Lint, types, layers and the suite (45 minutes on two cores)
 	@$(BIN)/python -m pytest -q
+
+test-all: java $(JARS) lint ## The same with every golden case and 20 random kills (some hours)
+	@TICDC_WAREHOUSE_GOLDEN=all TICDC_WAREHOUSE_KILLS=20 $(BIN)/python -m pytest -q
 
 test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)
 	@$(BIN)/python -m pytest -q tests/unit

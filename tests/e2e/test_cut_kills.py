@@ -12,7 +12,7 @@ from e2e.processes import Process, Workers, spark_of
 from golden.checking import set_aside, tables_are_those_of_tidb
 from golden.checking_cut import changes_differ, cut_of_the_end, cuts_differ, ddl_untold, state_differs
 from golden.comparing import assert_none
-from golden.corpus import GoldenCase
+from golden.corpus import EVERY, GoldenCase
 from golden.delivery import dice_of, spread, uneven
 from golden.loading import load
 from golden.moments import resolved, tables_at
@@ -163,7 +163,7 @@ class History:
         self.letters += len(records)
 
 
-@pytest.fixture(scope="module", params=TALES, ids=lambda tale: tale.name)
+@pytest.fixture(scope="module", params=TALES if EVERY else (ONE_TABLE,), ids=lambda tale: tale.name)
 def history(request, stack, tmp_path_factory):
     made = History(request.param, stack, tmp_path_factory.mktemp(request.param.name))
     made.pass_through()

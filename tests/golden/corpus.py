@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,9 @@ DEFAULT_TOPIC = "tidb_cdc"
 """Where DDL and watermarks of no table go."""
 BY_CUT = ("simple", "open-protocol")
 """Protocols of the cut regime."""
+
+EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
+"""Whether each test runs with every case; by default with those that tell most apart, since all take two hours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 A few cases by default; TICDC_WAREHOUSE_GOLDEN=all runs each test with every case.
 """
 
-import os
 from collections import Counter
 from itertools import pairwise
 
@@ -27,7 +26,7 @@ from golden.checking_cut import (
     waiting_places,
 )
 from golden.comparing import assert_none
-from golden.corpus import GoldenCase, manifest
+from golden.corpus import EVERY, GoldenCase, manifest
 from golden.cut_events import events
 from golden.delivery import around_repetition, beside_ddl, boundaries, dice_of, spread, undescribed, uneven
 from golden.exceptions import READ_PROTOCOLS
@@ -43,7 +42,6 @@ from pipeline.errors import BatchFailed
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 READ = [case for case in manifest() if case.protocol in READ_PROTOCOLS]
-EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
 SCHEMA_PENDING = "SCHEMA_PENDING"
 DDL = GoldenCase("ddl", "simple_json")
 
