@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.cli.reading import records
 from pipeline.errors import Refused
-from pipeline.model.columns import LOGICAL_BITS, CommitTs
+from pipeline.model.columns import CommitTs, time_of
 from pipeline.warehouse.tables import DROPPED, State
 from pipeline.warehouse.tags import CUT_EXPIRED, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from pipeline.cli.reading import Reader
     from pipeline.cli.shelf import Pair
@@ -228,11 +228,6 @@ def _is_of(drop: dict[str, Any], row: dict[str, Any]) -> bool:
 
 def _snapshots(pair: Pair) -> frozenset[int]:
     return frozenset() if pair.current is None else frozenset(s.snapshot_id for s in pair.current.snapshots)
-
-
-def time_of(ts: int) -> datetime:
-    """Give the time of a commit ts."""
-    return datetime.fromtimestamp((ts >> LOGICAL_BITS) / 1000, UTC)
 
 
 def spoken(ts: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
@@ -17,6 +18,11 @@ CommitTs = NewType("CommitTs", int)
 """A TSO: 46 bits of milliseconds since the epoch, 18 bits of logical clock."""
 
 LOGICAL_BITS = 18
+
+
+def time_of(commit_ts: int) -> datetime:
+    """The time of a commit ts, in UTC."""
+    return datetime.fromtimestamp((commit_ts >> LOGICAL_BITS) / 1000, UTC)
 
 
 class DefaultKind(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pipeline.model.columns import LOGICAL_BITS
+from pipeline.model.columns import LOGICAL_BITS, time_of
 from pipeline.settings.faults import printable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def committed(ts: Any) -> datetime | None:
     """Read a TSO's time; None where it is none."""
     if not isinstance(ts, int) or not 0 < ts <= _LAST_TSO:
         return None
-    return datetime.fromtimestamp((ts >> LOGICAL_BITS) / 1000, UTC)
+    return time_of(ts)
 
 
 def stamp(moment: datetime) -> str:

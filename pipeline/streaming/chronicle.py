@@ -161,7 +161,7 @@ class Chronicle:
                     self.names.act(action, statement.ddl.commit_ts, self.clause)
             self.names.causes.add(cause)
         for action in statement.actions if cause not in self.said else ():
-            self._remember(statement, type(action).__name__, done if len(statement.actions) == 1 else "done")
+            self.history.append(statement.obeyed(action, done if len(statement.actions) == 1 else "done"))
 
     def _act(self, action: text.Action, statement: Statement) -> str:
         at = statement.ddl.commit_ts
@@ -308,14 +308,6 @@ class Chronicle:
         else:
             return f"{name}: {pair.state}"
         return f"held; to go on: ticdc-warehouse tables release {name}"
-
-    def _remember(self, statement: Statement, kind: str, action: str) -> None:
-        ddl = statement.ddl
-        row = {
-            "commit_ts": ddl.commit_ts, "schema_name": ddl.table.schema, "table_name": ddl.table.table,
-            "ddl_type": kind, "sql": ddl.sql, "action": action, "status": "applied",
-        }  # fmt: skip
-        self.history.append(row)
 
     # ---- where rows belong
 

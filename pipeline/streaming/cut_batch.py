@@ -59,7 +59,6 @@ class CutBatch(SparkBatch):
     """By the identity of its messages."""
     parts: dict[Part, str] = field(default_factory=dict)
     """What waits, with the reason."""
-    cut_landings: list[CutLanding] = field(default_factory=list)
     held: DataFrame | None = None
     """What has waited, prepared."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
@@ -172,7 +171,6 @@ class CutBatch(SparkBatch):
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
         landing.obliged = messages.table.key in self.obliged
         self.landings.append(landing)
-        self.cut_landings.append(landing)
         return landing
 
     def keep_waiting(self) -> int:
@@ -282,10 +280,10 @@ class CutBatch(SparkBatch):
 
     def _still(self) -> Column | None:
         """Which of what waited waits on; None: nothing does."""
-        parts = [*self.parts, *(p for landing in self.cut_landings if landing.waits_on for p in landing.messages.parts)]
+        back = [landing for landing in self.landings if isinstance(landing, CutLanding) and landing.waits_on]
+        parts = [*self.parts, *(part for landing in back for part in landing.messages.parts)]
         statements = [statement for statement, _ in self.chronicle.waiting_statements()]
-        for landing in self.cut_landings:
-            statements += landing.statements if landing.waits_on else []
+        statements += [statement for landing in back for statement in landing.statements]
         wanted = []
         if parts:
             wanted.append(waiting.rows_of(self.bench.protocol, parts))

@@ -5,10 +5,9 @@ In the offset regime a cut is `bounded`: every change up to its ts is in the tab
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pipeline.model.columns import LOGICAL_BITS
+from pipeline.model.columns import time_of
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
@@ -76,11 +75,17 @@ def exact(
     return level
 
 
+def _held(bench: Workbench) -> str:
+    """Which tables are held, as a reason; nothing where none is."""
+    held = sorted(str(t.source) for t in bench.tables if t.state in (State.HELD, State.RELEASING))
+    return f"held: {', '.join(held)}" if held else ""
+
+
 def _missing(bench: Workbench, cut_ts: int, waits: Mapping[Part, str]) -> Iterator[str]:
     """Why tables may lack changes up to a commit ts."""
-    held = sorted(str(t.source) for t in bench.tables if t.state in (State.HELD, State.RELEASING))
+    held = _held(bench)
     if held:
-        yield f"held: {', '.join(held)}"
+        yield held
     early = sorted({str(part.table) for part in waits if part.since < cut_ts})
     if early:
         yield f"waiting: {', '.join(early)}"
@@ -109,8 +114,8 @@ def record(
     cut_ts = resolved(watermarks, reached, latest)
     if cut_ts is None:
         return NONE
-    held = sorted(str(t.source) for t in bench.tables if t.state in (State.HELD, State.RELEASING))
-    level, reason = (PARTIAL, f"held: {', '.join(held)}") if held else (BOUNDED, "offset regime")
+    held = _held(bench)
+    level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
     if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
         snapshots = {str(t.source): head for t in bench.tables if (head := _head(t)) is not None} | snapshots
@@ -125,7 +130,7 @@ def _write(
     shown: Sequence[tuple[WarehouseTable, int | None]],
     said: tuple[str, str],
 ) -> None:
-    cut_time, (level, reason) = datetime.fromtimestamp((cut_ts >> LOGICAL_BITS) / 1000, UTC), said
+    cut_time, (level, reason) = time_of(cut_ts), said
     rows = [
         {
             "cut_ts": cut_ts, "cut_time": cut_time, "table_uuid": t.uuid, "schema_name": t.source.schema,

@@ -139,7 +139,7 @@ class Obedience:
                 why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
                 concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
                 done = "; ".join(self._hold(name, why, at) for name in concerned)
-        self._remember(statement, type(action).__name__, done)
+        self.history.append(statement.obeyed(action, done))
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
         meaning = self.bindings.get(name.key, "")
@@ -181,14 +181,6 @@ class Obedience:
         else:
             self.bench.tables.set_state(table, State.HELD, reason)
         return f"held; to go on: ticdc-warehouse tables release {name}"
-
-    def _remember(self, statement: Statement, kind: str, action: str) -> None:
-        ddl = statement.ddl
-        row = {
-            "commit_ts": ddl.commit_ts, "schema_name": ddl.table.schema, "table_name": ddl.table.table,
-            "ddl_type": kind, "sql": ddl.sql, "action": action, "status": "applied",
-        }  # fmt: skip
-        self.history.append(row)
 
 
 def _understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:

@@ -22,6 +22,7 @@ from pipeline.model.types import MAX_DECIMAL_PRECISION
 from pipeline.protocols import sentinel
 from pipeline.protocols.avro.checksum import verdict
 from pipeline.protocols.avro.fields import read_value
+from pipeline.protocols.envelope import envelope
 from registry import join
 from registry.wire import HEADER_BYTES
 
@@ -172,18 +173,13 @@ def _values(writer: Writer, landing: Landing, timezone: str) -> dict[str, Value]
 
 
 def _envelope(writers: Sequence[Writer], values: Mapping[SchemaId, dict[str, Value]]) -> list[Column]:
-    commit_ts = _commit_ts(writers)
-    return [
-        _op(writers).alias(change.OP),
-        commit_ts.alias(change.COMMIT_TS),
-        F.timestamp_millis(F.shiftright(commit_ts, 18)).alias(change.COMMIT_TIME),
-        F.col("topic").alias(change.TOPIC),
-        F.col("partition").alias(change.PARTITION),
-        F.col("offset").alias(change.OFFSET),
-        F.lit(0).alias(change.INDEX),
-        _schema_id(writers).alias(change.SCHEMA_ID),
-        _lost(values).alias(change.UNREPRESENTABLE),
-    ]
+    return envelope(
+        op=_op(writers),
+        commit_ts=_commit_ts(writers),
+        index=F.lit(0),
+        schema_id=_schema_id(writers),
+        lost=[{name: value.lost for name, value in row.items()} for row in values.values()],
+    )
 
 
 def _op(writers: Sequence[Writer]) -> Column:
@@ -214,22 +210,6 @@ def big_endian(value: Column) -> Column:
 def _schema_id(writers: Sequence[Writer]) -> Column:
     ids = [F.when(F.col(writer.alias).isNotNull(), F.lit(writer.schema_id)) for writer in writers]
     return F.coalesce(*ids).cast("bigint")
-
-
-def _lost(values: Mapping[SchemaId, dict[str, Value]]) -> Column:
-    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
-    maps = []
-    for row in values.values():
-        lost = {name: value.lost for name, value in row.items() if value.lost is not None}
-        if lost:
-            some = F.coalesce(*lost.values()).isNotNull()
-            maps.append(F.when(some, F.map_concat(*(_entry(name, text) for name, text in lost.items()))))
-    return F.coalesce(*maps) if maps else F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE])
-
-
-def _entry(name: str, text: Column) -> Column:
-    nothing = F.create_map().cast(change.ENVELOPE[change.UNREPRESENTABLE])
-    return F.when(text.isNotNull(), F.create_map(F.lit(name), text)).otherwise(nothing)
 
 
 def _bytes(writers: Sequence[Writer]) -> list[Column]:

@@ -17,10 +17,11 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
-from pipeline.model.columns import LOGICAL_BITS, NULL_DEFAULT
+from pipeline.model.columns import NULL_DEFAULT
 from pipeline.model.messages import EVER, INDEX, RAW
 from pipeline.model.projection import Projection
 from pipeline.model.types import STRING
+from pipeline.protocols.envelope import envelope
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.events import HEAD, head
 from pipeline.protocols.open.values import is_encoded, read_value
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
     from pipeline.model.messages import Landing
-    from pipeline.model.text import Value
     from pipeline.protocols.open.values import Read
 
 UNREADABLE = "OPEN_VALUE_UNREADABLE"
@@ -171,35 +171,16 @@ def _targets(row: dict[str, list[Read]], landing: Landing) -> dict[str, Column]:
 
 
 def _envelope(row: dict[str, list[Read]], *, old_values: bool) -> list[Column]:
-    commit_ts = head(events.COMMIT_TS)
     new = Op.INSERT if old_values else Op.UPSERT
     op = F.when(head(events.DELETE), F.lit(Op.DELETE.value)).when(_is_update(), F.lit(Op.UPDATE.value))
-    return [
-        op.otherwise(F.lit(new.value)).alias(change.OP),
-        commit_ts.alias(change.COMMIT_TS),
-        F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS)).alias(change.COMMIT_TIME),
-        F.col("topic").alias(change.TOPIC),
-        F.col("partition").alias(change.PARTITION),
-        F.col("offset").alias(change.OFFSET),
-        F.col(INDEX).alias(change.INDEX),
-        F.col(_NUMBER).alias(change.SCHEMA_ID),
-        _lost({name: [read.value for read in reads] for name, reads in row.items()}),
-    ]
-
-
-def _lost(row: dict[str, list[Value]]) -> Column:
-    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
-    kind = change.ENVELOPE[change.UNREPRESENTABLE]
-    found = {name: [value.lost for value in values if value.lost is not None] for name, values in row.items()}
-    lost = {name: F.coalesce(*texts) for name, texts in found.items() if texts}
-    if not lost:
-        return F.lit(None).cast(kind).alias(change.UNREPRESENTABLE)
-    nothing = F.create_map().cast(kind)
-    entries = [
-        F.when(text.isNotNull(), F.create_map(F.lit(name), text)).otherwise(nothing) for name, text in lost.items()
-    ]
-    some = F.coalesce(*lost.values()).isNotNull()
-    return F.when(some, F.map_concat(*entries)).alias(change.UNREPRESENTABLE)
+    texts = {name: [read.value.lost for read in reads if read.value.lost is not None] for name, reads in row.items()}
+    return envelope(
+        op=op.otherwise(F.lit(new.value)),
+        commit_ts=head(events.COMMIT_TS),
+        index=F.col(INDEX),
+        schema_id=F.col(_NUMBER),
+        lost=[{name: F.coalesce(*lost) for name, lost in texts.items() if lost}],
+    )
 
 
 def _bytes(rows: Sequence[dict[str, list[Read]]]) -> list[Column]:

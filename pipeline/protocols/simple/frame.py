@@ -15,6 +15,7 @@ from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection
+from pipeline.protocols.envelope import envelope
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.head import HEAD, field_of
 from pipeline.protocols.simple.values import any_of, read_value, unread
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pipeline.protocols.simple.encoding import Encoding
 
 VALUE_UNREADABLE = "SIMPLE_VALUE_UNREADABLE"
-_LOGICAL_BITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +113,13 @@ def _read(side: _Side, landing: Landing, timezone: str, encoding: Encoding) -> _
 
 
 def _envelope(read: Sequence[_Read]) -> list[Column]:
-    commit_ts = field_of("commit_ts")
-    return [
-        field_of("op").alias(change.OP),
-        commit_ts.alias(change.COMMIT_TS),
-        F.timestamp_millis(F.shiftright(commit_ts, _LOGICAL_BITS)).alias(change.COMMIT_TIME),
-        F.col("topic").alias(change.TOPIC),
-        F.col("partition").alias(change.PARTITION),
-        F.col("offset").alias(change.OFFSET),
-        F.col(INDEX).alias(change.INDEX),
-        field_of("version").alias(change.SCHEMA_ID),
-        _lost(read).alias(change.UNREPRESENTABLE),
-    ]
+    return envelope(
+        op=field_of("op"),
+        commit_ts=field_of("commit_ts"),
+        index=F.col(INDEX),
+        schema_id=field_of("version"),
+        lost=[{name: value.lost for name, value in one.values.items()} for one in read],
+    )
 
 
 def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
@@ -160,19 +155,3 @@ def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, en
         if now.version.has_checksum
     ]
     return F.coalesce(*verdicts, F.lit(None).cast("boolean"))
-
-
-def _lost(read: Sequence[_Read]) -> Column:
-    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
-    maps = []
-    for one in read:
-        lost = {name: value.lost for name, value in one.values.items() if value.lost is not None}
-        if lost:
-            some = F.coalesce(*lost.values()).isNotNull()
-            maps.append(F.when(some, F.map_concat(*(_entry(name, text) for name, text in lost.items()))))
-    return F.coalesce(*maps) if maps else F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE])
-
-
-def _entry(name: str, text: Column) -> Column:
-    nothing = F.create_map().cast(change.ENVELOPE[change.UNREPRESENTABLE])
-    return F.when(text.isNotNull(), F.create_map(F.lit(name), text)).otherwise(nothing)

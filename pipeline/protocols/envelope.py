@@ -1,0 +1,54 @@
+"""The first columns of a change frame, which every protocol makes alike from what it has read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.columns import LOGICAL_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import Column
+
+_LOST = change.ENVELOPE[change.UNREPRESENTABLE]
+
+
+def envelope(
+    *, op: Column, commit_ts: Column, index: Column, schema_id: Column, lost: Iterable[Mapping[str, Column | None]]
+) -> list[Column]:
+    """The columns from `_op` to `_unrepresentable`.
+
+    `lost`: the texts that could not be represented, by target; a mapping for each version, of which for any row all
+    but one have NULL alone. None: a value of that target is never lost.
+    """
+    return [
+        op.alias(change.OP),
+        commit_ts.alias(change.COMMIT_TS),
+        F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS)).alias(change.COMMIT_TIME),
+        F.col("topic").alias(change.TOPIC),
+        F.col("partition").alias(change.PARTITION),
+        F.col("offset").alias(change.OFFSET),
+        index.alias(change.INDEX),
+        schema_id.alias(change.SCHEMA_ID),
+        _unrepresentable(lost).alias(change.UNREPRESENTABLE),
+    ]
+
+
+def _unrepresentable(versions: Iterable[Mapping[str, Column | None]]) -> Column:
+    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
+    maps = []
+    for version in versions:
+        lost = {name: text for name, text in version.items() if text is not None}
+        if lost:
+            some = F.coalesce(*lost.values()).isNotNull()
+            maps.append(F.when(some, F.map_concat(*(_entry(name, text) for name, text in lost.items()))))
+    return F.coalesce(*maps) if maps else F.lit(None).cast(_LOST)
+
+
+def _entry(name: str, text: Column) -> Column:
+    nothing = F.create_map().cast(_LOST)
+    return F.when(text.isNotNull(), F.create_map(F.lit(name), text)).otherwise(nothing)
