@@ -179,7 +179,7 @@ class _Part:
             return {}
         table, rules = landing.table, rules_of(self.bench, landing.messages, landing.table.layout)
         self.bench.spark.sparkContext.setJobDescription(f"redrive {self.source}")
-        decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK)
+        decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
             if counts.get(QUARANTINED):

@@ -103,7 +103,7 @@ class SparkBatch:
 
     def _keep_raw(self, tables: int) -> None:
         if self._kept is None and self._is_kept(tables):
-            self.raw = self._kept = self.raw.persist(StorageLevel.MEMORY_AND_DISK)
+            self.raw = self._kept = self.raw.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
     def _routed(self, raw: DataFrame) -> Messages:
         self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: route")

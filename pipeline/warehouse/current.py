@@ -98,7 +98,7 @@ class _ByOffset:
 
     def _apply_many(self, keys: Keys, rows: DataFrame) -> Published:
         publisher = self.publisher
-        last = keys.last_places(rows).persist(StorageLevel.MEMORY_AND_DISK)
+        last = keys.last_places(rows).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
         last.createOrReplaceTempView(view)
         try:

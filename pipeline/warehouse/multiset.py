@@ -29,12 +29,12 @@ _LOST, _SEND, _SIGN, _TIMES, _NET, _OLD = "_lost", "_send", "_sign", "_times", "
 def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
     """Bring the branch up to these changes; how many different rows that concerned."""
     names = [name for name in keys.shape.columns if name != change.COMMIT_TS]
-    net = _net(publisher, keys, rows, names).persist(StorageLevel.MEMORY_AND_DISK)
+    net = _net(publisher, keys, rows, names).persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         counted = net.agg(F.count(F.lit(1)).alias("all"), F.count_if(F.col(_NET) < 0).alias("fewer")).collect()[0]
         fewer, left = net.where(F.col(_NET) < 0), None
         if counted["fewer"] and not publisher.current.is_empty(publisher.branch):
-            left = _left(publisher, fewer, names).persist(StorageLevel.MEMORY_AND_DISK)
+            left = _left(publisher, fewer, names).persist(StorageLevel.MEMORY_AND_DISK_DESER)
             left.count()
             _delete(publisher, fewer, names)
         publisher.step("keys-deleted")
