@@ -96,8 +96,10 @@ class CutBatch(SparkBatch):
         if found is None:
             return messages
         held = self.bench.protocol.prepare(found).withColumn(WAITED, F.lit(True))
-        self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)  # as it is now: what begins to wait is no part of it
+        # as it is now: what begins to wait is no part of it
+        self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.count()
+        self.obliged = waiting.released(self.bench.records)
         held = waiting.not_in_changes(self.bench, self.held) if self.bench.recovering else self.held
         waited = self.bench.protocol.read(held)
         self.described.learn(waited.described)

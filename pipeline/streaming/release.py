@@ -76,7 +76,6 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     bench.step("release-begun")
     bench.waits = True
     batch = CutBatch(bench, bench.records.read("held").where("false").select(*as_raw()), f"release of {source}")
-    batch.obliged = frozenset({source.key})
     try:
         micro_batch(batch, bench.step)
     finally:

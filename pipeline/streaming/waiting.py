@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.messages import INDEX, RAW, Part, TableMessages
+from pipeline.model.names import TableName
 from pipeline.streaming import aside
 from pipeline.warehouse.records import LET_IN, waits_by_itself, where
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.messages import SourceProtocol
-    from pipeline.model.names import TableName
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.records import Records
@@ -41,6 +41,13 @@ def waiting(records: Records) -> DataFrame | None:
     held = records.read("held").where(waits_by_itself())
     raw = held.select(*as_raw())
     return None if raw.isEmpty() else raw
+
+
+def released(records: Records) -> frozenset[tuple[str, str]]:
+    """The tables (`TableName.key`) whose records a person has let go, and that have not come in yet."""
+    mine = (F.col("status") == "open") & F.startswith(F.col("reason"), F.lit(RELEASED))
+    names = records.read("held").where(mine).select("schema_name", "table_name").distinct().collect()
+    return frozenset(TableName(name.schema_name, name.table_name).key for name in names)
 
 
 def as_raw() -> list[Column]:

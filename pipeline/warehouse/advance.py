@@ -276,7 +276,8 @@ def _show_many(publisher: Publisher, keys: Keys, ordered: DataFrame) -> int:
         F.max_by(PLACE, ORDER).alias(LAST),
         F.max_by(SOURCE, ORDER).alias("s_high"),
     ]  # fixed-width numbers, which Spark aggregates in a hash table; of equal orders both take the same row
-    last = events(publisher, keys, ordered).groupBy(*keys.expressions).agg(*best).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    last = events(publisher, keys, ordered).groupBy(*keys.expressions).agg(*best)
+    last = last.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
     last.createOrReplaceTempView(view)
     try:

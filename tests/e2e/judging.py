@@ -75,10 +75,15 @@ def untrue(bank: Bank, warehouse: Warehouse) -> Iterator[str]:
             yield f"{table.full_name}: {sentence}"
 
 
+def place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Where a change stands."""
+    return tuple(row[column] for column in _PLACE)
+
+
 def placed_twice(warehouse: Warehouse) -> Iterator[str]:
     """Coordinates that stand twice in one of changes, dead letters and held."""
     for name, rows in warehouse.changes().items():
-        yield from _twice(name, [tuple(row[column] for column in _PLACE) for row in rows])
+        yield from _twice(name, [place(row) for row in rows])
     for name in ("dead_letters", "held"):
         yield from _twice(name, [tuple(row[column] for column in _ASIDE) for row in warehouse.own(name)])
 
