@@ -81,7 +81,7 @@ class RegistryClient:
         except SchemaNotFound:
             self._remember_missing(schema_id)
             raise
-        self._cache.put(schema_id, CachedSchema(text, self._subjects_of(schema_id)))
+        self._cache.put(schema_id, CachedSchema(text, self.subjects_of(schema_id)))
         return text
 
     def ticdc_schema(self, schema_id: int) -> TicdcSchema:
@@ -111,6 +111,21 @@ class RegistryClient:
         may still be there.
         """
         return self._transport.ask("list of subjects", lambda client: sorted(map(str, client.get_subjects())))
+
+    def subjects_of(self, schema_id: int) -> tuple[str, ...]:
+        """Name the subjects of an id: none where the registry lacks or refuses that page.
+
+        That costs only comparisons: without a subject an id speaks for itself alone.
+        """
+        try:
+            found = self._transport.ask(
+                f"subjects of schema id {schema_id}",
+                lambda client: client.get_schema_versions(schema_id),
+                SchemaNotFound,
+            )
+        except (SchemaNotFound, NotARegistry, AuthenticationRefused):
+            return ()
+        return tuple(sorted({str(version.subject) for version in found}))
 
     def register(self, subject: str, text: str) -> int:
         """Register a schema as TiCDC does; the same text gives the same id. Raises RequestRefused."""
@@ -179,21 +194,6 @@ class RegistryClient:
     def _rule(self, subject: str | None) -> str:
         what = f"compatibility of {subject or 'all subjects'}"
         return str(self._transport.ask(what, lambda client: client.get_compatibility(subject)))
-
-    def _subjects_of(self, schema_id: int) -> tuple[str, ...]:
-        """Name the subjects of an id: none where the registry lacks or refuses that page.
-
-        That costs only comparisons: without a subject an id speaks for itself alone.
-        """
-        try:
-            found = self._transport.ask(
-                f"subjects of schema id {schema_id}",
-                lambda client: client.get_schema_versions(schema_id),
-                SchemaNotFound,
-            )
-        except (SchemaNotFound, NotARegistry, AuthenticationRefused):
-            return ()
-        return tuple(sorted({str(version.subject) for version in found}))
 
     def _version(self, subject: str, version: int | str) -> RegisteredSchema:
         what = f"version {version} of subject {subject}"

@@ -12,6 +12,7 @@ from rich.console import Console
 from pipeline.cli import shelf
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import NO_WAREHOUSE, reader
+from pipeline.cli.words import counted
 from pipeline.devstack import fetch
 from pipeline.errors import Refused
 from pipeline.quality.suites import Severity
@@ -85,7 +86,7 @@ def run(
         out.table("checks", ("table", *_RESULT), shown)
         failed = [one for results in done.values() for one in results if not one["success"]]
         facts = {"checks": len(rows), "failed": len(failed)}
-        out.result(facts, f"{_count(len(rows), 'check')} on {_count(len(done), 'table')}; {len(failed)} failed")
+        out.result(facts, f"{counted(len(rows), 'check')} on {counted(len(done), 'table')}; {len(failed)} failed")
         if any(one["severity"] != Severity.WARN for one in failed):
             raise typer.Exit(1)
 
@@ -132,17 +133,13 @@ def _counted(read: Sequence[Suite]) -> dict[str, int]:
 
 def _sentence(facts: Mapping[str, int], errors: int, warnings: int) -> str:
     said = (
-        f"{_count(facts['suites'], 'suite')}, {_count(facts['checks'], 'check')}: {facts['row']} judged row by row, "
+        f"{counted(facts['suites'], 'suite')}, {counted(facts['checks'], 'check')}: {facts['row']} judged row by row, "
         f"{facts['batch']} by Great Expectations on batches, {facts['table']} on whole tables; "
-        f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+        f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     )
     if not facts["tables"]:
         said += "\nno table is known yet, so names of tables and columns, types and row conditions were not checked"
     return said
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + "s" * (number != 1)
 
 
 def _shown(finding: Finding) -> dict[str, Any]:

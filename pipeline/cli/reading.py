@@ -197,3 +197,15 @@ def _unreadable(what: str, why: str) -> EnvironmentFault:
         f"{what} can't be read: {why}",
         "check warehouse.catalog; this command reads it with PyIceberg, `run` with Spark",
     )
+
+
+def inherited(table: TableMetadata, key: str) -> str | None:
+    """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        told = snapshot.summary.additional_properties if snapshot.summary else {}
+        if key in told:
+            return told[key]
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    return None

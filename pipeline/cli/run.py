@@ -16,6 +16,7 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import NO_TABLE, Progress, duration
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
+from pipeline.cli.words import counted
 from pipeline.devstack import fetch
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
@@ -122,7 +123,7 @@ class Run:
                 f"{rows:,} rows were set aside: ticdc-warehouse quarantine list shows them, and the way back"
             )
         self._warnings += [
-            f"{table}: {rule} was broken in {_number(batches, 'batch', 'es')}: ticdc-warehouse report shows by what"
+            f"{table}: {rule} was broken in {counted(batches, 'batch', 'es')}: ticdc-warehouse report shows by what"
             for (table, rule), batches in sorted(self._progress.broken.items())
         ]
         self._warnings += [
@@ -141,8 +142,8 @@ class Run:
     def _summary(self, ending: str) -> str:
         done, seconds = self._progress, duration(time.monotonic() - self._started)
         tables = len(done.tables.keys() - {NO_TABLE})
-        facts = f"{_number(done.batches, 'batch', 'es')}, {_number(done.changes, 'change')} into "
-        said = "nothing new" if not done.batches else facts + _number(tables, "table")
+        facts = f"{counted(done.batches, 'batch', 'es')}, {counted(done.changes, 'change')} into "
+        said = "nothing new" if not done.batches else facts + counted(tables, "table")
         warnings = (f"! {sentence}" for sentence in self._warnings)
         return "\n".join([f"{said} in {seconds}; {ending}", *warnings])
 
@@ -211,7 +212,3 @@ def _open(settings: Settings, accept: frozenset[str], progress: Progress) -> Pip
 
 def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
-
-
-def _number(count: int, noun: str, plural: str = "s") -> str:
-    return f"{count:,} {noun}{'' if count == 1 else plural}"

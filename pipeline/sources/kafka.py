@@ -6,6 +6,7 @@ means the same here and there.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 from py4j.protocol import Py4JJavaError
 
 from pipeline.errors import EnvironmentFault
+from pipeline.model.messages import RAW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.model.messages import TopicPartition
     from pipeline.settings import Settings
@@ -107,7 +109,18 @@ class Cluster:
             raise self._unreachable(error) from error
         return {at: int(found.get(java).offset()) for at, java in asked.items()}
 
-    def _list(self, names: list[str]) -> Any:
+    def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str]:
+        """The `cleanup.policy` of each topic; none where the broker does not tell."""
+        resource = self._jvm.org.apache.kafka.common.config.ConfigResource
+        kind = getattr(self._jvm.org.apache.kafka.common.config, "ConfigResource$Type").TOPIC
+        asked = {topic: resource(kind, topic) for topic in topics}
+        try:
+            found = self._admin.describeConfigs(self._list(list(asked.values()))).all().get()
+        except Py4JJavaError:
+            return {}  # DESCRIBE_CONFIGS is a permission of its own, and a run needs no such
+        return {topic: str(found.get(java).get("cleanup.policy").value()) for topic, java in asked.items()}
+
+    def _list(self, names: list[Any]) -> Any:
         java = self._jvm.java.util.ArrayList()
         for name in names:
             java.add(name)
@@ -147,3 +160,23 @@ def stream_options(settings: Settings, starting_offsets: str) -> Mapping[str, st
         "startingOffsets": starting_offsets,
         "maxOffsetsPerTrigger": str(source.max_offsets_per_trigger),
     }
+
+
+def records(spark: SparkSession, settings: Settings, ranges: Mapping[TopicPartition, tuple[int, int]]) -> DataFrame:
+    """The records of these ranges [from, to) as the raw frame, read once."""
+    partitions: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for at, (start, end) in ranges.items():
+        partitions.setdefault(at.topic, []).append(at.partition)
+        starts.setdefault(at.topic, {})[str(at.partition)] = start
+        ends.setdefault(at.topic, {})[str(at.partition)] = end
+    options = {
+        **_FETCHING,
+        **settings.source.options,
+        "kafka.bootstrap.servers": settings.source.bootstrap_servers,
+        "assign": json.dumps(partitions),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+    }
+    return spark.read.format("kafka").options(**options).load().select(*RAW)

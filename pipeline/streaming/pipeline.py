@@ -248,7 +248,11 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     position.check(ledger.committed, state, accept)
     _accept(tables, records, ledger, position.accepted(ledger.committed, state))
     descriptions = Descriptions(records)
-    protocol = _protocol(settings, resources, descriptions)
+    registry = None
+    if settings.source.protocol == "avro":
+        settings.checkpoint.mkdir(parents=True, exist_ok=True)
+        registry = resources.enter_context(registry_of(settings, settings.checkpoint / "schemas.json"))
+    protocol = protocol_of(settings, registry, descriptions)
     quality = settings.quality
     rulebook = Rulebook(spark, load(quality.suites) if quality.suites else (), quality.built_in)
     rulebook.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
@@ -262,8 +266,11 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     return bench
 
 
-def _protocol(settings: Settings, resources: ExitStack, known: Described) -> SourceProtocol:
-    """The protocol that the settings name."""
+def protocol_of(settings: Settings, registry: RegistryClient | None, known: Described) -> SourceProtocol:
+    """The protocol that the settings name, bound to them; `known`: what earlier messages have said of versions.
+
+    `registry`: for Avro.
+    """
     said = settings.changefeed
     members = {name: members_of(kind) for name, kind in settings.warehouse.columns.items()}
     overrides = {
@@ -274,7 +281,8 @@ def _protocol(settings: Settings, resources: ExitStack, known: Described) -> Sou
     if settings.source.protocol == "open-protocol":
         named = {name: found for name, found in members.items() if found}
         return OpenProtocol(said.timezone, overrides, known, named, old_values=said.enable_old_value is not False)
-    registry = resources.enter_context(_registry(settings))
+    if registry is None:
+        raise AssertionError("Avro needs a registry")
     asserted = Asserted(
         said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
     )
@@ -295,7 +303,8 @@ def _accept(tables: Tables, records: Records, ledger: Ledger, accepted: Committe
     records.tables["batches"].mark(ledger.summary(), MAIN)
 
 
-def _registry(settings: Settings) -> RegistryClient:
+def registry_of(settings: Settings, cache_file: Path | None = None) -> RegistryClient:
+    """The registry that the settings name; `cache_file` remembers its schemas from run to run."""
     given = settings.registry
     config = RegistryConfig(
         given.url,
@@ -308,8 +317,7 @@ def _registry(settings: Settings) -> RegistryClient:
         timeout_seconds=given.timeout_seconds,
         retries=given.retries,
     )
-    settings.checkpoint.mkdir(parents=True, exist_ok=True)
-    return RegistryClient(config, settings.checkpoint / "schemas.json")
+    return RegistryClient(config, cache_file)
 
 
 def kafka_state(cluster: Cluster) -> KafkaState:

@@ -96,7 +96,6 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
 def session(settings: Settings) -> SparkSession:
     """The session of this process; a later call with another warehouse gets its catalog in the same JVM."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    settings.warehouse.path.mkdir(parents=True, exist_ok=True)
     active = SparkSession.getActiveSession()
     if active is not None:
         fresh = active.newSession()

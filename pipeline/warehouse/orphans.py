@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.model.names import WarehouseName
 from pipeline.warehouse.tables import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
-
-    from pipeline.warehouse.iceberg import Catalog
 
 _VERSION = re.compile(r"(\d+)-.*\.metadata\.json")
 
 
-def lost_tables(catalog: Catalog, warehouse: Path) -> dict[str, tuple[WarehouseName, Path]]:
+class Knowing(Protocol):
+    """A catalog, by whichever library."""
+
+    def names(self) -> Iterable[WarehouseName]:
+        """Every table that it knows."""
+        ...
+
+
+def lost_tables(catalog: Knowing, warehouse: Path) -> dict[str, tuple[WarehouseName, Path]]:
     """Name → (warehouse name, newest metadata file) of every table with data that the catalog has forgotten.
 
     A folder without a snapshot is what a crash in the middle of CREATE TABLE leaves behind: nothing is lost with it.

@@ -1,0 +1,60 @@
+"""One line of `doctor`: what was looked at, what was found, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pipeline.cli.output import Explained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Mark(StrEnum):
+    """The verdict of a finding."""
+
+    FINE = "✓"
+    NOTE = "!"
+    WRONG = "✗"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`about`: the part of the set-up; `todo`: the next step, where there is one."""
+
+    mark: Mark
+    about: str
+    said: str
+    todo: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.mark} {self.about:<13} {self.said}" + (f"\n{'':<16}{self.todo}" if self.todo else "")
+
+
+def fine(about: str, said: str) -> Finding:
+    """All is well."""
+    return Finding(Mark.FINE, about, said)
+
+
+def note(about: str, said: str, todo: str = "") -> Finding:
+    """Nothing stops a run; a person should know."""
+    return Finding(Mark.NOTE, about, said, todo)
+
+
+def wrong(about: str, said: str, todo: str = "") -> Finding:
+    """A run would stop, or take something wrongly."""
+    return Finding(Mark.WRONG, about, said, todo)
+
+
+def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings; an error on the way to them is one."""
+    try:
+        yield from findings
+    except Exception as error:  # noqa: BLE001 - a check that fails is what doctor is there to tell
+        if isinstance(error, Explained):
+            yield wrong(about, f"{error.code}: {error.message}", error.hint)
+        else:
+            first = (str(error).strip().splitlines() or [""])[0][:300]
+            yield wrong(about, f"{type(error).__name__}: {first}", "the same command with --debug shows where")

@@ -1,0 +1,74 @@
+"""This machine: Python, Java, jars, folders, memory. Needs nothing that runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from pipeline.cli.checkup.findings import fine, note, wrong
+from pipeline.cli.shelf import human
+from pipeline.devstack import fetch, find_java, jars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pipeline.cli.checkup.findings import Finding
+    from pipeline.settings import Settings
+
+LITTLE_SPACE = 2 * 10**9
+_MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def programs() -> Iterator[Finding]:
+    """Python and Java."""
+    yield fine("python", f"{platform.python_version()}, PySpark {metadata.version('pyspark')}")
+    java = find_java()
+    yield fine("java", f"{java.version}, {java.executable}")
+
+
+def libraries() -> Iterator[Finding]:
+    """The jars, which are brought here if they are not."""
+    fetch()
+    yield fine("jars", f"{len(jars('spark'))} for Spark, whole and as pinned")
+
+
+def folders(settings: Settings) -> Iterator[Finding]:
+    """Whether what is written locally can be written, and has room. Nothing is made."""
+    for about, folder in (("warehouse", settings.warehouse.path), ("checkpoint", settings.checkpoint)):
+        there = _nearest(folder)
+        if not os.access(there, os.W_OK | os.X_OK):
+            yield wrong(about, f"{there} cannot be written by this user", f"give it to the user that runs: {folder}")
+            continue
+        free = shutil.disk_usage(there).free
+        said = f"{folder} {'can be written' if there == folder else 'can be made'}, {human(free)} free"
+        if free < LITTLE_SPACE:
+            yield note(about, said, "compaction writes a table anew before the old files go: give it more room")
+        else:
+            yield fine(about, said)
+
+
+def memory(settings: Settings) -> Iterator[Finding]:
+    """The driver's memory against the machine's."""
+    asked = _bytes(settings.spark.conf.get("spark.driver.memory", "2g"))
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    said = f"{human(asked)} for Spark's driver, of {human(has)}; {os.cpu_count()} cores"
+    if asked > has * 3 // 4:
+        yield note("memory", said, "lower spark.conf spark.driver.memory: the machine would swap or end the process")
+    else:
+        yield fine("memory", said)
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _bytes(said: str) -> int:
+    found = _MEMORY.fullmatch(said.strip())
+    return int(found[1]) * 1024 ** _POWERS[found[2].lower()] if found else int(said)

@@ -1,0 +1,115 @@
+"""The newest messages of each partition, read as a run would read them: whether they are what the settings say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pipeline.cli.checkup.findings import fine, note, wrong
+from pipeline.cli.words import counted
+from pipeline.model.messages import Regime
+from pipeline.protocols.recognise import recognise
+from pipeline.sources.kafka import records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.cli.checkup.findings import Finding
+    from pipeline.model.messages import Messages, Refused, SourceProtocol, TableMessages
+    from pipeline.settings import Settings
+    from pipeline.streaming.position import KafkaState
+
+_LISTED = 5
+NEWEST = 200
+"""Records of each partition that are looked at."""
+
+
+def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, state: KafkaState) -> Iterator[Finding]:
+    """Whether the newest messages can be read, and what they say of the changefeed."""
+    ranges = {
+        at: (max(state.earliest[at], end - NEWEST), end) for at, end in state.latest.items() if end > state.earliest[at]
+    }
+    if not ranges:
+        yield note("messages", "the topics are empty")
+        return
+    raw = records(spark, settings, ranges).cache()
+    try:
+        prepared = protocol.prepare(raw)
+        messages = protocol.read(prepared)
+        yield from _read(settings, messages, prepared)
+        yield from _said(protocol, messages)
+    finally:
+        raw.unpersist()
+
+
+def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterator[Finding]:
+    refused = sum(one.rows for one in messages.refused)
+    if not refused:
+        tables, control = counted(len(messages.tables), "table"), counted(messages.control, "control message")
+        yield fine("messages", f"the newest {messages.rows:,} can be read: rows of {tables}, {control}")
+        return
+    for code in dict.fromkeys(one.code for one in messages.refused):  # each may come from several partitions
+        alike = [one for one in messages.refused if one.code == code]
+        where, rows = reduce(or_, (one.where for one in alike)), sum(one.rows for one in alike)
+        whole = replace(alike[0], where=where, rows=rows)
+        yield _refusal(settings, whole, prepared, alone=refused == messages.rows)
+
+
+def _refusal(settings: Settings, refused: Refused, prepared: DataFrame, *, alone: bool) -> Finding:
+    """Dead letters in the making; where nothing can be read, the settings are probably wrong."""
+    example = prepared.where(refused.where).select("topic", "partition", "offset", "key", "value").first()
+    if example is None:
+        return wrong("messages", f"{refused.code}: {refused.rows:,} of the newest; {refused.message}")
+    like = recognise(*(None if part is None else bytes(part) for part in (example["key"], example["value"])))
+    place = f"{example['topic']} --partition {example['partition']} --offset {example['offset']}"
+    said = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}; one looks like {like.sentence}"
+    other = like.protocol and (like.protocol, like.encoding or None) != (
+        settings.source.protocol,
+        settings.source.encoding,
+    )
+    if alone and other:
+        encoding = f" and source.encoding: {like.encoding}" if like.encoding else ""
+        return wrong("messages", said, f"set source.protocol: {like.protocol}{encoding}")
+    return note("messages", said, f"ticdc-warehouse inspect {place}")
+
+
+def _said(protocol: SourceProtocol, messages: Messages) -> Iterator[Finding]:
+    yield from _warned(messages.warnings)
+    for one in messages.unknown:
+        yield note(
+            "changefeed", f"{one.table}: rows of a schema that nothing among them describes",
+            "they wait until a BOOTSTRAP or DDL brings it: send-bootstrap-interval-in-sec",
+        )  # fmt: skip
+    readable = messages.rows > sum(one.rows for one in messages.refused)
+    if readable and protocol.regime is Regime.CUT and not messages.watermarks:
+        yield note(
+            "changefeed", "no watermark among the newest messages",
+            "tables show changes when a watermark covers them: is the changefeed running (state: normal)?",
+        )  # fmt: skip
+    hints = [hint for table in messages.tables for hint in _hints(table)]
+    yield from (note("changefeed", hint) for hint in dict.fromkeys(hints))
+
+
+def _warned(warnings: Iterable[str]) -> Iterator[Finding]:
+    """What is said of several tables alike is told once."""
+    tables: dict[str, list[str]] = defaultdict(list)
+    for warning in warnings:
+        table, _, sentence = warning.partition(": ")
+        tables[sentence].append(table)
+    for sentence, named in tables.items():
+        shown = ", ".join(named[:_LISTED]) + (f" and {len(named) - _LISTED} more" if len(named) > _LISTED else "")
+        yield note("changefeed", f"{sentence} ({shown})")
+
+
+def _hints(messages: TableMessages) -> Iterator[str]:
+    """What a person should know of how the changefeed sends."""
+    for seen in messages.versions:
+        if not seen.key_only and seen.version.handle == ():
+            yield f"{messages.table} has no handle key: equal rows cannot be told apart, and re-sent inserts may double"
+        if seen.version.keys_vary:
+            yield f"{messages.table}: keys are sent in several forms (a key was changed, or the dispatcher was)"

@@ -1,0 +1,113 @@
+"""The warehouse as it lies there: the catalog, who writes it, what waits for a person. Reads metadata, no Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from pipeline.cli import shelf
+from pipeline.cli.checkup.findings import fine, note, wrong
+from pipeline.cli.reading import NO_WAREHOUSE, inherited, reader, records
+from pipeline.cli.waits import waits
+from pipeline.cli.words import counted
+from pipeline.errors import Refused
+from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
+from pipeline.streaming.lock import described, holder
+from pipeline.streaming.position import Committed
+from pipeline.streaming.workbench import TOPIC_NAMES
+from pipeline.warehouse.orphans import lost_tables
+from pipeline.warehouse.tables import ENDS, State, read_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.cli.checkup.findings import Finding
+    from pipeline.cli.reading import Reader
+    from pipeline.settings import Settings
+
+_ASIDE = {
+    "quarantine": ("rows are in quarantine", "ticdc-warehouse quarantine list"),
+    "dead_letters": ("dead letters are open", "ticdc-warehouse quarantine list --dead-letters"),
+}
+
+
+def examined(settings: Settings) -> Iterator[Finding]:
+    """What the catalog has, what it should have, and what is not in order with the tables."""
+    try:
+        found = reader(settings)
+    except Refused as refusal:
+        if refusal.code != NO_WAREHOUSE:
+            raise
+        yield fine("warehouse", "nothing in it yet: the first run makes the tables")
+        return
+    pairs = shelf.pairs(found)
+    yield fine("warehouse", f"{settings.warehouse.catalog.type} catalog answers; {counted(len(pairs), 'source table')}")
+    yield from _lost(settings, found)
+    yield from _writer(settings)
+    yield from _owner(settings, found)
+    held = [pair for pair in pairs if pair.state is State.HELD]
+    for pair in held:
+        yield note(
+            "tables", f"{pair.source} is held: {pair.held_reason}", f"ticdc-warehouse tables release {pair.source}"
+        )
+    for sentence in waits(found):
+        yield note("tables", sentence)
+    yield from _aside(found)
+    if not held:
+        yield fine("tables", "none is held")
+
+
+def committed(settings: Settings) -> Committed:
+    """How far the warehouse has come, by the newest commit of `_pipeline.batches`."""
+    name = WarehouseName(PIPELINE_NAMESPACE, "batches")
+    try:
+        found = reader(settings)
+    except Refused:
+        return Committed()
+    if name not in found.names():
+        return Committed()
+    metadata = found.metadata(name)
+    return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, TOPIC_NAMES) or "{}"))
+
+
+def _lost(settings: Settings, found: Reader) -> Iterator[Finding]:
+    lost = lost_tables(found, settings.warehouse.path)
+    if lost:
+        names = ", ".join(sorted(lost)[:5])
+        yield wrong(
+            "warehouse", f"{len(lost)} tables lie there that the catalog does not know: {names}",
+            "ticdc-warehouse tables restore",
+        )  # fmt: skip
+
+
+def _writer(settings: Settings) -> Iterator[Finding]:
+    file = settings.warehouse.path / ".writer.lock"
+    if not file.is_file():
+        return
+    try:
+        with FileLock(file, timeout=0):
+            yield fine("writer", "nobody writes the warehouse now")
+    except Timeout:
+        yield fine("writer", f"at work: {described(holder(settings.warehouse.path))}")
+
+
+def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:
+    name = WarehouseName(PIPELINE_NAMESPACE, "batches")
+    if name not in found.names() or found.metadata(name).current_snapshot() is None:
+        return
+    names = set(records(found, "batches", ("pipeline",)).column("pipeline").to_pylist())
+    if names - {settings.name}:
+        others = ", ".join(sorted(names - {settings.name}))
+        yield note("warehouse", f"it was written by pipeline {others}, and the settings name {settings.name}")
+
+
+def _aside(found: Reader) -> Iterator[Finding]:
+    for name, (what, command) in _ASIDE.items():
+        table = WarehouseName(PIPELINE_NAMESPACE, name)
+        if table not in found.names() or found.metadata(table).current_snapshot() is None:
+            continue
+        count = records(found, name, ("status",), "status = 'open'").num_rows
+        if count:
+            yield note("tables", f"{count:,} {what}", command)

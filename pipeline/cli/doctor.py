@@ -1,0 +1,71 @@
+"""`ticdc-warehouse doctor`: find out what is wrong with the set-up, before a run does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import typer
+
+from pipeline.cli.checkup import machine
+from pipeline.cli.checkup.findings import Mark, fine, guarded, wrong
+from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.errors import SettingsError
+from pipeline.settings import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pipeline.cli.checkup.findings import Finding
+    from pipeline.settings import Settings
+
+_FIELDS = ("mark", "about", "said", "todo")
+
+app = typer.Typer(help="Find out what is wrong with the set-up.")
+
+
+@app.command()
+def doctor(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Look at the machine, the warehouse, Kafka, the registry and the newest messages; write nothing.
+
+    A line for each thing: ✓ in order, ! worth knowing, ✗ would stop a run or take something wrongly, with what to do.
+    Exit code 1 if there is a ✗. Can be called while a run is at work.
+    """
+    with opened(output) as out:
+        found: list[Finding] = []
+        for finding in examined(config):
+            out.line(str(finding))
+            found.append(finding)
+        counts = Counter(finding.mark for finding in found)
+        if output is Format.JSON:
+            out.table("findings", _FIELDS, [(f.mark.name.lower(), f.about, f.said, f.todo) for f in found])
+        facts = {mark.name.lower(): counts[mark] for mark in Mark}
+        out.result(
+            facts, f"{counts[Mark.FINE]} in order, {counts[Mark.NOTE]} worth knowing, {counts[Mark.WRONG]} wrong"
+        )
+        if counts[Mark.WRONG]:
+            raise typer.Exit(1)
+
+
+def examined(config: Path | None) -> Iterator[Finding]:
+    """Everything, as far as one thing allows the next."""
+    settings: Settings | None = None
+    try:
+        settings = load(config)
+    except SettingsError as error:
+        yield wrong("settings", f"{error.code}: {error.message}", error.hint)
+    if settings is not None:
+        yield fine("settings", f"pipeline {settings.name}, {settings.source.protocol} from {settings.source.kind}")
+    able = True
+    for finding in (*guarded("java", machine.programs()), *guarded("jars", machine.libraries())):
+        able = able and finding.mark is not Mark.WRONG
+        yield finding
+    if settings is None:
+        return
+    yield from guarded("machine", machine.memory(settings))
+    yield from guarded("folders", machine.folders(settings))
+    if able:
+        from pipeline.cli.checkup import whole  # noqa: PLC0415 - it brings Spark, which needs Java
+
+        yield from whole.examined(settings)

@@ -1,0 +1,81 @@
+"""`ticdc-warehouse inspect`: one record of Kafka as the pipeline reads it, or why it cannot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.devstack import fetch
+from pipeline.settings import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.cli.inspection import Change, Inspected
+    from pipeline.cli.output import Output
+    from pipeline.settings import Settings
+
+_WIDEST = 60
+
+app = typer.Typer(help="Look at one record of Kafka: its header, its schema, the change, the verdicts.")
+
+
+@app.command()
+def inspect(
+    topic: Annotated[str, typer.Argument(help="A topic that the settings ask for.")],
+    *,
+    partition: Annotated[int, typer.Option(min=0, help="Its partition.")] = 0,
+    offset: Annotated[int | None, typer.Option(min=0, help="Its offset; the newest without one.")] = None,
+    config: ConfigOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Read one record as a run would, and write nothing; exit code 1 if it would become a dead letter.
+
+    Shows what the record is, the schemas behind its ids, each change in it with the columns of its table, and what the
+    suites say of it. Where it cannot be read: why, what it looks like, and its first bytes.
+    """
+    settings = load(config)
+    with opened(output) as out:
+        found = _looked_at(settings, topic, partition, offset)
+        _show(out, found)
+        if found.refusals:
+            raise typer.Exit(1)
+
+
+def _looked_at(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
+    from pipeline.cli.inspection import inspected  # noqa: PLC0415 - it brings Spark
+
+    fetch()  # before there is a spinner: it has a bar of its own
+    with Console(stderr=True).status("starting Spark"):
+        return inspected(settings, topic, partition, offset)
+
+
+def _show(out: Output, found: Inspected) -> None:
+    """Everything at once for programs, part by part for people."""
+    told = {**found.facts, "changes": [_told(change) for change in found.changes], "refusals": found.refusals}
+    out.result(told, "\n".join(f"{name:<11} {said}" for name, said in found.facts.items()))
+    for change in found.changes:
+        out.line(f"\n{change.sentence}\n")
+        out.line(_lines(change.header, change.columns))
+        out.line("\n" + "\n".join(change.verdicts))
+    for code, why in found.refusals:
+        out.line(f"\nwhy not: {code}: {why}")
+    if found.dump:
+        out.line("\n" + "\n".join(found.dump))
+
+
+def _told(change: Change) -> dict[str, Any]:
+    columns = [dict(zip(change.header, row, strict=True)) for row in change.columns]
+    return {"change": change.sentence, "columns": columns, "verdicts": change.verdicts}
+
+
+def _lines(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns below each other; a value of several lines or of any length goes last in its line, as it is."""
+    cells = [header, *(["" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [min(_WIDEST, max(len(row[at]) for row in cells)) for at in range(len(header))]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )

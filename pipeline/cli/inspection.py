@@ -1,0 +1,252 @@
+"""One record taken apart: with the product's own decoder and rules, and by its bytes where they refuse it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pipeline.cli.described import Described
+from pipeline.errors import Refused
+from pipeline.model import change
+from pipeline.model.columns import time_of
+from pipeline.model.messages import TopicPartition
+from pipeline.model.names import quoted
+from pipeline.protocols.recognise import recognise
+from pipeline.quality.rulebook import Rulebook, Shape
+from pipeline.quality.suites import Severity, load
+from pipeline.settings.faults import did_you_mean
+from pipeline.sources.kafka import Cluster, records
+from pipeline.streaming.landing import landing_of
+from pipeline.streaming.pipeline import protocol_of, registry_of
+from pipeline.streaming.session import session
+from pipeline.warehouse.evolution import Policy, meet, meet_key
+from pipeline.warehouse.layout import Layout
+from registry import RegistryError, split, subjects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, Row
+
+    from pipeline.model.messages import Messages, SourceProtocol, TableMessages
+    from pipeline.quality.rules import RuleSet
+    from pipeline.settings import Settings
+    from registry import RegistryClient
+
+TOPIC_UNKNOWN = "TOPIC_UNKNOWN"
+OFFSET_UNKNOWN = "OFFSET_UNKNOWN"
+MOST_CHANGES = 50
+"""Changes of one record that are shown: Open sends many in one."""
+_DUMPED, _PER_LINE = 256, 16
+_FEW = 3
+_TEXT = 2000
+"""Characters of a value that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row event: what it did, its columns as `header` names them, and a sentence for each verdict."""
+
+    sentence: str
+    header: tuple[str, ...]
+    columns: list[tuple[Any, ...]]
+    verdicts: list[str]
+
+
+@dataclass(slots=True)
+class Inspected:
+    """What there is to say of a record; `refusals`: (code, why) of what would become a dead letter."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    dump: list[str] = field(default_factory=list)
+
+
+def inspected(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
+    """Read the record; no offset: the newest. Raises `Refused` (`TOPIC_UNKNOWN`, `OFFSET_UNKNOWN`)."""
+    spark = session(settings)
+    with ExitStack() as resources:
+        cluster = Cluster(spark, settings)
+        resources.callback(cluster.close)
+        at = _placed(cluster, topic, partition)
+        wanted = _offset(cluster, at, offset)
+        raw = records(spark, settings, {at: (wanted, wanted + 1)}).cache()
+        resources.callback(raw.unpersist)
+        record = raw.first()
+        if record is None:
+            raise _no_offset(at, f"nothing at offset {wanted}: a transaction's marker, or compacted away")
+        client = registry_of(settings) if settings.source.protocol == "avro" else None
+        if client is not None:
+            resources.callback(client.close)
+        found = Inspected(_facts(record, client))
+        protocol = protocol_of(settings, client, Described(settings))
+        prepared = protocol.prepare(raw)
+        messages = protocol.read(prepared)
+        _tell(found, messages)
+        suites = load(settings.quality.suites) if settings.quality.suites else ()
+        rulebook = Rulebook(spark, suites, settings.quality.built_in)
+        for table in messages.tables:
+            _decode(found, prepared, table, protocol, rulebook)
+        if found.refusals:
+            found.dump = [*_dump("key", record["key"]), *_dump("value", record["value"])]
+        return found
+
+
+def _placed(cluster: Cluster, topic: str, partition: int) -> TopicPartition:
+    topics = cluster.topics()
+    if topic not in topics:
+        raise Refused(
+            TOPIC_UNKNOWN,
+            f"the settings ask for no topic {topic}, or Kafka has none{did_you_mean(topic, topics)}",
+            f"there are: {', '.join(sorted(topics)) or 'none'}",
+        )
+    at = TopicPartition(topic, partition)
+    if partition not in topics[topic].partitions:
+        raise _no_offset(at, f"the topic has partitions 0 to {max(topics[topic].partitions)}")
+    return at
+
+
+def _offset(cluster: Cluster, at: TopicPartition, wanted: int | None) -> int:
+    first, end = cluster.earliest([at])[at], cluster.latest([at])[at]
+    if first == end:
+        raise _no_offset(at, "it has no records" + (f": those before {end} are gone" if end else ""))
+    if wanted is None:
+        return end - 1
+    if not first <= wanted < end:
+        raise _no_offset(at, f"it has offsets {first} to {end - 1}")
+    return wanted
+
+
+def _no_offset(at: TopicPartition, why: str) -> Refused:
+    return Refused(OFFSET_UNKNOWN, f"topic {at.topic}, partition {at.partition}: {why}")
+
+
+def _facts(record: Row, client: RegistryClient | None) -> dict[str, Any]:
+    key, value = (None if record[part] is None else bytes(record[part]) for part in ("key", "value"))
+    facts: dict[str, Any] = {
+        "record": f"{record['topic']}, partition {record['partition']}, offset {record['offset']}, "
+        f"{record['timestamp']:%Y-%m-%d %H:%M:%S.%f} (of the record)",
+        "bytes": f"key {'none' if key is None else len(key)}, value {'none' if value is None else len(value)}",
+        "looks like": recognise(key, value).sentence,
+    }
+    if client is not None:
+        own = subjects_of(record["topic"])
+        parts = {"key": (own.key, key), "value": (own.value, value)}
+        facts |= {part: _schema(client, subject, sent) for part, (subject, sent) in parts.items() if sent}
+    return facts
+
+
+def _schema(client: RegistryClient, subject: str, sent: bytes) -> str:
+    """The schema behind a part's id: subject, table, columns. `subject`: the one that it should be of."""
+    try:
+        number = split(sent).schema_id
+        schema = client.ticdc_schema(number)
+    except RegistryError as error:
+        return f"{error.code}: {error.message}"
+    subjects = client.subjects_of(number)
+    told = subject if subject in subjects else f"not of {subject}, but of {', '.join(subjects[:_FEW]) or 'none told'}"
+    columns = ", ".join(f"{column.name} {column.tidb_type}" for column in schema.columns)
+    return f"schema {number} ({told}) of {schema.schema_name}.{schema.table_name}: {columns}"
+
+
+def _tell(found: Inspected, messages: Messages) -> None:
+    """What is no row, and what has no table."""
+    for statement in messages.ddl:
+        found.facts["statement"] = f"{statement.sql}\n{'':<12}about {statement.table}, {_moment(statement.commit_ts)}"
+    for watermark in messages.watermarks.values():
+        found.facts["watermark"] = f"everything up to {_moment(watermark)} has been sent"
+    for version in messages.described:
+        found.facts["describes"] = f"{version.table}, version {version.version}, {len(version.columns)} columns"
+    for one in messages.unknown:
+        found.facts["schema"] = (
+            f"version {one.version} of {one.table} is not known here: it waits until a BOOTSTRAP or DDL brings it"
+        )
+    found.refusals += [(refused.code, refused.message) for refused in messages.refused]
+    for warning in messages.warnings:
+        found.facts["note"] = warning
+
+
+def _decode(
+    found: Inspected, prepared: DataFrame, table: TableMessages, protocol: SourceProtocol, rulebook: Rulebook
+) -> None:
+    layout = Layout(before=protocol.sends_before)
+    for seen in table.versions:
+        if seen.key_only:
+            layout = meet_key(layout, seen.version)
+        else:
+            layout, _ = meet(layout, seen.version, Policy())
+    landing = landing_of(layout)
+    versions = tuple(seen.version for seen in table.versions if not seen.key_only)
+    rules = rulebook.of(Shape(table.table, versions, landing, tuple(column.name for column in layout.columns)))
+    names = [target.name for target in landing.targets]
+    before = [_shown(F.col(change.BEFORE)[name]) for name in names] if landing.before else ()
+    old = F.when(F.col(change.BEFORE).isNotNull(), F.array(*before)) if before else F.lit(None)
+    rows = rules.judged(protocol.changes(prepared, table, landing)).select(
+        change.OP, change.COMMIT_TS, change.INDEX, F.col(change.ERROR).alias("error"), change.CHECKSUM,
+        F.array(*(_shown(F.col(quoted(name))) for name in names)).alias("after"),
+        old.alias("old"),
+        F.col(change.UNREPRESENTABLE).alias("lost"),
+        rules.broken().alias("broken"),
+        rules.sentence().alias("sentence"),
+    )  # fmt: skip
+    types = {column.name: column.tidb_type for column in layout.columns}
+    for row in rows.orderBy(change.INDEX).limit(MOST_CHANGES).collect():
+        if row["error"] is not None:
+            found.refusals.append((row["error"], protocol.sentences().get(row["error"], "")))
+        else:
+            header, columns = _columns(row, names, types)
+            found.changes.append(Change(_did(row, table), header, columns, _judged(row, rules)))
+
+
+def _shown(value: Any) -> Any:
+    return F.substring(value.cast("string"), 1, _TEXT)
+
+
+def _columns(row: Row, names: Sequence[str], types: Mapping[str, str]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    lost = row["lost"] or {}
+    shown = zip(names, row["after"], strict=True)
+    values = [lost.get(name, "NULL" if value is None else value) for name, value in shown]
+    rows: list[tuple[Any, ...]] = [(name, types[name], value) for name, value in zip(names, values, strict=True)]
+    header: tuple[str, ...] = ("column", "type", "value")
+    for more, told in (("before", row["old"]), ("in the table", lost and ["NULL" if n in lost else "" for n in names])):
+        if told:
+            header = (*header, more)
+            rows = [(*one, value) for one, value in zip(rows, told, strict=True)]
+    return header, rows
+
+
+def _did(row: Row, table: TableMessages) -> str:
+    moment = "at a commit ts that is not sent" if row[change.COMMIT_TS] is None else _moment(row[change.COMMIT_TS])
+    return f"{row[change.OP]} of {table.table}, {moment}"
+
+
+def _judged(row: Row, rules: RuleSet) -> list[str]:
+    """A sentence for each rule that the change breaks, and how many it does not."""
+    broken = {rule.name: rule.severity for rule in rules.rules if rule.name in row["broken"]}
+    said = [f"✗ {name} ({severity.value})" for name, severity in broken.items()]
+    if row["sentence"]:
+        said.append(f"  {row['sentence']}")
+    if Severity.QUARANTINE in broken.values():
+        said.append("  it would be set aside")
+    kept = len(rules.rules) - len(broken)
+    checksum = {True: "; its checksum is right", False: "; its checksum is WRONG"}.get(row[change.CHECKSUM], "")
+    return [*said, f"✓ {kept} of {len(rules.rules)} rules are kept{checksum}"]
+
+
+def _moment(commit_ts: int) -> str:
+    return f"commit ts {commit_ts} ({time_of(commit_ts):%Y-%m-%d %H:%M:%S.%f} UTC)"
+
+
+def _dump(part: str, sent: bytes | bytearray | None) -> Iterator[str]:
+    """The first bytes, as hex and as text."""
+    if not sent:
+        return
+    yield f"{part}, {len(sent)} bytes" + (f", the first {_DUMPED}" if len(sent) > _DUMPED else "")
+    for start in range(0, min(len(sent), _DUMPED), _PER_LINE):
+        piece = bytes(sent[start : min(start + _PER_LINE, _DUMPED)])
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)  # noqa: PLR2004 - printable ASCII
+        yield f"{start:06x}  {piece.hex(' '):<{3 * _PER_LINE - 1}}  {text}"

@@ -1,0 +1,88 @@
+"""What a message looks like from its first bytes, whatever the settings say: for people who look for what is wrong.
+
+Sources: golden/WIRE-FORMATS.md, TiCDC's pages on its protocols, the Confluent wire format.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import registry.wire
+from registry.wire import HEADER_BYTES
+
+_OPEN_VERSION = b"\x00\x00\x00\x00\x00\x00\x00\x01"
+_SIMPLE_BRANCH = b"\x16"
+"""The branch of the union that a Simple message in Avro begins with."""
+_MOMENT_BYTES = 9
+_COMPRESSED = {
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"\xff\x06\x00\x00sNaPpY": "Snappy",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x1f\x8b": "gzip",
+}
+_SIMPLE = frozenset(
+    "WATERMARK BOOTSTRAP INSERT UPDATE DELETE CREATE ALTER ERASE RENAME TRUNCATE CINDEX DINDEX QUERY".split()  # noqa: SIM905
+)
+
+
+class Likeness(NamedTuple):
+    """`protocol` and `encoding` as the settings spell them, empty where none is known; `sentence` for people."""
+
+    protocol: str
+    encoding: str
+    sentence: str
+
+
+def recognise(key: bytes | None, value: bytes | None) -> Likeness:
+    """What the bytes of a record look like."""
+    if not key and not value:
+        return Likeness("", "", "neither key nor value: not from TiCDC, or compacted away")
+    if key and key.startswith(_OPEN_VERSION):
+        return Likeness("open-protocol", "", "the key begins with the Open protocol's version, 8 bytes 00 … 01")
+    if key and key[0] == registry.wire.MAGIC and len(key) >= HEADER_BYTES and not value:
+        return Likeness("avro", "", "a delete in Avro: a key with a schema id, and no value")
+    if not value:
+        return Likeness("", "", "a key of unknown form, and no value")
+    return _by_value(value)
+
+
+def _by_value(value: bytes) -> Likeness:
+    for magic, name in _COMPRESSED.items():
+        if value.startswith(magic):
+            return Likeness("", "", f"compressed by {name} inside the message (large-message-handle-compression)")
+    if value.startswith(_SIMPLE_BRANCH):
+        return Likeness("simple", "avro", "a Simple message in Avro")
+    avro = _avro(value)
+    return Likeness("avro", "", avro) if avro else _by_json(value)
+
+
+def _avro(value: bytes) -> str:
+    """What a value is in TiCDC's Avro; nothing where it is none."""
+    match value[0], len(value):
+        case registry.wire.MAGIC, size if size >= HEADER_BYTES:
+            return "Avro with a schema id (Confluent wire format)"
+        case registry.wire.CHECKPOINT, size if size == _MOMENT_BYTES:
+            return "a watermark of Avro with avro-enable-watermark"
+        case registry.wire.DELETE, size if size == _MOMENT_BYTES:
+            return "a delete of Avro that carries its commit ts"
+        case registry.wire.DDL, _ if value[1:2] == b"{":
+            return "a DDL of Avro with avro-enable-watermark"
+    return ""
+
+
+def _by_json(value: bytes) -> Likeness:
+    try:
+        told: Any = json.loads(value)
+    except (ValueError, RecursionError):
+        whole = "JSON that is cut off or damaged" if value.lstrip()[:1] in (b"{", b"[") else "no form that TiCDC writes"
+        return Likeness("", "", whole)
+    if not isinstance(told, dict):
+        return Likeness("", "", f"JSON, but a {type(told).__name__} where TiCDC writes an object")
+    if told.get("type") in _SIMPLE and "version" in told:
+        return Likeness("simple", "json", f"a Simple message in JSON, {told['type']}")
+    if "isDdl" in told:
+        return Likeness("canal-json", "", "Canal-JSON, which this version does not read")
+    if "payload" in told or {"before", "after", "op"} <= told.keys():
+        return Likeness("debezium", "", "Debezium's JSON, which this version does not read")
+    return Likeness("", "", "a JSON object that no protocol of TiCDC has")

@@ -1,0 +1,217 @@
+"""`doctor` and `inspect` against a real broker and a real registry: what is wrong, and what one record is."""
+
+import json
+import uuid
+
+import pytest
+import requests
+from confluent_kafka.admin import AdminClient, NewTopic
+from e2e.bank import ACCOUNT, SCHEMA, Bank
+from e2e.processes import spark_of
+
+from pipeline.cli import main
+from pipeline.settings import load
+from pipeline.simulate import Changefeed
+from pipeline.simulate.database import Database
+from pipeline.streaming import Pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+
+class Desk:
+    """A bank's changefeed in Avro, and the commands called on its configuration."""
+
+    def __init__(self, stack, folder, capsys):
+        self.stack, self.folder, self.capsys = stack, folder, capsys
+        self.bank = Bank(stack, 3, (ACCOUNT,))
+        self.file = self.bank.settings(folder)
+        self.topic = self.bank.topic(ACCOUNT)
+
+    def said(self, *words, file=None):
+        self.capsys.readouterr()
+        code = main([*words, "-c", str(file or self.file), "--output", "json"])
+        return code, json.loads(self.capsys.readouterr().out)
+
+    def findings(self, file=None):
+        code, told = self.said("doctor", file=file)
+        marks = {finding["mark"] for finding in told["findings"]}
+        assert code == (1 if "wrong" in marks else 0)
+        return told["findings"]
+
+    def fill(self):
+        self.bank.open()
+        self.bank.rounds(2)
+
+    def other(self, **changes):
+        return self.bank.settings(self.folder / "other", **changes)
+
+
+@pytest.fixture
+def desk(stack, tmp_path, capsys):
+    made = Desk(stack, tmp_path, capsys)
+    yield made
+    made.bank.close()
+
+
+def about(findings, part):
+    return [(finding["mark"], finding["said"], finding["todo"]) for finding in findings if finding["about"] == part]
+
+
+class TestDoctor:
+    def test_a_set_up_in_order_has_nothing_wrong_and_is_left_as_it_is(self, desk):
+        desk.fill()
+        found = desk.findings()
+        assert [finding for finding in found if finding["mark"] == "wrong"] == []
+        ((mark, said, _),) = about(found, "messages")
+        assert (mark, said.endswith("rows of 1 table, 4 control messages")) == ("fine", True) or "can be read" in said
+        assert not (desk.folder / "warehouse").exists()
+        assert not (desk.folder / "checkpoint").exists()
+        with Pipeline.open(load(desk.file)) as pipeline:
+            pipeline.run(available_now=True)
+            ((_, at_work, _),) = about(desk.findings(), "writer")
+            assert "at work: `run`" in at_work
+        found = desk.findings()
+        assert about(found, "offsets") == [("fine", "0 records to be read", "")]
+        assert about(found, "checkpoint")[-1] == ("fine", "agrees with the tables", "")
+
+    def test_another_protocol_than_the_messages_is_named(self, desk):
+        desk.fill()
+        source = {"protocol": "simple", "topics": [desk.topic]}
+        tree = json.loads(desk.file.read_text())
+        del tree["registry"], tree["changefeed"], tree["source"]["topic_pattern"]
+        tree["source"] |= source
+        file = desk.folder / "simple.yaml"
+        file.write_text(json.dumps(tree))
+        ((mark, said, todo),) = about(desk.findings(file), "messages")
+        assert (mark, todo) == ("wrong", "set source.protocol: avro")
+        assert said.startswith("SIMPLE_UNREADABLE")
+
+    def test_settings_that_the_messages_deny_and_a_registry_that_would_stop_ticdc_are_told(self, desk):
+        desk.fill()
+        rule = f"{desk.stack.registry_url}/config/{desk.topic}-value"
+        assert requests.put(rule, json={"compatibility": "BACKWARD"}, timeout=10).ok
+        file = desk.other(changefeed={"avro-decimal-handling-mode": "string"})
+        found = desk.findings(file)
+        ((mark, said, todo),) = about(found, "compatibility")
+        assert (mark, "stops the changefeed itself" in said, "NONE" in todo) == ("note", True, True)
+        ((mark, said, _),) = about(found, "changefeed")
+        assert mark == "note"
+        assert said.startswith("changefeed.avro-decimal-handling-mode is string, but the messages say precise")
+
+    def test_records_that_nobody_can_read_point_to_inspect(self, desk):
+        desk.fill()
+        desk.bank.rubbish(ACCOUNT)
+        found = [one for one in about(desk.findings(), "messages") if one[0] == "note"]
+        ((_, said, todo),) = found
+        assert said.startswith("NOT_CONFLUENT: 2 of the newest")
+        assert todo.startswith(f"ticdc-warehouse inspect {desk.topic} --partition ")
+
+    def test_a_topic_that_was_made_again_is_wrong_before_a_run_says_so(self, desk):
+        desk.fill()
+        with Pipeline.open(load(desk.file)) as pipeline:
+            pipeline.run(available_now=True)
+        admin = AdminClient({"bootstrap.servers": desk.stack.bootstrap_servers})
+        admin.delete_topics([desk.topic])[desk.topic].result(30)
+        admin.create_topics([NewTopic(desk.topic, 2, config={"cleanup.policy": "compact"})])[desk.topic].result(30)
+        found = desk.findings()
+        ((mark, said, todo),) = about(found, "offsets")
+        assert (mark, said.partition(":")[0]) == ("wrong", "TOPIC_RECREATED")
+        assert todo.endswith("--accept TOPIC_RECREATED")
+        assert any("cleanup.policy is compact" in said for mark, said, _ in about(found, "kafka") if mark == "wrong")
+
+    def test_what_does_not_answer_is_wrong_and_the_rest_is_looked_at(self, desk):
+        file = desk.other(registry={"url": "http://127.0.0.1:9/apis/ccompat/v7", "retries": 0}, source={})
+        desk.fill()
+        found = desk.findings(file)
+        ((mark, said, todo),) = about(found, "registry")
+        assert (mark, bool(todo)) == ("wrong", True)
+        assert "127.0.0.1:9" in said
+
+    def test_settings_that_make_no_sense_do_not_hide_the_machine(self, desk):
+        file = desk.folder / "bad.yaml"
+        file.write_text("name: shop\nsauce: {}\n")
+        found = desk.findings(file)
+        assert about(found, "settings")[0][0] == "wrong"
+        assert about(found, "java")[0][0] == "fine"
+
+
+class TestInspect:
+    def test_a_row_is_shown_with_its_schema_its_values_and_verdicts(self, desk):
+        desk.fill()
+        told = self._of(desk, "row")
+        assert "looks like" in told
+        assert f"({desk.topic}-value)" in told["value"]
+        (change,) = told["changes"]
+        assert f"of {SCHEMA}.account" in change["change"]
+        assert [column["column"] for column in change["columns"]] == ["id", "owner", "balance"]
+        assert change["verdicts"][-1].startswith("✓")
+
+    def test_statements_and_watermarks_say_what_they_are(self, desk):
+        desk.fill()
+        assert "everything up to commit ts" in self._of(desk, "watermark")["watermark"]
+        desk.bank.truncate(ACCOUNT)
+        desk.bank.feed.flush()
+        code, told = desk.said("inspect", desk.topic)
+        assert (code, told["statement"].startswith("TRUNCATE TABLE")) == (0, True)
+
+    def test_what_would_be_a_dead_letter_is_shown_in_bytes(self, desk, capsys):
+        desk.fill()
+        desk.bank.rubbish(ACCOUNT)
+        code, told = desk.said("inspect", desk.topic)
+        assert (code, told["refusals"][0][0], told["changes"]) == (1, "NOT_CONFLUENT", [])
+        assert main(["inspect", desk.topic, "-c", str(desk.file)]) == 1
+        shown = capsys.readouterr().out
+        assert "6e 6f 20 41 76 72 6f" in shown
+        assert "no Avro at all" in shown
+
+    def test_a_place_where_nothing_is_is_refused_with_what_there_is(self, desk, capsys):
+        desk.fill()
+        for words, code in (
+            (("inspect", desk.topic, "--offset", "100000"), "OFFSET_UNKNOWN"),
+            (("inspect", desk.topic, "--partition", "9"), "OFFSET_UNKNOWN"),
+            (("inspect", "no_such_topic"), "TOPIC_UNKNOWN"),
+        ):
+            capsys.readouterr()
+            assert main([*words, "-c", str(desk.file)]) == 1
+            assert code in capsys.readouterr().err
+
+    @pytest.mark.parametrize("protocol", ["simple", "open-protocol"])
+    def test_what_changed_is_shown_beside_what_was(self, stack, tmp_path, capsys, protocol):
+        prefix = f"look{uuid.uuid4().hex[:6]}"
+        feed = Changefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1)
+        database = Database()
+        feed.send(database.create_schema(SCHEMA))
+        feed.send(database.create_table(ACCOUNT))
+        writer = database.begin()
+        writer.insert(SCHEMA, "account", {"id": 1, "owner": "Ada", "balance": 5})
+        feed.send(database.commit(writer))
+        writer = database.begin()
+        writer.update(SCHEMA, "account", (1,), {"balance": 6})
+        feed.send(database.commit(writer))
+        feed.flush()
+        file = tmp_path / "look.yaml"
+        source = {"kind": "kafka", "protocol": protocol, "bootstrap_servers": stack.bootstrap_servers}
+        tree = {"name": "look", "source": {**source, "topics": [f"{prefix}_cdc"]}, "spark": spark_of()}
+        file.write_text(json.dumps({**tree, "warehouse": {"path": "./wh"}, "checkpoint": "./cp"}))
+        capsys.readouterr()
+        with Pipeline.open(load(file)) as pipeline:  # which learns the schema
+            pipeline.run(available_now=True)
+        assert main(["inspect", f"{prefix}_cdc", "-c", str(file), "--output", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        change = told["changes"][-1]
+        assert change["change"].startswith("update of bank.account, commit ts")
+        (balance,) = [column for column in change["columns"] if column["column"] == "balance"]
+        assert (balance["value"], balance["before"]) == ("6.00", "5.00")
+        feed.close()
+
+    def _of(self, desk, kind):
+        """The newest record of a kind."""
+        wanted = {
+            "row": lambda key, value: key and value and value[0] == 0,
+            "watermark": lambda _, value: value and value[0] == 2,
+        }
+        found = [m for m in desk.bank._consumed([desk.topic]) if wanted[kind](m.key(), m.value())]
+        at = ("--partition", str(found[-1].partition()), "--offset", str(found[-1].offset()))
+        code, told = desk.said("inspect", desk.topic, *at)
+        assert code == 0
+        return told

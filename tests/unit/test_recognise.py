@@ -1,0 +1,35 @@
+"""Every record that TiCDC sent is recognised by its bytes alone; what it never sends is said to be that."""
+
+import pytest
+from golden.corpus import manifest
+
+from pipeline.protocols.recognise import recognise
+
+CASES = [case for case in manifest() if case.protocol != "storage"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_golden_record_is_recognised_as_what_it_is(case):
+    found = {recognise(record.key, record.value)[:2] for record in case.records}
+    assert found == {(case.protocol, case.encoding or "")}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "protocol", "words"),
+    [
+        (None, None, "", "neither key nor value"),
+        (b"k", None, "", "no value"),
+        (None, b'{"id":1,"database":"d","isDdl":false,"type":"INSERT"}', "canal-json", "Canal-JSON"),
+        (None, b'{"payload":{"op":"c"}}', "debezium", "Debezium"),
+        (None, b'{"version":1,"type":"INS', "", "cut off or damaged"),
+        (None, b"[1,2]", "", "a list"),
+        (None, b'{"a":1}', "", "no protocol of TiCDC"),
+        (None, b"\x28\xb5\x2f\xfd\x00\x00", "", "Zstandard"),
+        (None, b"<html>", "", "no form"),
+        (None, b"[" * 100_000, "", "cut off or damaged"),
+    ],
+)
+def test_what_ticdc_does_not_send_is_named(key, value, protocol, words):
+    found = recognise(key, value)
+    assert found.protocol == protocol
+    assert words in found.sentence
