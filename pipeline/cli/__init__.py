@@ -13,7 +13,6 @@ usage; 130 after Ctrl-C. A command ends early with `raise typer.Exit(1)` after i
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -25,6 +24,7 @@ import typer
 import typer.core
 import typer.main
 
+from pipeline.cli import words
 from pipeline.cli.output import Explained, Format, JsonOutput, Output, opened
 from pipeline.errors import PipelineError
 from pipeline.observe import logs
@@ -87,11 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the value of an option
     if wanted:
-        try:
-            number = importlib.metadata.version("ticdc-warehouse")
-        except importlib.metadata.PackageNotFoundError:
-            number = "(not installed: run from a checkout)"
-        typer.echo(f"ticdc-warehouse {number}")
+        typer.echo(f"ticdc-warehouse {words.version()}")
         raise typer.Exit
 
 

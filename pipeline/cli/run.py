@@ -16,8 +16,10 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import NO_TABLE, Progress, duration
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
-from pipeline.cli.words import counted
+from pipeline.cli.words import counted, version
 from pipeline.devstack import fetch
+from pipeline.errors import EnvironmentFault
+from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
 from pipeline.streaming.pipeline import CATALOG_LOST
@@ -85,7 +87,7 @@ class Run:
 
     def take(self, accept: frozenset[str]) -> None:
         """Run the pipeline, then say what it did; raises what ended it."""
-        with _open(self._settings, accept, self._progress) as pipeline:
+        with measured(self._settings) as metrics, _open(self._settings, accept, self._progress, metrics) as pipeline:
             self._say_missing(pipeline)
             try:
                 with stopping(lambda: self._stop(pipeline)):
@@ -204,10 +206,32 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _open(settings: Settings, accept: frozenset[str], progress: Progress) -> Pipeline:
+@contextmanager
+def measured(settings: Settings) -> Iterator[Metrics | None]:
+    """Answer Prometheus while the block lasts, where the settings want that; raises `EnvironmentFault` METRICS_PORT."""
+    if settings.metrics.port is None:
+        yield None
+        return
+    metrics = Metrics(settings.name, version())
+    try:
+        server = metrics.serve(settings.metrics.host, settings.metrics.port)
+    except OSError as error:
+        raise EnvironmentFault(
+            "METRICS_PORT",
+            f"{settings.metrics.host}:{settings.metrics.port} cannot be listened at: {error.strerror}",
+            "set metrics.port to a free one; two pipelines on a machine need two",
+        ) from error
+    try:
+        yield metrics
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _open(settings: Settings, accept: frozenset[str], progress: Progress, metrics: Metrics | None) -> Pipeline:
     fetch()  # before there is a spinner: it has a bar of its own
     with Console(stderr=True).status("starting Spark and opening the warehouse"):
-        return Pipeline.open(settings, accept=accept, listener=progress.batch)
+        return Pipeline.open(settings, accept=accept, listener=progress.batch, metrics=metrics)
 
 
 def _because(reason: str) -> str:

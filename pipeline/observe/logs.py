@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 OURS = ("pipeline", "registry")
+SHOWN_ANYWAY = "pipeline.streaming.telemetry"
+"""What it says of batches and tables, people at a terminal see in the lines of `run`."""
 
 
 class LogFormat(StrEnum):
@@ -47,6 +49,7 @@ def configure(form: LogFormat = LogFormat.AUTO, *, debug: bool = False) -> None:
     root.handlers = [other for other in root.handlers if not isinstance(other, _Stderr)] + [handler]
     for name in OURS:
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)
+    logging.getLogger(SHOWN_ANYWAY).setLevel(logging.NOTSET if as_json or debug else logging.CRITICAL)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

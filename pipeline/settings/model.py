@@ -13,7 +13,7 @@ from pipeline.settings.faults import NOT_YET, Fault
 from pipeline.settings.fields import FOLDER, REFUSED, Duration, LocalPath, Name
 from pipeline.settings.redaction import redacted
 from pipeline.settings.rules import contradictions
-from pipeline.settings.sections import Changefeed, Hold, Quality, Registry, Section, Source, Spark, Warehouse
+from pipeline.settings.sections import Changefeed, Hold, Metrics, Quality, Registry, Section, Source, Spark, Warehouse
 
 NOT_YET_ERROR = NOT_YET.lower()  # the pydantic error type of a fault with that code
 
@@ -33,6 +33,7 @@ class Settings(Section):
         default="10 seconds", description="time between micro-batches; `run --available-now` ignores it"
     )
     spark: Spark = Field(default=Spark(), description="the Spark session")
+    metrics: Metrics = Field(default=Metrics(), description="numbers for Prometheus")
 
     @property
     def trigger_seconds(self) -> float:

@@ -233,3 +233,12 @@ class Spark(Section):
     conf: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={}, description="any Spark property, as `spark.<property>`; paths in it must be absolute"
     )
+
+
+class Metrics(Section):
+    """What a run tells Prometheus while it lives."""
+
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="`run` answers at `http://host:port/metrics`; not without a port"
+    )
+    host: Line = Field(default="127.0.0.1", description="the address to listen at; `0.0.0.0` for all of the machine")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.model.types import STRING, WarehouseType
+from pipeline.observe.logs import bound
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.open import OpenProtocol
@@ -30,6 +31,7 @@ from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session
+from pipeline.streaming.telemetry import Telemetry
 from pipeline.streaming.workbench import Ledger, Workbench
 from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from pipeline.model.messages import Described, SourceProtocol, TopicPartition
+    from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
     from pipeline.streaming.batch import Outcome
 
@@ -57,8 +60,15 @@ _LISTED = 5
 class Pipeline:
     """An open pipeline: it holds the warehouse's lock. Use as a context manager."""
 
-    def __init__(self, bench: Workbench, resources: ExitStack, listener: Callable[[int, Outcome, float], None]) -> None:
+    def __init__(
+        self,
+        bench: Workbench,
+        resources: ExitStack,
+        listener: Callable[[int, Outcome, float], None],
+        telemetry: Telemetry,
+    ) -> None:
         self.bench = bench
+        self._telemetry = telemetry
         self._resources = resources
         self._listener = listener
         self._maintainer = Maintainer(bench.spark, bench.settings.warehouse.maintenance, bench.step)
@@ -76,6 +86,7 @@ class Pipeline:
         purpose: str = "run",
         accept: frozenset[str] = frozenset(),
         listener: Callable[[int, Outcome, float], None] = lambda _number, _outcome, _seconds: None,
+        metrics: Metrics | None = None,
     ) -> Self:
         """Take the lock, load what the warehouse knows, refuse what would lose data.
 
@@ -83,8 +94,9 @@ class Pipeline:
         """
         with ExitStack() as resources:
             resources.enter_context(WriterLock(settings.warehouse.path, purpose))
-            bench = _bench(settings, resources, accept)
-            return cls(bench, resources.pop_all(), listener)
+            telemetry = Telemetry(metrics)
+            bench = _bench(settings, resources, accept, telemetry)
+            return cls(bench, resources.pop_all(), listener, telemetry)
 
     def __enter__(self) -> Self:
         return self
@@ -181,17 +193,22 @@ class Pipeline:
         planned = planned_batch(self._spark_checkpoint)
         batch = batch_of(self.bench, raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
         number = batch.batch_id
+        self._telemetry.begun()
         try:
-            outcome = micro_batch(batch, self.bench.step)
+            with bound(batch=number):
+                outcome = micro_batch(batch, self.bench.step)
         except BaseException as error:
             self._error, self.bench.recovering = error, True
+            self._telemetry.failed(number, error)
             if isinstance(error, QualityStop):
                 batch.write_results()
             raise
         finally:
             batch.close()
         if outcome is not None:
-            self._listener(number, outcome, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            self._listener(number, outcome, seconds)
+            self._telemetry.batch(self.bench, number, outcome, seconds)
             self._maintain(outcome)
         self.bench.step("before-spark-commit")
 
@@ -220,7 +237,7 @@ class _Stopped(Exception):
     """Raised in a batch that begins after `stop`."""
 
 
-def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> Workbench:
+def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> Workbench:
     spark = session(settings)
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
     catalog = Catalog(spark)
@@ -256,7 +273,12 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str]) -> 
     quality = settings.quality
     rulebook = Rulebook(spark, load(quality.suites) if quality.suites else (), quality.built_in)
     rulebook.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
-    step = failpoints.from_environment()
+    die = failpoints.from_environment()
+
+    def step(name: str) -> None:
+        telemetry.step(name)
+        die(name)
+
     bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, step, rulebook, descriptions)
     bench.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
     bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
+from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
 from pipeline.streaming.aside import places_since, set_aside_refused, stands_at, without
@@ -160,11 +161,16 @@ class SparkBatch:
 
     def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
         """See `Port.side_by_side`."""
+
+        def named(table: TableMessages) -> T:
+            with bound(batch=self.batch_id, table=str(table.table)):
+                return work(table)
+
         if len(tables) <= 1:
-            return [work(table) for table in tables]
+            return [named(table) for table in tables]
         threads = min(len(tables), self.bench.settings.warehouse.table_threads)
         with ThreadPoolExecutor(threads, thread_name_prefix="table") as pool:
-            futures = [pool.submit(work, table) for table in sorted(tables, key=lambda t: -t.rows)]
+            futures = [pool.submit(named, table) for table in sorted(tables, key=lambda t: -t.rows)]
         return [future.result() for future in futures]
 
     def keep_waiting(self) -> int:

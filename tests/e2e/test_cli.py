@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections import Counter
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from pipeline.cli import run as command
 from pipeline.cli import tables as tables_command
 from pipeline.cli.progress import Progress, TableLine, aligned, duration, lines_of
 from pipeline.demo import compare
+from pipeline.devstack.ports import free_port
 from pipeline.model.messages import Messages, Refused
 from pipeline.settings import parse
 from pipeline.simulate import Changefeed, Shop
@@ -190,12 +192,24 @@ class TestRun:
         assert "TOPIC_RECREATED" in said.err
 
     def test_sigterm_ends_a_run_after_its_batch_and_the_next_one_goes_on(self, warehouse):
-        with running(warehouse) as process:
+        """While it lives it tells Prometheus what it does, and a program what it did, line by line."""
+        port = free_port()
+        with running(warehouse, TICDC_WAREHOUSE__METRICS__PORT=str(port)) as process:
             warehouse.send(30)
             seen = until_line(process, lambda line: line.startswith("batch "))
+            told = scraped(port, lambda text: "ticdc_warehouse_batches_total 0.0" not in text)
             process.send_signal(signal.SIGTERM)
             rest, errors = process.communicate(timeout=120)
         assert seen, errors
+        assert 'ticdc_warehouse_changes_total{op="' in told
+        assert 'ticdc_warehouse_step_seconds_count{step="changes-appended"}' in told
+        assert f'ticdc_warehouse_records_behind{{topic="{warehouse.prefix}_shop_orders"}}' in told
+        log = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+        landed = [event for event in log if event["event"] == "landed"]
+        assert {event["table"] for event in landed} <= {f"shop.{name}" for name in TABLES}
+        assert {event["batch"] for event in landed} == {
+            event["batch"] for event in log if event["event"] == "committed"
+        }
         assert process.returncode == 0, errors
         assert command.STOPPING in rest
         assert "stopped; the next run goes on from here" in rest
@@ -206,9 +220,21 @@ class TestRun:
 TABLES = ("customers", "order_items", "orders", "payments", "products")
 
 
+def scraped(port, wanted, seconds=60):
+    """What the metrics say when they say what is wanted."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        if wanted(text):
+            return text
+        time.sleep(0.2)
+    return ""
+
+
 @contextlib.contextmanager
-def running(warehouse):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+def running(warehouse, **environment):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **environment}
     words = [sys.executable, "-m", "pipeline", "run", "-c", str(warehouse.file)]
     process = subprocess.Popen(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:

@@ -1,0 +1,120 @@
+"""What a run tells Prometheus. Numbers are of this process; `_total` counters begin at 0 with it.
+
+Label names: `table` is the source table, `topic` Kafka's. Nothing here knows Spark: a run hands over what it did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from wsgiref.simple_server import WSGIServer
+
+PREFIX = "ticdc_warehouse"
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDone:
+    """One table's part of a batch: changes by op, what was set aside, how old the newest change was (seconds)."""
+
+    table: str
+    changes: Mapping[str, int] = field(default_factory=dict)
+    quarantined: int = 0
+    dead_letters: int = 0
+    held: int = 0
+    lag: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """One committed batch; `cut_time`: the moment that the tables show, in seconds since the epoch."""
+
+    number: int
+    rows_in: int
+    seconds: float
+    committed_at: float
+    tables: Collection[TableDone] = ()
+    homeless: int = 0
+    """Dead letters of no table."""
+    held_tables: Collection[str] = ()
+    waits: bool = False
+    """Whether records wait for a schema or a statement."""
+    cut_time: float | None = None
+    behind: Mapping[str, int] | None = None
+    """Records by topic that Kafka has and no batch has taken; None: not asked."""
+
+
+class Metrics:
+    """The metrics of one pipeline, in a registry of their own."""
+
+    def __init__(self, pipeline: str, version: str) -> None:
+        self.registry = CollectorRegistry()
+        made: dict[str, Any] = {"registry": self.registry, "namespace": PREFIX}
+        Info("pipeline", "name and version of what runs", **made).info({"pipeline": pipeline, "version": version})
+        self._batches = Counter("batches", "committed batches", **made)
+        self._rows = Counter("rows_in", "records and events that the batches took", **made)
+        self._batch_seconds = Histogram("batch_seconds", "time that a batch took", buckets=_SECONDS, **made)
+        self._step_seconds = Histogram(
+            "step_seconds", "time from one durable step to the next, of one table or of the batch", ["step"],
+            buckets=_SECONDS, **made,
+        )  # fmt: skip
+        self._changes = Counter("changes", "changes that went into tables", ["table", "op"], **made)
+        self._quarantined = Counter("quarantined", "rows set aside by a rule", ["table"], **made)
+        self._letters = Counter("dead_letters", "messages that nobody can read; table is empty where none is known",
+                                ["table"], **made)  # fmt: skip
+        self._held = Counter("held_records", "records that were put aside for a held table", ["table"], **made)
+        self._lag = Gauge("lag_seconds", "age of the newest change when its batch was committed", ["table"], **made)
+        self._table_held = Gauge("table_held", "1 for each table that waits for a person", ["table"], **made)
+        self._waiting = Gauge("records_wait", "1 while records wait for a schema or a statement", **made)
+        self._committed = Gauge("last_batch_timestamp_seconds", "when the newest batch was committed", **made)
+        self._number = Gauge("last_batch_id", "the newest batch", **made)
+        self._cut = Gauge("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", **made)
+        self._behind = Gauge("records_behind", "records that no batch has taken yet", ["topic"], **made)
+
+    def step(self, name: str, seconds: float) -> None:
+        """A durable step was reached, so long after the one before it."""
+        self._step_seconds.labels(name).observe(seconds)
+
+    def batch(self, done: BatchDone) -> None:
+        """A batch was committed."""
+        self._batches.inc()
+        self._rows.inc(done.rows_in)
+        self._batch_seconds.observe(done.seconds)
+        self._committed.set(done.committed_at)
+        self._number.set(done.number)
+        for table in done.tables:
+            self._table(table)
+        if done.homeless:
+            self._letters.labels("").inc(done.homeless)
+        self._table_held.clear()
+        for name in done.held_tables:
+            self._table_held.labels(name).set(1)
+        self._waiting.set(int(done.waits))
+        if done.cut_time is not None:
+            self._cut.set(done.cut_time)
+        if done.behind is not None:
+            self._behind.clear()
+            for topic, records in done.behind.items():
+                self._behind.labels(topic).set(records)
+
+    def _table(self, done: TableDone) -> None:
+        for op, count in done.changes.items():
+            self._changes.labels(done.table, op).inc(count)
+        for counter, count in (
+            (self._quarantined, done.quarantined),
+            (self._letters, done.dead_letters),
+            (self._held, done.held),
+        ):
+            counter.labels(done.table).inc(count)
+        if done.lag is not None:
+            self._lag.labels(done.table).set(done.lag)
+
+    def serve(self, host: str, port: int) -> WSGIServer:
+        """Answer at `http://host:port/metrics`, in a thread of its own; `shutdown` of what is returned ends it."""
+        server, _ = start_http_server(port, host, self.registry)
+        return server

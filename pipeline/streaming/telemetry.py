@@ -1,0 +1,125 @@
+"""What a run tells of itself besides its tables: metrics, and a log of batches, tables and steps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+from pipeline.model.change import Op
+from pipeline.model.columns import time_of
+from pipeline.model.messages import Regime, TopicPartition
+from pipeline.observe.logs import get_logger
+from pipeline.observe.metrics import BatchDone, TableDone
+from pipeline.streaming import moments
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.observe.metrics import Metrics
+    from pipeline.streaming.batch import Landed, Outcome
+    from pipeline.streaming.workbench import Workbench
+
+_OPS = tuple(op.value for op in Op)
+_COMMIT_TS = "commit_ts"
+_BEHIND_SECONDS = 10.0
+"""How often Kafka is asked how much it has."""
+_log = get_logger(__name__)
+
+
+class Telemetry:
+    """Listens to a pipeline: `step` behind each durable step, `batch` when one is committed."""
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics
+        self._reached: dict[int, float] = {}
+        """By thread: when it reached its last step."""
+        self._main = 0
+
+    def step(self, name: str) -> None:
+        """A durable step was reached, by this thread."""
+        now, thread = time.monotonic(), threading.get_ident()
+        since = self._reached.get(thread, self._reached.get(self._main))  # a table's first step: from the batch's last
+        self._reached[thread] = now
+        seconds = None if since is None else round(now - since, 3)
+        _log.debug("step", step=name, seconds=seconds)
+        if self._metrics is not None and seconds is not None:
+            self._metrics.step(name, seconds)
+
+    def begun(self) -> None:
+        """A batch begins: what comes next counts from here."""
+        self._main = threading.get_ident()
+        self._reached = {self._main: time.monotonic()}
+
+    def batch(self, bench: Workbench, number: int, outcome: Outcome, seconds: float) -> None:
+        """A batch was committed."""
+        done = batch_done(bench, number, outcome, seconds, time.time())
+        for table in done.tables:
+            facts = {name: value for name, value in _facts(table).items() if value}
+            _log.info("landed", batch=number, table=table.table, **facts)
+        _log.info("committed", batch=number, rows_in=done.rows_in, seconds=round(seconds, 3), tables=len(done.tables))
+        for warning in outcome.messages.warnings:
+            _log.warning("changefeed", batch=number, said=warning)
+        for name in done.held_tables:
+            _log.warning("held", batch=number, table=name)
+        if self._metrics is not None:
+            self._metrics.batch(done)
+
+    def failed(self, number: int, error: BaseException) -> None:
+        """A batch was not committed."""
+        code = error.code if isinstance(error, PipelineError) else type(error).__name__
+        _log.error("failed", batch=number, code=code, why=str(error).partition("\n")[0][:500])
+
+
+def batch_done(bench: Workbench, number: int, outcome: Outcome, seconds: float, now: float) -> BatchDone:
+    """A batch in numbers. `now`: seconds since the epoch."""
+    tables = tuple(_table(landed, now) for landed in outcome.landed)
+    return BatchDone(
+        number,
+        outcome.messages.rows,
+        seconds,
+        now,
+        tables,
+        homeless=outcome.dead_letters - sum(table.dead_letters for table in tables),
+        held_tables=sorted(str(table.source) for table in bench.tables if table.state is State.HELD),
+        waits=bench.protocol.regime is Regime.CUT and bench.waits,
+        cut_time=_cut_time(bench),
+        behind=dict(_behind(bench)) if bench.is_due("how much Kafka has", _BEHIND_SECONDS) else None,
+    )
+
+
+def _table(landed: Landed, now: float) -> TableDone:
+    newest = landed.counts.get(_COMMIT_TS)
+    return TableDone(
+        landed.table,
+        {op: landed.counts[op] for op in _OPS if landed.counts.get(op)},
+        landed.quarantined,
+        landed.dead_letters,
+        landed.held,
+        max(0.0, now - time_of(newest).timestamp()) if newest else None,
+    )
+
+
+def _facts(table: TableDone) -> dict[str, object]:
+    lag = None if table.lag is None else round(table.lag, 3)
+    aside = {"quarantined": table.quarantined, "dead_letters": table.dead_letters, "held": table.held}
+    return {**table.changes, **aside, "lag_seconds": lag}
+
+
+def _cut_time(bench: Workbench) -> float | None:
+    resolved = moments.commit_ts_of(bench.ledger.resolved)
+    return time_of(resolved).timestamp() if resolved else None
+
+
+def _behind(bench: Workbench) -> Iterator[tuple[str, int]]:
+    """By topic, what lies past the ledger's ends."""
+    topics = bench.cluster.topics()
+    ends = bench.ledger.committed.of_names({topic.id: topic.name for topic in topics.values()})
+    latest = bench.cluster.latest(
+        [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
+    )
+    for name in sorted(topics):
+        mine = [at for at in latest if at.topic == name]
+        yield name, sum(max(0, latest[at] - ends.get(at, 0)) for at in mine)
