@@ -18,6 +18,7 @@ from pipeline.cli.cuts import whole
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import reader, records
 from pipeline.cli.waits import waits
+from pipeline.cli.words import counted
 from pipeline.devstack import fetch
 from pipeline.settings import load
 
@@ -139,8 +140,11 @@ def rebuild(name: Name, config: ConfigOption = None, output: OutputOption = Form
 def maintain(
     name: SomeName = None,
     *,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="Also remove old files that no snapshot names: what killed runs leave.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what lies there; needs neither Spark nor the lock.")
+        bool, typer.Option("--dry-run", help="Only say what lies there; without --orphans it takes a second.")
     ] = False,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
@@ -152,11 +156,15 @@ def maintain(
         before = _burdens(settings, wanted)
         if dry_run:
             _table(out, output, "tables", ("table", *shelf.BURDEN), _burden_rows(before))
+            if orphans:
+                _say_orphans(out, output, _orphans(settings, wanted, out, really=False), "would be removed")
             return
         with _starting():
             _workshop().maintain(settings, wanted, _waiting(out))
         _table(out, output, "before", ("table", *shelf.BURDEN), _burden_rows(before))
         _table(out, output, "after", ("table", *shelf.BURDEN), _burden_rows(_burdens(settings, wanted)))
+        if orphans:
+            _say_orphans(out, output, _orphans(settings, wanted, out, really=True), "removed")
 
 
 @app.command()
@@ -193,6 +201,18 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 def _is_about(row: dict[str, Any], pair: Pair) -> bool:
     return (row["schema_name"].casefold(), row["table_name"].casefold()) == pair.source.key
+
+
+def _orphans(settings: Settings, wanted: list[WarehouseName], out: Output, *, really: bool) -> dict[str, list[str]]:
+    with _starting():
+        found: dict[str, list[str]] = _workshop().orphans(settings, wanted, _waiting(out), really=really)
+    return found
+
+
+def _say_orphans(out: Output, output: Format, found: dict[str, list[str]], what: str) -> None:
+    files = [(table, file) for table, orphans in sorted(found.items()) for file in orphans]
+    _table(out, output, "orphans", ("table", "file"), files)
+    out.line(f"{counted(len(files), 'file')} of no snapshot {what}")
 
 
 def _burdens(settings: Settings, wanted: list[WarehouseName]) -> dict[str, tuple[int, ...]]:

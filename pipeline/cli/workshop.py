@@ -6,7 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import CHECK, MAINTAIN, REBUILD, REDRIVE, RELEASE, TAG, maintained, tagged, with_current
+from pipeline.streaming.errands import (
+    CHECK,
+    MAINTAIN,
+    ORPHANS,
+    REBUILD,
+    REDRIVE,
+    RELEASE,
+    TAG,
+    maintained,
+    removed,
+    tagged,
+    with_current,
+)
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
 from pipeline.streaming.requests import in_turn
@@ -41,6 +53,27 @@ def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Calla
         return {}
 
     in_turn(settings.warehouse.path, (MAINTAIN, [str(name) for name in wanted]), directly, waiting)
+
+
+def orphans(
+    settings: Settings, wanted: Sequence[WarehouseName], waiting: Callable[[str], None] = _silent, *, really: bool
+) -> dict[str, list[str]]:
+    """Remove files that no snapshot of these tables names, by table; not `really`: name them, without the lock."""
+
+    def done(spark: SparkSession, catalog: Catalog) -> dict[str, list[str]]:
+        maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
+        found = (catalog.table(name) for name in wanted)
+        return removed(maintainer, [table for table in found if table is not None], really=really)
+
+    def directly() -> dict[str, Any]:
+        with _catalog(settings, "tables maintain") as (spark, catalog):
+            return dict(done(spark, catalog))
+
+    if not really:
+        spark = session(settings)
+        return done(spark, Catalog(spark))
+    names = [str(name) for name in wanted]
+    return dict(in_turn(settings.warehouse.path, (ORPHANS, names), directly, waiting))
 
 
 def rebuild(settings: Settings, source: TableName, waiting: Callable[[str], None] = _silent) -> int:

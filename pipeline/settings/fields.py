@@ -20,6 +20,7 @@ from pipeline.settings.faults import did_you_mean
 
 REFUSED = "refused"  # the pydantic error type whose message is our own sentence
 LONGEST_NAME = 128
+SECONDS_OF_A_DAY = 86_400
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -117,6 +118,12 @@ def _duration(text: str) -> str:
     return text
 
 
+def _long_duration(text: str) -> str:
+    if seconds(_duration(text)) < SECONDS_OF_A_DAY:
+        raise refuse("expected at least `1 day`: a younger file may belong to a commit that is under way")
+    return text
+
+
 def _timezone(text: str) -> str:
     if text != "UTC" and text not in (known := zoneinfo.available_timezones()):
         near = did_you_mean(text, known)
@@ -167,6 +174,7 @@ Topic = Annotated[str, AfterValidator(_topic), _format("kafka-topic")]
 TopicPattern = Annotated[str, AfterValidator(_pattern), _format("regex")]
 Url = Annotated[str, AfterValidator(_url), _format("uri")]
 Duration = Annotated[str, AfterValidator(_duration), _format("spark-duration")]
+LongDuration = Annotated[str, AfterValidator(_long_duration), _format("spark-duration")]
 Timezone = Annotated[str, AfterValidator(_timezone), _format("iana-timezone")]
 Namespace = Annotated[str, AfterValidator(_namespace), _format("name-template")]
 ColumnType = Annotated[str, AfterValidator(_column_type), _format("column-type")]

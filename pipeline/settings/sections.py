@@ -16,6 +16,7 @@ from pipeline.settings.fields import (
     FreeMap,
     Line,
     LocalPath,
+    LongDuration,
     Namespace,
     Servers,
     StartingOffsets,
@@ -145,10 +146,19 @@ class Maintenance(Section):
         default="1 hour", description="younger snapshots stay too; longer than a replay reaches back"
     )
 
+    orphans_after: LongDuration = Field(
+        default="3 days", description="`tables maintain --orphans` removes files of no snapshot when they are this old"
+    )
+
     @property
     def keep_for_seconds(self) -> float:
         """`keep_for` in seconds."""
         return seconds(self.keep_for)
+
+    @property
+    def orphans_after_seconds(self) -> float:
+        """`orphans_after` in seconds."""
+        return seconds(self.orphans_after)
 
 
 class Warehouse(Section):

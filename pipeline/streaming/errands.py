@@ -14,48 +14,57 @@ from pipeline.warehouse.rebuild import rebuild
 from pipeline.warehouse.tags import tag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.maintenance import Maintainer
     from pipeline.warehouse.tables import Tables, WarehouseTable
 
-MAINTAIN, REBUILD, RELEASE, REDRIVE, CHECK, TAG = "maintain", "rebuild", "release", "redrive", "check", "tag"
+MAINTAIN, ORPHANS, REBUILD, RELEASE = "maintain", "orphans", "rebuild", "release"
+REDRIVE, CHECK, TAG = "redrive", "check", "tag"
 NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
 
 
 def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
     """Do one of the above.
 
-    `names`: warehouse tables to maintain, a selection to redrive, what to tag (`tagged`), else source tables, each as
-    schema and name.
+    `names`: warehouse tables to maintain or to rid of orphans, a selection to redrive, what to tag (`tagged`), else
+    source tables, each as schema and name.
     """
-    if what == MAINTAIN:
-        maintained(maintainer, [table for table in _tables(bench) if str(table.name) in names])
-        return {}
-    if what == REDRIVE:
-        return asdict(redrive(bench, Selection(*names)))
-    if what == TAG:
-        return tagged(bench.tables, names)
-    if what == CHECK:
-        wanted = {TableName(*names[at : at + 2]).key for at in range(0, len(names), 2)}
-        tables = [table for table in bench.tables if not wanted or table.source.key in wanted]
-        return {name: [asdict(one) for one in results] for name, results in audit(bench, tables).items()}
-    source = TableName(*names)
-    if what == REBUILD:
-        return {"keys": rebuild(bench.spark, with_current(bench.tables, source), bench.timezone)}
-    if what == RELEASE:
-        return {"records": release(bench, source)}
-    raise Refused("REQUEST_UNKNOWN", f"this run does not know how to {what}", "both must be of the same version")
+    done: dict[str, Callable[[], Mapping[str, Any]]] = {
+        MAINTAIN: lambda: maintained(maintainer, _named(bench, names)),
+        ORPHANS: lambda: removed(maintainer, _named(bench, names)),
+        REBUILD: lambda: {"keys": rebuild(bench.spark, with_current(bench.tables, TableName(*names)), bench.timezone)},
+        RELEASE: lambda: {"records": release(bench, TableName(*names))},
+        REDRIVE: lambda: asdict(redrive(bench, Selection(*names))),
+        CHECK: lambda: _checked(bench, names),
+        TAG: lambda: tagged(bench.tables, names),
+    }
+    if what not in done:
+        raise Refused("REQUEST_UNKNOWN", f"this run does not know how to {what}", "both must be of the same version")
+    return done[what]()
 
 
-def maintained(maintainer: Maintainer, tables: Sequence[Table]) -> None:
+def _checked(bench: Workbench, names: Sequence[str]) -> Mapping[str, Any]:
+    wanted = {TableName(*names[at : at + 2]).key for at in range(0, len(names), 2)}
+    tables = [table for table in bench.tables if not wanted or table.source.key in wanted]
+    return {name: [asdict(one) for one in results] for name, results in audit(bench, tables).items()}
+
+
+def maintained(maintainer: Maintainer, tables: Sequence[Table]) -> Mapping[str, Any]:
     """Compact and expire these tables, whatever the thresholds say."""
     for table in tables:
         if table.head() is not None:
             maintainer.compact(table)
             maintainer.expire(table)
+    return {}
+
+
+def removed(maintainer: Maintainer, tables: Sequence[Table], *, really: bool = True) -> dict[str, list[str]]:
+    """Remove the files of these tables that no snapshot names, by table; not `really`: only name them."""
+    seconds = maintainer.thresholds.orphans_after_seconds
+    return {str(table.name): table.orphans(seconds, remove=really) for table in tables}
 
 
 def tagged(tables: Tables, names: Sequence[str]) -> dict[str, Any]:
@@ -76,6 +85,6 @@ def with_current(tables: Tables, source: TableName) -> WarehouseTable:
     return table
 
 
-def _tables(bench: Workbench) -> list[Table]:
+def _named(bench: Workbench, names: Sequence[str]) -> list[Table]:
     pairs = [table for pair in bench.tables for table in (pair.current, pair.changes) if table is not None]
-    return [*pairs, *bench.records.tables.values()]
+    return [table for table in (*pairs, *bench.records.tables.values()) if str(table.name) in names]

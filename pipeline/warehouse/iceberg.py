@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -17,12 +18,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DataType, StructType
 
 from pipeline.errors import BatchFailed
-from pipeline.model.names import CATALOG, WarehouseName
+from pipeline.model.names import CATALOG, WarehouseName, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MAIN = "main"
 
@@ -106,6 +107,10 @@ class Catalog:
         """A snapshot's summary, brought over as one text: each entry of a Java map would be a call."""
         parsed: dict[str, str] = json.loads(self._snapshots.toJson(snapshot))["summary"]
         return parsed
+
+    def sql(self, statement: str) -> DataFrame:
+        """Run one of Iceberg's procedures."""
+        return self._spark.sql(statement)
 
     def iceberg_type(self, spark_type: str) -> Any:
         """Iceberg's type of a Spark SQL type string."""
@@ -311,6 +316,19 @@ class Table:
         """Expire snapshots that are neither among the newest `keep` nor younger than the time given."""
         self.refresh()
         self._java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(keep).cleanExpiredFiles(True).commit()
+
+    def orphans(self, older_than_seconds: float, *, remove: bool) -> list[str]:
+        """Files in the table's folders that no snapshot names, and that are older; removed if wanted.
+
+        Iceberg's procedure refuses less than a day: a younger file may belong to a commit that is under way.
+        """
+        before = datetime.fromtimestamp(time.time() - older_than_seconds, UTC)
+        name = quoted(self.name.namespace, self.name.name).replace("\\", "\\\\").replace("'", "\\'")
+        rows = self._catalog.sql(
+            f"CALL {CATALOG}.system.remove_orphan_files(table => '{name}', dry_run => {str(not remove).lower()}, "
+            f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00')"
+        )
+        return sorted(str(row[0]) for row in rows.collect())
 
     def rewrite(self, options: Mapping[str, str]) -> None:
         """Rewrite data files (Iceberg's rewrite_data_files action); the rows stay the same."""

@@ -360,6 +360,23 @@ class TestWriting:
         assert after["shop.orders__changes"] < before["shop.orders__changes"]
         assert warehouse.differences() == []
 
+    def test_old_files_of_no_snapshot_are_named_then_removed_and_young_ones_stay(self, warehouse):
+        location = Path(warehouse.catalog().load_table("shop.orders").location())
+        old, young = location / "data" / "left-behind.parquet", location / "data" / "just-written.parquet"
+        for file in (old, young):
+            file.write_bytes(b"of a run that was killed")
+        long_ago = time.time() - 4 * 86_400
+        os.utime(old, (long_ago, long_ago))
+        found = warehouse.call("tables", "maintain", "shop.orders", "--orphans", "--dry-run", "--output", "json").facts
+        assert [Path(one["file"]).name for one in found["orphans"]] == [old.name]
+        assert old.exists()
+        done = warehouse.call("tables", "maintain", "shop.orders", "--orphans")
+        assert done.code == 0, done.err
+        assert "1 file of no snapshot removed" in done.out
+        assert (old.exists(), young.exists()) == (False, True)
+        young.unlink()
+        assert warehouse.differences() == []
+
     def test_a_damaged_current_table_is_built_anew_from_its_changes(self, warehouse):
         warehouse.catalog().load_table("shop.orders").delete(AlwaysTrue())
         assert warehouse.differences() != []

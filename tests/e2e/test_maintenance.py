@@ -1,0 +1,101 @@
+"""Looking after files: a table that was renamed and one that took its name share nothing, orphans least of all."""
+
+import contextlib
+import io
+import os
+import time
+from pathlib import Path
+
+import pytest
+from e2e.bank import ACCOUNT, SCHEMA, Bank
+from golden.warehouse import Warehouse
+from pyiceberg.catalog import load_catalog
+
+from pipeline.cli import main
+from pipeline.settings import load
+from pipeline.simulate.avro import ddl_message
+from pipeline.streaming import Pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+CREATE_TABLE, RENAME_TABLE = 3, 14
+FIRST, SECOND = {1: 10, 2: 20}, {1: 7}
+
+
+class Branch:
+    """A bank whose accounts are renamed, and opened anew under the old name."""
+
+    def __init__(self, stack, folder):
+        self.folder = folder
+        self.bank = Bank(stack, 5, (ACCOUNT,))
+        self.bank.open()
+        self.file = self.bank.settings(folder)
+
+    def accounts(self, rows):
+        for number, balance in rows.items():
+            writer = self.bank.database.begin()
+            writer.insert(SCHEMA, "account", {"id": number, "owner": f"o{number}", "balance": balance})
+            transaction = self.bank.database.commit(writer)
+            self.bank.feed.send(transaction)
+            self.bank.last_ts = transaction.commit_ts
+
+    def say(self, sql, action, name):
+        moment = self.bank.database.commit(self.bank.database.begin()).commit_ts
+        self.bank.feed._topics.broadcast(self.bank.topic(ACCOUNT), ddl_message(sql, action, SCHEMA, name, moment))
+        self.bank.last_ts = moment
+
+    def forget(self):
+        """The source's new table is empty: these deletes are never sent."""
+        writer = self.bank.database.begin()
+        for row in self.bank.database.rows(SCHEMA, "account"):
+            writer.delete(SCHEMA, "account", (row["id"],))
+        self.bank.database.commit(writer)
+
+    def run(self):
+        self.bank.checkpoint()
+        with Pipeline.open(load(self.file)) as pipeline:
+            pipeline.run(available_now=True)
+
+    def balances(self, name):
+        table = Warehouse.at(self.folder / "warehouse").current(f"{SCHEMA}.{name}")
+        return {row.values["id"]: row.values["balance"] for row in table.rows}
+
+    def location(self, name):
+        uri = f"sqlite:///{self.folder}/warehouse/catalog.db"
+        table = load_catalog("warehouse", type="sql", uri=uri).load_table(f"{SCHEMA}.{name}")
+        return Path(table.location().removeprefix("file:"))
+
+
+def test_orphans_of_a_renamed_table_and_of_its_successor_are_removed_and_both_are_whole(stack, tmp_path):
+    branch = Branch(stack, tmp_path)
+    branch.accounts(FIRST)
+    branch.run()
+    branch.say("RENAME TABLE `bank`.`account` TO `bank`.`konto`", RENAME_TABLE, "konto")
+    branch.forget()
+    branch.say(
+        "CREATE TABLE `bank`.`account` (`id` BIGINT PRIMARY KEY, `owner` VARCHAR(60) NOT NULL UNIQUE, "
+        "`balance` DECIMAL(12,2) NOT NULL DEFAULT 0)", CREATE_TABLE, "account",
+    )  # fmt: skip
+    branch.accounts(SECOND)
+    branch.run()
+    names = [f"{name}{suffix}" for name in ("account", "konto") for suffix in ("", "__changes")]
+    locations = {name: branch.location(name) for name in names}
+    assert len(set(locations.values())) == len(names)
+    assert not any(one in other.parents for one in locations.values() for other in locations.values())
+    left = [location / "data" / "left-behind.parquet" for location in locations.values()]
+    for file in left:
+        file.write_bytes(b"of a run that was killed")
+        os.utime(file, (time.time() - 4 * 86_400,) * 2)
+    old = [path for location in locations.values() for path in location.rglob("*") if path.is_file()]
+    for file in old:  # all as old as orphans must be: what a snapshot names must stay whatever its age
+        os.utime(file, (time.time() - 4 * 86_400,) * 2)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(["tables", "maintain", "--orphans", "-c", str(branch.file)]) == 0
+    assert not any(file.exists() for file in left)
+    assert "of no snapshot removed" in out.getvalue()
+    assert branch.balances("konto") == FIRST
+    assert branch.balances("account") == SECOND
+    branch.accounts({3: 30})
+    branch.run()
+    assert branch.balances("account") == {**SECOND, 3: 30}
+    branch.bank.close()
