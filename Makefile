@@ -51,12 +51,15 @@ lint: $(INSTALLED) ## Style, formatting, types, layers
 bench: java $(JARS) ## Measure, against the peers on the same data
 	@$(BIN)/python tests/bench
 
-lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/lock.txt, with hashes
+lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/, with hashes
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --all-extras \
 	  --no-header --no-annotate --no-emit-index-url --output-file requirements/lock.txt \
 	  pyproject.toml requirements/lock.in
-	@git diff --stat -- requirements/lock.txt 2>/dev/null || true
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --constraints requirements/lock.txt \
+	  --output-file requirements/image.txt pyproject.toml requirements/lock.in
+	@git diff --stat -- requirements 2>/dev/null || true
 
 clean: ## Remove what was built and measured (not .venv, not the jar cache, not .devstack)
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \

@@ -80,6 +80,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     extension: Annotated[bool | None, typer.Option("--extension/--no-extension", help="Send op and commit ts.")] = None,
     decimal: Annotated[_Decimal | None, typer.Option(help="avro-decimal-handling-mode")] = None,
     bigint_unsigned: Annotated[_BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Send nothing where the topics are there already.")] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Send a shop's changes as TiCDC would, in the protocol of the configuration; without one, in Avro.
@@ -100,6 +101,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     shop = Shop(seed, wall_clock if clock is _Clock.now else None, dirty)
     source = _endless(shop, transactions) if continuous else shop.transactions(transactions)
     with opened(output) as out:
+        if once and changefeed.has_sent():
+            out.result({"transactions": 0, "rows": {}, "seconds": 0.0}, "the topics are there already: nothing sent")
+            return
         sent = _send(source, changefeed, None if continuous else transactions)
         out.result(_facts(sent), _text(sent))
 

@@ -75,6 +75,10 @@ class Changefeed:
         """Row events queued so far."""
         return self._counts.total()
 
+    def has_sent(self) -> bool:
+        """Whether a changefeed of this prefix, or to this topic, has sent something before: its topics are there."""
+        return self._topics.exist(self.topic or f"{self.prefix}_")
+
     def send(self, transaction: Transaction) -> None:
         """Queue a transaction's events in order; the broker has them after `flush`."""
         if transaction.ddl is not None:

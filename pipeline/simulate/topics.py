@@ -39,6 +39,14 @@ class Topics:
         """Return the topics used so far."""
         return list(self._partitions)
 
+    def exist(self, beginning: str) -> bool:
+        """Whether the broker has topics whose names begin so."""
+        try:
+            found = self._admin.list_topics(timeout=_ADMIN_SECONDS).topics
+        except KafkaException as error:
+            raise self._unreachable(f"topics could not be listed: {error.args[0].str()}") from None
+        return any(name.startswith(beginning) for name in found)
+
     def partitions(self, topic: str) -> int:
         """Return the topic's number of partitions; the topic is made at the first question."""
         if topic not in self._partitions:

@@ -44,6 +44,9 @@ class Feed:
             ops[event.op] = ops.get(event.op, 0) + 1
             self.total += 1
 
+    def has_sent(self):
+        return self.settings.get("prefix") == "again"
+
     def close(self):
         pass
 
@@ -175,3 +178,11 @@ def test_simple_in_avro_is_refused_as_the_simulator_writes_json_only(run, tmp_pa
     result = run()
     assert isinstance(result.exception, SettingsError)
     assert "JSON" in str(result.exception)
+
+
+def test_once_means_that_a_second_call_sends_nothing(run):
+    first = run(*BROKER, "--transactions", "3", "--once")
+    assert (first.exit_code, Feed.last.total > 0) == (0, True)
+    second = run(*BROKER, "--transactions", "3", "--once", "--prefix", "again")
+    assert (second.exit_code, Feed.last.total) == (0, 0)
+    assert "nothing sent" in second.output

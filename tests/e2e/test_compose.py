@@ -1,0 +1,152 @@
+"""`docker/compose.yaml` on a real engine: the demo, the stream, a broker that dies, volumes that stay.
+
+Skipped where no engine answers; `docker info` says why.
+"""
+
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import docker
+import pytest
+from docker.errors import DockerException
+
+from pipeline.simulate import Shop, wall_clock
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = ("docker", "compose", "--file", str(ROOT / "docker" / "compose.yaml"), "--project-name", "ticdc-test")
+PROFILES = ("stream",)
+PORTS = {"KAFKA_PORT": "29192", "REGISTRY_PORT": "28181", "REPORT_PORT": "28188", "METRICS_PORT": "29464"}
+SEED, TRANSACTIONS, DIRTY = 7, 3_000, 0.02
+PATIENCE = 240
+
+pytestmark = pytest.mark.e2e
+
+
+def compose(*words, check=True):
+    done = subprocess.run(
+        [*COMPOSE, *words], env={**os.environ, **PORTS}, capture_output=True, text=True, check=False, timeout=1200
+    )
+    assert done.returncode == 0 or not check, f"{words}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def engine():
+    try:
+        client = docker.from_env()
+        client.ping()
+    except DockerException as error:
+        pytest.skip(f"no Docker engine: {error}")
+    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker has no compose plugin")
+    return client
+
+
+@pytest.fixture(scope="module")
+def shown(engine):
+    """The demo, from nothing; what it said."""
+    compose("--profile", "stream", "down", "--volumes", "--remove-orphans")
+    compose("build", "--quiet", "demo")
+    compose("up", "--detach", "demo")
+    yield ended(engine, "demo")
+    compose("--profile", "stream", "down", "--volumes", "--remove-orphans")
+
+
+def container(engine, service):
+    return engine.containers.get(f"ticdc-test-{service}-1")
+
+
+def ended(engine, service):
+    """Wait for a service's end; what it said."""
+    found = container(engine, service)
+    code = found.wait(timeout=PATIENCE)["StatusCode"]
+    said = found.logs().decode()
+    assert code == 0, said[-5000:]
+    return said
+
+
+def tables(service="demo"):
+    told = compose(
+        "run", "--rm", "--no-deps", "--entrypoint", "ticdc-warehouse", service, "tables", "list", "--output", "json"
+    )
+    return {table["source"]: table["rows"] for table in json.loads(told)["tables"]}
+
+
+def fetched(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def metric(name):
+    """A number that the stream tells; None while it does not answer."""
+    try:
+        text = fetched(f"{PORTS['METRICS_PORT']}/metrics")
+    except OSError:
+        return None
+    found = [line.rsplit(" ", 1)[1] for line in text.splitlines() if line.startswith(f"ticdc_warehouse_{name} ")]
+    return float(found[0]) if found else None
+
+
+def until(wanted):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := wanted():
+            return found
+        time.sleep(1)
+    raise AssertionError("it never came")
+
+
+@pytest.mark.parametrize("profile", ["", *PROFILES])
+def test_the_file_makes_sense(engine, profile):
+    del engine
+    told = json.loads(compose(*(("--profile", profile) if profile else ()), "config", "--format", "json"))
+    for name, service in told["services"].items():
+        assert ":" in service["image"], name
+        assert not service["image"].endswith(":latest"), name
+        assert int(service["mem_limit"]) > 0, name
+
+
+def test_the_demo_fills_the_warehouse_and_ends_well(engine, shown):
+    for line in ("batch 0  shop.orders", "quarantined rows wait", "the report: http://127.0.0.1:"):
+        assert line in shown
+    shop = Shop(SEED, wall_clock, DIRTY)
+    for _ in shop.transactions(TRANSACTIONS):
+        pass
+    have = tables()
+    for table in shop.database.tables():
+        rows = len(shop.database.rows(table.schema, table.name))
+        assert rows - 30 <= have[table.full_name] <= rows  # some orders are set aside
+    assert "<html" in fetched(f"{PORTS['REPORT_PORT']}/")
+    started = container(engine, "demo").attrs
+    assert started["Config"]["User"] == "10001:10001"
+    assert started["HostConfig"]["ReadonlyRootfs"] is True
+    assert started["HostConfig"]["Memory"] > 0
+
+
+def test_volumes_outlive_down_and_a_second_demo_takes_nothing_twice(engine, shown):
+    del shown
+    before = tables()
+    compose("down")
+    compose("up", "--detach", "demo")
+    assert "nothing new" in ended(engine, "demo")
+    assert tables() == before
+
+
+def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
+    del shown
+    compose("--profile", "stream", "up", "--detach", "stream")
+    until(lambda: metric("batches_total"))
+    broker = container(engine, "kafka")
+    broker.kill()
+    time.sleep(5)
+    broker.start()
+    before = until(lambda: metric("last_batch_timestamp_seconds"))
+    until(lambda: (metric("last_batch_timestamp_seconds") or 0) > max(before, time.time() - 5))
+    compose("--profile", "stream", "stop", "stream")
+    stream = container(engine, "stream")
+    assert stream.wait(timeout=PATIENCE)["StatusCode"] == 0
+    assert "stopped; the next run goes on from here" in stream.logs().decode()
