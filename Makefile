@@ -59,6 +59,8 @@ lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/, wi
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --constraints requirements/lock.txt \
 	  --output-file requirements/image.txt pyproject.toml requirements/lock.in
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --output-file requirements/airflow.txt requirements/airflow.in
 	@git diff --stat -- requirements 2>/dev/null || true
 
 clean: ## Remove what was built and measured (not .venv, not the jar cache, not .devstack)

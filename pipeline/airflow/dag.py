@@ -1,0 +1,104 @@
+"""The DAG of a changefeed: take what is there, check whole tables, write the report, look after files."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Asset, AssetAlias, TriggerRule
+
+from pipeline.airflow.execution import Local
+from pipeline.airflow.operator import WarehouseOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow.sdk import Context
+
+    from pipeline.airflow.execution import Execution
+
+_BEGINNING = datetime(2024, 1, 1)  # noqa: DTZ001 - Airflow reads it in its own zone; nothing is caught up
+
+
+def table_asset(pipeline: str, table: str) -> Asset:
+    """The asset of a pipeline's source table (`shop.orders`), to schedule DAGs by: changes alone update it."""
+    return Asset(name=f"{pipeline}/{table}", uri=f"x-ticdc-warehouse://{pipeline}/{table}")
+
+
+def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedule
+    name: str,
+    config: str,
+    execution: Execution | None = None,
+    *,
+    schedule: Any = timedelta(minutes=10),
+    environment: Mapping[str, str] | None = None,
+    checks: bool = True,
+    report: str | None = None,
+    timeout: timedelta = timedelta(hours=2),
+    retries: int = 2,
+    retry_delay: timedelta = timedelta(minutes=1),
+    on_held: Callable[[Context, Sequence[str]], None] | None = None,
+    default_args: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+) -> DAG:
+    """A DAG `ticdc_warehouse_<name>` with the tasks `run`, `checks`, `report` and `maintain`; one run at a time.
+
+    `name` is the pipeline's, `config` its file where the command runs. `checks`: whether the suites are run on whole
+    tables; not where there are none. `report`: where the page is written there; no such task without one.
+    `on_held(context, tables)` is called when a run ends with held tables. A refusal (quality stop, offsets that are
+    gone, …) fails its task at once; anything else is tried again `retries` times.
+    """
+    execution = execution or Local()
+    dag = DAG(
+        dag_id=f"ticdc_warehouse_{name}",
+        schedule=schedule,
+        start_date=_BEGINNING,
+        catchup=False,
+        max_active_runs=1,
+        tags=["ticdc-warehouse", *tags],
+        doc_md=__doc__,
+        default_args={
+            "retries": retries, "retry_delay": retry_delay, "execution_timeout": timeout, **(default_args or {}),
+        },
+    )  # fmt: skip
+    common: dict[str, Any] = {"dag": dag, "config": config, "execution": execution, "environment": environment or {}}
+    run = RunOperator(task_id="run", pipeline=name, on_held=on_held, **common)
+    checked = WarehouseOperator(task_id="checks", words=["checks", "run"], **common) if checks else run
+    maintain = WarehouseOperator(task_id="maintain", words=["tables", "maintain"], **common)
+    if checks:
+        run >> checked
+    checked >> maintain
+    if report is not None:
+        page = WarehouseOperator(
+            task_id="report", words=["report", "--to", report], trigger_rule=TriggerRule.ALL_DONE, **common
+        )
+        checked >> page >> maintain  # wanted most when a check has failed; the DAG fails all the same
+    return dag
+
+
+class RunOperator(WarehouseOperator):
+    """`run --available-now`: says which tables changed (assets), and which are held."""
+
+    def __init__(self, *, pipeline: str, on_held: Callable[[Context, Sequence[str]], None] | None, **task: Any) -> None:
+        alias = AssetAlias(f"ticdc-warehouse/{pipeline}")
+        super().__init__(words=["run", "--available-now"], outlets=[alias], **task)
+        self.pipeline = pipeline
+        self.alias = alias
+        self.on_held = on_held
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run it; then tell of tables."""
+        told = super().execute(context)
+        for table, counts in told.get("tables", {}).items():
+            if changed := {op: counts[op] for op in ("inserts", "updates", "deletes") if counts.get(op)}:
+                context["outlet_events"][self.alias].add(table_asset(self.pipeline, table), extra=changed)
+        held = self._held()
+        for table in held:
+            self.log.warning("%s is held: ticdc-warehouse tables release %s", table, table)
+        if held and self.on_held is not None:
+            self.on_held(context, held)
+        return told
+
+    def _held(self) -> list[str]:
+        tables = self.called(["tables", "list"]).get("tables", [])
+        return [table["source"] for table in tables if table["state"] == "held"]

@@ -1,0 +1,66 @@
+"""Where a task's command runs: in another environment of this machine, in a container, on a Spark cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Execution(Protocol):
+    """Makes a command line of the words behind `ticdc-warehouse`."""
+
+    def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
+        """The command line; `environment`: names of the variables that the command is to see."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """On the worker's machine, by an environment of its own: Airflow's packages and Spark's do not go together."""
+
+    executable: str = "ticdc-warehouse"
+
+    def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
+        """See `Execution.command`: the worker's process hands its variables on."""
+        del environment
+        return [self.executable, *words]
+
+
+@dataclass(frozen=True, slots=True)
+class Docker:
+    """In a container of the image. `volumes`, configuration and warehouse among them, as `docker run` takes them."""
+
+    image: str
+    volumes: tuple[str, ...]
+    network: str = ""
+    options: tuple[str, ...] = ()
+    """Further words for `docker run`, such as `--memory=4g`."""
+
+    def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
+        """See `Execution.command`: values of variables stay out of the process list."""
+        named = [word for name in environment for word in ("--env", name)]
+        mounted = [word for volume in self.volumes for word in ("--volume", volume)]
+        network = ["--network", self.network] if self.network else []
+        return ["docker", "run", "--rm", "--init", *network, *mounted, *named, *self.options, self.image, *words]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSubmit:
+    """By `spark-submit` in client mode. `application`: `pipeline/__main__.py` of the installed package."""
+
+    master: str
+    application: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    spark_submit: str = "spark-submit"
+    archives: tuple[str, ...] = ()
+    """The packaged environment of the executors, such as `environment.tar.gz#environment`."""
+
+    def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
+        """See `Execution.command`: the driver runs here."""
+        del environment
+        conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
+        archives = ["--archives", ",".join(self.archives)] if self.archives else []
+        return [self.spark_submit, "--master", self.master, *conf, *archives, self.application, *words]

@@ -1,0 +1,175 @@
+"""The DAG of a changefeed in a real Airflow 3, in an environment of its own, against a real broker and registry."""
+
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from e2e import judging
+from e2e.bank import ACCOUNT, SCHEMA, Bank
+from golden.corpus import EVERY
+from golden.warehouse import Warehouse
+
+from pipeline.devstack.artefacts import cache_folder
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+ROOT = Path(__file__).parents[2]
+LOCK = ROOT / "requirements" / "airflow.txt"
+VARIABLE = "TICDC_WAREHOUSE_AIRFLOW"
+DAG = "ticdc_warehouse_bank"
+NO_DEBT = {"expect_column_values_to_be_between": {"column": "balance", "min_value": 0}, "name": "no_debt"}
+FILE = """
+import sys
+sys.path.insert(0, {package!r})
+from pathlib import Path
+from pipeline.airflow import Local, changefeed_dag
+
+
+def held(context, tables):
+    Path({held!r}).write_text(" ".join(tables))
+
+
+dag = changefeed_dag(
+    "bank", {config!r}, Local({command!r}), report={report!r}, on_held=held, retries=0,
+    environment={{"TICDC_WAREHOUSE__HOLD__MAX_RECORDS": "{{{{ var.value.most_held }}}}"}},
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def python():
+    """Airflow's own Python: named by a variable, or made in the cache (two minutes) with TICDC_WAREHOUSE_GOLDEN=all."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return Path(given)
+    folder = cache_folder() / f"airflow-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
+    if not (folder / "ready").exists():
+        if not EVERY:
+            pytest.skip(f"no Airflow: `make test-all` makes an environment for it, {VARIABLE} names the Python of one")
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)]
+        subprocess.run(pip, check=True)
+        (folder / "ready").touch()
+    return folder / "bin" / "python"
+
+
+class Office:
+    """A bank, its warehouse, and an Airflow that has the DAG of its changefeed."""
+
+    def __init__(self, python, stack, folder):
+        self.python, self.folder = python, folder
+        self.bank = Bank(stack, 5, (ACCOUNT,))
+        self.bank.open()
+        self.file = self.bank.settings(folder, quality={"suites": "./checks"})
+        (folder / "checks").mkdir()
+        self.expect(severity="warn")
+        package = folder / "package"  # the package alone, and nothing beside it
+        (package / "pipeline").mkdir(parents=True)
+        (package / "pipeline" / "__init__.py").touch()
+        (package / "pipeline" / "airflow").symlink_to(ROOT / "pipeline" / "airflow")
+        (folder / "dags").mkdir()
+        command = folder / "ticdc-warehouse"
+        command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m pipeline "$@"\n')
+        command.chmod(0o755)
+        self.held = folder / "held.txt"
+        (folder / "dags" / "bank.py").write_text(
+            FILE.format(
+                package=str(package), held=str(self.held), config=str(self.file), command=str(command),
+                report=str(folder / "report.html"),
+            )
+        )  # fmt: skip
+        assert self.airflow("db", "migrate").returncode == 0
+
+    def expect(self, **check):
+        text = yaml.safe_dump({"table": "bank.account", "checks": [{**NO_DEBT, **check}]})
+        (self.folder / "checks" / "account.yaml").write_text(text)
+
+    def airflow(self, *words):
+        own = {
+            "AIRFLOW_HOME": str(self.folder / "airflow"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
+            "AIRFLOW_VAR_MOST_HELD": "1000",
+        }
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        line = [str(self.python), "-m", "airflow", *words]
+        return subprocess.run(line, env={**environment, **own}, capture_output=True, text=True, check=False)
+
+    def run(self):
+        """One run of the DAG: the state of each task, and everything that was said."""
+        self.bank.checkpoint()
+        done = self.airflow("dags", "test", DAG)
+        with sqlite3.connect(self.folder / "airflow" / "airflow.db") as database:
+            states = database.execute(
+                "SELECT task_id, state FROM task_instance "
+                "WHERE run_id = (SELECT run_id FROM dag_run ORDER BY id DESC LIMIT 1)"
+            ).fetchall()
+        return dict(states), done.stdout + done.stderr
+
+    def events(self):
+        """The tables whose assets were updated, once for each time."""
+        with sqlite3.connect(self.folder / "airflow" / "airflow.db") as database:
+            found = database.execute("SELECT a.name FROM asset_event e JOIN asset a ON a.id = e.asset_id").fetchall()
+        return [name for (name,) in found]
+
+    @property
+    def warehouse(self):
+        return Warehouse.at(self.folder / "warehouse")
+
+
+@pytest.fixture(scope="module")
+def office(python, stack, tmp_path_factory):
+    made = Office(python, stack, tmp_path_factory.mktemp("office"))
+    yield made
+    made.bank.close()
+
+
+SUCCESS = {"run": "success", "checks": "success", "report": "success", "maintain": "success"}
+
+
+def test_the_dag_parses_with_its_tasks_in_order(office):
+    told = office.airflow("dags", "list", "--output", "json")
+    assert [dag["dag_id"] for dag in json.loads(told.stdout[told.stdout.index("[{") :])] == [DAG], told.stderr
+    assert DAG in office.airflow("dags", "show", DAG).stdout + DAG
+
+
+def test_a_run_fills_the_tables_and_says_which_changed(office):
+    office.bank.rounds(2)
+    states, said = office.run()
+    assert states == SUCCESS, said[-4000:]
+    assert list(judging.untrue(office.bank, office.warehouse)) == []
+    assert office.events() == ["bank/bank.account"]
+    assert "<html" in (office.folder / "report.html").read_text()
+
+
+def test_a_rerun_changes_nothing(office):
+    before = office.warehouse.current(f"{SCHEMA}.account").rows, office.events()
+    states, _ = office.run()
+    assert states == SUCCESS
+    assert (office.warehouse.current(f"{SCHEMA}.account").rows, office.events()) == before
+
+
+def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_written(office):
+    office.expect(severity="fail")
+    writer = office.bank.database.begin()
+    writer.insert(SCHEMA, "account", {"id": 77_000, "owner": "Bob", "balance": -5})
+    transaction = office.bank.database.commit(writer)
+    office.bank.feed.send(transaction)
+    office.bank.last_ts = transaction.commit_ts
+    states, said = office.run()
+    assert states == {"run": "failed", "checks": "upstream_failed", "report": "success", "maintain": "upstream_failed"}
+    assert "CHECK_FAILED" in said
+    assert "no_debt" in said
+
+
+def test_a_held_table_is_told_and_the_rest_goes_on(office):
+    office.expect(severity="hold")
+    states, _ = office.run()
+    assert states["run"] == "success"
+    assert office.held.read_text() == "bank.account"
