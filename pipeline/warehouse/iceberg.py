@@ -62,10 +62,17 @@ class Catalog:
         return Table(name, self._java.loadTable(identifier), self)
 
     def names(self) -> Iterator[WarehouseName]:
-        """Every table of every namespace (one level)."""
-        for namespace in self._java.listNamespaces():
+        """Every table of every namespace of ours, which have one level."""
+        for namespace in self._found(self._java.listNamespaces()):
             for identifier in self._java.listTables(namespace):
                 yield WarehouseName(namespace.toString(), identifier.name())
+
+    def _found(self, namespaces: Any) -> Iterator[Any]:
+        """Of these and below them, those of ours. The JDBC catalog lists a name with a dot as one below another."""
+        for namespace in namespaces:
+            if namespace.length() == 1 or self._java.namespaceExists(self._namespace(namespace.toString())):
+                yield namespace
+            yield from self._found(self._java.listNamespaces(namespace))
 
     def create(
         self,

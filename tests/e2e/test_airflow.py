@@ -134,9 +134,18 @@ SUCCESS = {"run": "success", "checks": "success", "report": "success", "maintain
 
 
 def test_the_dag_parses_with_its_tasks_in_order(office):
-    told = office.airflow("dags", "list", "--output", "json")
-    assert [dag["dag_id"] for dag in json.loads(told.stdout[told.stdout.index("[{") :])] == [DAG], told.stderr
-    assert DAG in office.airflow("dags", "show", DAG).stdout + DAG
+    code = (
+        "import json, runpy, sys; dag = runpy.run_path(sys.argv[1])['dag'];"
+        "print(json.dumps([dag.dag_id, dag.max_active_runs, dag.catchup,"
+        " {t.task_id: sorted(t.upstream_task_ids) for t in dag.tasks}]))"
+    )
+    told = subprocess.run(
+        [str(office.python), "-c", code, str(office.folder / "dags" / "bank.py")],
+        env={"AIRFLOW_HOME": str(office.folder / "airflow"), "PATH": os.environ["PATH"]},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    upstream = {"run": [], "checks": ["run"], "report": ["checks"], "maintain": ["checks", "report"]}
+    assert json.loads(told.stdout.splitlines()[-1]) == [DAG, 1, False, upstream], told.stderr
 
 
 def test_a_run_fills_the_tables_and_says_which_changed(office):

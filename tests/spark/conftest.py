@@ -29,6 +29,7 @@ def spark(tmp_path_factory):
 def warehouse(tmp_path):
     """(session, tables, folder) of an empty warehouse."""
     settings = settings_in(tmp_path)
+    settings.warehouse.path.mkdir()  # the writer's lock does so, where there is one
     fresh = session(settings)
     tables = Tables(Catalog(fresh), settings.warehouse.path, namespace="{schema}", with_current=True)
     tables.load()

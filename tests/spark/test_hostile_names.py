@@ -7,6 +7,7 @@ from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.names import TableName, quoted
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Policy, meet
+from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.layout import Layout
 
 pytestmark = pytest.mark.spark
@@ -91,3 +92,12 @@ def test_two_sources_never_share_a_warehouse_name(warehouse):
     assert tables.obstacle(TableName("S", "ORDERS")) is None, "the same table, without case"
     assert tables.obstacle(TableName("_pipeline", "batches")) is not None
     assert tables.obstacle(TableName("s", "other")) is None
+
+
+def test_a_schema_whose_name_has_a_dot_is_known_to_the_next_run(warehouse):
+    spark, _, _ = warehouse
+    made = landed(warehouse, TableName("Life-2.b", "t-1.x"), "text")
+    names = list(Catalog(spark).names())
+    assert made.name in names
+    assert made.name.changes in names
+    assert len(names) == len(set(names))
