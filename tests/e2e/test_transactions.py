@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from golden.corpus import Record
+from golden.corpus import EVERY, Record
 from golden.delivery import boundaries, dice_of, uneven
 from golden.warehouse import Warehouse
 
@@ -31,6 +31,7 @@ TRANSFERS = 150
 PIECES = 7
 BATCHES = 12
 SENDERS = {"simple": SimpleSender, "open-protocol": OpenSender}
+PROTOCOLS = tuple(SENDERS) if EVERY else ("open-protocol",)
 ACCOUNT = Table(
     "bank",
     "account",
@@ -193,7 +194,7 @@ def by_key(tables):
     return {name: sorted(map(repr, map(sorted, map(dict.items, rows)))) for name, rows in tables.items() if rows}
 
 
-@pytest.mark.parametrize("protocol", SENDERS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, stack, tmp_path):
     topic = f"transfers-{protocol}"
     history = History(protocol, topic)
