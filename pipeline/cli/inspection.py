@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pipeline.cli.cuts import spoken
 from pipeline.cli.described import Described
 from pipeline.errors import Refused
 from pipeline.model import change
-from pipeline.model.columns import time_of
 from pipeline.model.messages import TopicPartition
 from pipeline.model.names import quoted
 from pipeline.protocols.recognise import recognise
@@ -238,7 +238,7 @@ def _judged(row: Row, rules: RuleSet) -> list[str]:
 
 
 def _moment(commit_ts: int) -> str:
-    return f"commit ts {commit_ts} ({time_of(commit_ts):%Y-%m-%d %H:%M:%S.%f} UTC)"
+    return f"commit ts {spoken(commit_ts)}"
 
 
 def _dump(part: str, sent: bytes | bytearray | None) -> Iterator[str]:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LISTED = 5
 
 
 def counted(count: int, noun: str, plural: str = "s") -> str:
     """`1 batch`, `2,000 batches`; `plural` is what many have at their end."""
     return f"{count:,} {noun}{'' if count == 1 else plural}"
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few of them, and how many more there are."""
+    listed = list(names)
+    return ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")
 
 
 def version() -> str:

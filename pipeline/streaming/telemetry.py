@@ -16,7 +16,7 @@ from pipeline.streaming import moments
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pipeline.observe.metrics import Metrics
     from pipeline.streaming.batch import Landed, Outcome
@@ -55,7 +55,9 @@ class Telemetry:
 
     def batch(self, bench: Workbench, number: int, outcome: Outcome, seconds: float) -> None:
         """A batch was committed."""
-        done = batch_done(bench, number, outcome, seconds, time.time())
+        asked = self._metrics is not None and bench.is_due("how much Kafka has", _BEHIND_SECONDS)
+        behind = dict(_behind(bench)) if asked else None  # the log does not tell it
+        done = batch_done(bench, number, outcome, (seconds, time.time()), behind)
         for table in done.tables:
             facts = {name: value for name, value in _facts(table).items() if value}
             _log.info("landed", batch=number, table=table.table, **facts)
@@ -73,8 +75,11 @@ class Telemetry:
         _log.error("failed", batch=number, code=code, why=str(error).partition("\n")[0][:500])
 
 
-def batch_done(bench: Workbench, number: int, outcome: Outcome, seconds: float, now: float) -> BatchDone:
-    """A batch in numbers. `now`: seconds since the epoch."""
+def batch_done(
+    bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float], behind: Mapping[str, int] | None
+) -> BatchDone:
+    """A batch in numbers. `clock`: how long it took, and the time now, in seconds since the epoch."""
+    seconds, now = clock
     tables = tuple(_table(landed, now) for landed in outcome.landed)
     return BatchDone(
         number,
@@ -86,7 +91,7 @@ def batch_done(bench: Workbench, number: int, outcome: Outcome, seconds: float, 
         held_tables=sorted(str(table.source) for table in bench.tables if table.state is State.HELD),
         waits=bench.protocol.regime is Regime.CUT and bench.waits,
         cut_time=_cut_time(bench),
-        behind=dict(_behind(bench)) if bench.is_due("how much Kafka has", _BEHIND_SECONDS) else None,
+        behind=behind,
     )
 
 

@@ -63,7 +63,7 @@ class TestDoctor:
         found = desk.findings()
         assert [finding for finding in found if finding["mark"] == "wrong"] == []
         ((mark, said, _),) = about(found, "messages")
-        assert (mark, said.endswith("rows of 1 table, 4 control messages")) == ("fine", True) or "can be read" in said
+        assert (mark, "can be read: rows of 1 table, " in said) == ("fine", True)
         assert not (desk.folder / "warehouse").exists()
         assert not (desk.folder / "checkpoint").exists()
         with Pipeline.open(load(desk.file)) as pipeline:

@@ -9,7 +9,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note, wrong
-from pipeline.cli.words import counted
+from pipeline.cli.words import counted, some
 from pipeline.model.messages import Regime
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka import records
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
     from pipeline.streaming.position import KafkaState
 
-_LISTED = 5
 NEWEST = 200
 """Records of each partition that are looked at."""
 
@@ -102,8 +101,7 @@ def _warned(warnings: Iterable[str]) -> Iterator[Finding]:
         table, _, sentence = warning.partition(": ")
         tables[sentence].append(table)
     for sentence, named in tables.items():
-        shown = ", ".join(named[:_LISTED]) + (f" and {len(named) - _LISTED} more" if len(named) > _LISTED else "")
-        yield note("changefeed", f"{sentence} ({shown})")
+        yield note("changefeed", f"{sentence} ({some(named)})")
 
 
 def _hints(messages: TableMessages) -> Iterator[str]:

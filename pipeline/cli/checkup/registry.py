@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note
-from pipeline.cli.words import counted
+from pipeline.cli.words import counted, some
 from registry import subjects_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 HARMLESS = {"NONE", "FORWARD", "FORWARD_TRANSITIVE"}
 """Levels under which a registry takes whatever an ADD or DROP COLUMN makes of a schema, or all but little of it."""
-_LISTED = 5
 
 
 def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Finding]:
@@ -28,7 +27,7 @@ def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Findin
     without = sorted(topic for topic, subject in wanted.items() if subject not in subjects)
     if without:
         yield note(
-            "registry", f"{len(without)} topics have no subject {_some(f'{topic}-value' for topic in without)}",
+            "registry", f"{len(without)} topics have no subject {some(f'{topic}-value' for topic in without)}",
             "no row was sent to them yet, or TiCDC was given another registry (the sink URI's schema-registry)",
         )  # fmt: skip
     mine = sorted(
@@ -50,11 +49,6 @@ def _compatibility(client: RegistryClient, subjects: list[str]) -> Iterator[Find
         return
     yield note(
         "compatibility",
-        f"{counted}; a DDL that these subjects refuse stops the changefeed itself: {_some(strict)}",
+        f"{counted}; a DDL that these subjects refuse stops the changefeed itself: {some(strict)}",
         'set them to NONE: PUT <registry>/config/<subject> {"compatibility": "NONE"}',
     )
-
-
-def _some(names: Collection[str] | Iterator[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")
