@@ -13,15 +13,26 @@ from pathlib import Path
 import docker
 import pytest
 from docker.errors import DockerException
+from golden.corpus import EVERY
 
 from pipeline.simulate import Shop, wall_clock
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ("docker", "compose", "--file", str(ROOT / "docker" / "compose.yaml"), "--project-name", "ticdc-test")
-PROFILES = ("stream",)
-PORTS = {"KAFKA_PORT": "29192", "REGISTRY_PORT": "28181", "REPORT_PORT": "28188", "METRICS_PORT": "29464"}
+PROFILES = ("stream", "cluster", "airflow", "tidb")
+PORTS = {
+    "KAFKA_PORT": "29192",
+    "REGISTRY_PORT": "28181",
+    "REPORT_PORT": "28188",
+    "METRICS_PORT": "29464",
+    "AIRFLOW_PORT": "28088",
+    "SPARK_PORT": "28080",
+    "TIDB_PORT": "24000",
+}
 SEED, TRANSACTIONS, DIRTY = 7, 3_000, 0.02
+BASES = ("python:3.11-slim-bookworm", "apache/kafka:4.1.0", "apicurio/apicurio-registry:3.0.9")
 PATIENCE = 240
+WORKERS = 2
 
 pytestmark = pytest.mark.e2e
 
@@ -43,17 +54,23 @@ def engine():
         pytest.skip(f"no Docker engine: {error}")
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker has no compose plugin")
+    for image in BASES:
+        if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode:
+            line = ["timeout", "300", "docker", "pull", "--quiet", image]
+            pulled = subprocess.run(line, capture_output=True, text=True, check=False)
+            if pulled.returncode:
+                pytest.skip(f"{image} is not here and cannot be had: {pulled.stderr.strip()[-200:]}")
     return client
 
 
 @pytest.fixture(scope="module")
 def shown(engine):
     """The demo, from nothing; what it said."""
-    compose("--profile", "stream", "down", "--volumes", "--remove-orphans")
+    compose("--profile", "*", "down", "--volumes", "--remove-orphans")
     compose("build", "--quiet", "demo")
     compose("up", "--detach", "demo")
     yield ended(engine, "demo")
-    compose("--profile", "stream", "down", "--volumes", "--remove-orphans")
+    compose("--profile", "*", "down", "--volumes", "--remove-orphans")
 
 
 def container(engine, service):
@@ -136,6 +153,17 @@ def test_volumes_outlive_down_and_a_second_demo_takes_nothing_twice(engine, show
     assert tables() == before
 
 
+@pytest.mark.skipif(not EVERY, reason="three minutes: `make test-all` runs it")
+def test_a_cluster_makes_the_same_tables(engine, shown):
+    del shown
+    before = tables()
+    compose("--profile", "cluster", "up", "--detach", "submit")
+    assert "batch 0" in ended(engine, "submit")
+    assert len(engine.containers.list(filters={"name": "ticdc-test-spark-worker"})) == WORKERS
+    assert tables("submit") == before
+    compose("--profile", "cluster", "rm", "--stop", "--force", "spark-master", "spark-worker")
+
+
 def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
     del shown
     compose("--profile", "stream", "up", "--detach", "stream")
@@ -150,3 +178,15 @@ def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
     stream = container(engine, "stream")
     assert stream.wait(timeout=PATIENCE)["StatusCode"] == 0
     assert "stopped; the next run goes on from here" in stream.logs().decode()
+
+
+@pytest.mark.skipif(not EVERY, reason="three minutes: `make test-all` runs it")
+def test_airflow_runs_the_dag(engine, shown):
+    del shown
+    compose("--profile", "airflow", "build", "--quiet", "airflow")
+    compose("--profile", "airflow", "up", "--detach", "--wait", "airflow")
+    office = container(engine, "airflow")
+    code, said = office.exec_run(["airflow", "dags", "test", "ticdc_warehouse_demo"])
+    assert code == 0, said.decode()[-5000:]
+    assert "state=success" in said.decode()
+    compose("--profile", "airflow", "stop", "airflow", "shop")

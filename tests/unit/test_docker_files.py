@@ -1,0 +1,56 @@
+"""What stands in docker/ and is not run everywhere: it has to be what the product itself understands."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import sqlglot
+
+from pipeline.demo import checks
+from pipeline.model import ddl
+from pipeline.model.ddl.classify import classify
+from pipeline.model.names import TableName
+from pipeline.settings import load
+
+DOCKER = Path(__file__).parents[2] / "docker"
+
+
+@pytest.mark.parametrize("folder", ["demo", "tidb"])
+def test_a_configuration_is_valid(folder):
+    settings = load(DOCKER / folder / "ticdc-warehouse.yaml")
+    assert str(settings.warehouse.path).startswith("/data/")
+
+
+def test_the_demo_has_one_set_of_checks(tmp_path):
+    checks.write(tmp_path)
+    written = {path.name: path.read_text() for path in tmp_path.rglob("*.yaml")}
+    assert {path.name: path.read_text() for path in (DOCKER / "demo" / "checks").iterdir()} == written
+
+
+def test_the_changefeed_sends_what_the_pipeline_reads():
+    told = tomllib.loads((DOCKER / "tidb" / "changefeed.toml").read_text())
+    (dispatcher,) = told["sink"]["dispatchers"]
+    prefix = dispatcher["topic"].partition("{")[0]
+    settings = load(DOCKER / "tidb" / "ticdc-warehouse.yaml")
+    assert settings.source.topic_pattern == f"{prefix}.*"
+    assert dispatcher["partition"] == "index-value"
+    assert "avro-enable-watermark=true" in (DOCKER / "tidb" / "changefeed.sh").read_text()
+
+
+def test_the_tables_of_the_workload_are_understood():
+    text = (DOCKER / "tidb" / "schema.sql").read_text()
+    database, *tables = [one.strip() for one in text.split(";") if one.strip()]
+    assert classify(database) is ddl.ActionType.CREATE_SCHEMA
+    assert len(tables) == 4
+    for sql in tables:
+        assert sqlglot.parse_one(sql, dialect="mysql")
+        (action,) = ddl.parse(classify(sql), sql, TableName("shop", "any"))
+        assert isinstance(action, ddl.CreateTable), action
+
+
+@pytest.mark.parametrize("script", sorted(DOCKER.rglob("*.sh")), ids=lambda path: path.name)
+def test_a_script_is_one(script):
+    shell = script.read_text().partition("\n")[0].removeprefix("#!").split()
+    assert subprocess.run([*shell, "-n", str(script)], check=False).returncode == 0
+    assert script.stat().st_mode & 0o100
