@@ -49,18 +49,20 @@ class Docker:
 
 @dataclass(frozen=True, slots=True)
 class SparkSubmit:
-    """By `spark-submit` in client mode. `application`: `pipeline/__main__.py` of the installed package."""
+    """By `spark-submit` in client mode: the driver runs on the worker's machine, its executors on the cluster."""
 
-    master: str
     application: str
+    """`pipeline/__main__.py` of the installed package."""
+    properties: str
+    """The file that `ticdc-warehouse config spark-submit` has printed into; it names the master too."""
     conf: Mapping[str, str] = field(default_factory=dict)
-    spark_submit: str = "spark-submit"
     archives: tuple[str, ...] = ()
-    """The packaged environment of the executors, such as `environment.tar.gz#environment`."""
+    """A packaged environment for executors that are to have Python, such as `environment.tar.gz#environment`."""
+    spark_submit: str = "spark-submit"
 
     def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
-        """See `Execution.command`: the driver runs here."""
+        """See `Execution.command`: the driver is a process of the worker's and sees its variables."""
         del environment
         conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
         archives = ["--archives", ",".join(self.archives)] if self.archives else []
-        return [self.spark_submit, "--master", self.master, *conf, *archives, self.application, *words]
+        return [self.spark_submit, "--properties-file", self.properties, *conf, *archives, self.application, *words]

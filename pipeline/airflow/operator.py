@@ -75,8 +75,7 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
         reader.join()
         self._process = None
         if code == 0:
-            told: dict[str, Any] = json.loads(printed or "{}")
-            return told
+            return _document(printed) or {}
         raise _failed(code, errors, printed)
 
     def on_kill(self) -> None:
@@ -91,21 +90,20 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
 
 
 def _failed(code: int, errors: Sequence[str], printed: str) -> Exception:
-    told = _error(errors) or {"code": f"exit code {code}", "message": "".join(errors[-5:]).strip(), "hint": ""}
-    if printed.strip() and not told["message"]:
-        told["message"] = printed.strip()[-2000:]
+    told = _document("".join(errors)) or _document(printed)
+    if told is None or "code" not in told:
+        said = "".join(errors[-5:]).strip() or printed.strip()[-2000:]
+        told = {"code": f"exit code {code}", "message": said}
     sentence = f"{told['code']}: {told['message']}" + (f"\n{told['hint']}" if told.get("hint") else "")
     kind: type[Exception] = AirflowFailException if code == REFUSED else AirflowException
     return kind(sentence)
 
 
-def _error(lines: Sequence[str]) -> dict[str, str] | None:
-    """The document that a failed command ends its stderr with: an object over several lines."""
-    text = "".join(lines)
-    at = text.rfind("\n{\n")
-    found = text[at + 1 :] if at >= 0 else text
+def _document(text: str) -> dict[str, Any] | None:
+    """The last document among other lines, an object over several of them: spark-submit prints everything on stdout."""
+    text = f"\n{text}"
     try:
-        told = json.loads(found)
+        told, _end = json.JSONDecoder().raw_decode(text, text.rfind("\n{\n") + 1)
     except ValueError:
         return None
-    return told if isinstance(told, dict) and "code" in told else None
+    return told if isinstance(told, dict) else None

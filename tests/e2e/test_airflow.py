@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docker
 import pytest
 import yaml
+from docker.errors import DockerException, ImageNotFound
 from e2e import judging
 from e2e.bank import ACCOUNT, SCHEMA, Bank
+from e2e.spark_cluster import APPLICATION, SUBMIT, Cluster, java_home
 from golden.corpus import EVERY
 from golden.warehouse import Warehouse
 
@@ -23,12 +26,13 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "airflow.txt"
 VARIABLE = "TICDC_WAREHOUSE_AIRFLOW"
 DAG = "ticdc_warehouse_bank"
+IMAGE = "ticdc-warehouse:0.1.0"
 NO_DEBT = {"expect_column_values_to_be_between": {"column": "balance", "min_value": 0}, "name": "no_debt"}
 FILE = """
 import sys
 sys.path.insert(0, {package!r})
 from pathlib import Path
-from pipeline.airflow import Local, changefeed_dag
+from pipeline.airflow import Docker, Local, SparkSubmit, changefeed_dag
 
 
 def held(context, tables):
@@ -36,7 +40,7 @@ def held(context, tables):
 
 
 dag = changefeed_dag(
-    "bank", {config!r}, Local({command!r}), report={report!r}, on_held=held, retries=0,
+    "bank", {config!r}, {execution}, report={report!r}, on_held=held, retries=0,
     environment={{"TICDC_WAREHOUSE__HOLD__MAX_RECORDS": "{{{{ var.value.most_held }}}}"}},
 )
 """
@@ -62,11 +66,11 @@ def python():
 class Office:
     """A bank, its warehouse, and an Airflow that has the DAG of its changefeed."""
 
-    def __init__(self, python, stack, folder):
+    def __init__(self, python, stack, folder, execution="Local({command!r})", **changes):
         self.python, self.folder = python, folder
         self.bank = Bank(stack, 5, (ACCOUNT,))
         self.bank.open()
-        self.file = self.bank.settings(folder, quality={"suites": "./checks"})
+        self.file = self.bank.settings(folder, quality={"suites": "./checks"}, **changes)
         (folder / "checks").mkdir()
         self.expect(severity="warn")
         package = folder / "package"  # the package alone, and nothing beside it
@@ -80,8 +84,8 @@ class Office:
         self.held = folder / "held.txt"
         (folder / "dags" / "bank.py").write_text(
             FILE.format(
-                package=str(package), held=str(self.held), config=str(self.file), command=str(command),
-                report=str(folder / "report.html"),
+                package=str(package), held=str(self.held), config=str(self.file), report=str(folder / "report.html"),
+                execution=execution.format(command=str(command), folder=str(folder)),
             )
         )  # fmt: skip
         assert self.airflow("db", "migrate").returncode == 0
@@ -89,6 +93,14 @@ class Office:
     def expect(self, **check):
         text = yaml.safe_dump({"table": "bank.account", "checks": [{**NO_DEBT, **check}]})
         (self.folder / "checks" / "account.yaml").write_text(text)
+
+    def overdraw(self):
+        """A row that the check does not allow."""
+        writer = self.bank.database.begin()
+        writer.insert(SCHEMA, "account", {"id": 77_000, "owner": "Bob", "balance": -5})
+        transaction = self.bank.database.commit(writer)
+        self.bank.feed.send(transaction)
+        self.bank.last_ts = transaction.commit_ts
 
     def airflow(self, *words):
         own = {
@@ -98,6 +110,7 @@ class Office:
             "AIRFLOW_VAR_MOST_HELD": "1000",
         }
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        own |= {"JAVA_HOME": java_home()}
         line = [str(self.python), "-m", "airflow", *words]
         return subprocess.run(line, env={**environment, **own}, capture_output=True, text=True, check=False)
 
@@ -166,11 +179,7 @@ def test_a_rerun_changes_nothing(office):
 
 def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_written(office):
     office.expect(severity="fail")
-    writer = office.bank.database.begin()
-    writer.insert(SCHEMA, "account", {"id": 77_000, "owner": "Bob", "balance": -5})
-    transaction = office.bank.database.commit(writer)
-    office.bank.feed.send(transaction)
-    office.bank.last_ts = transaction.commit_ts
+    office.overdraw()
     states, said = office.run()
     assert states == {"run": "failed", "checks": "upstream_failed", "report": "success", "maintain": "upstream_failed"}
     assert "CHECK_FAILED" in said
@@ -182,3 +191,46 @@ def test_a_held_table_is_told_and_the_rest_goes_on(office):
     states, _ = office.run()
     assert states["run"] == "success"
     assert office.held.read_text() == "bank.account"
+
+
+def test_a_run_on_a_spark_cluster(python, stack, tmp_path):
+    cluster = Cluster(tmp_path)
+    execution = f"SparkSubmit({str(APPLICATION)!r}, '{{folder}}/spark.properties', spark_submit={str(SUBMIT)!r})"
+    office = Office(python, stack, tmp_path / "office", execution, spark={"master": cluster.url})
+    with (office.folder / "spark.properties").open("w") as told:
+        words = ["-m", "pipeline", "config", "spark-submit", "-c", str(office.file)]
+        subprocess.run([sys.executable, *words], cwd=ROOT, stdout=told, check=True)
+    try:
+        office.bank.rounds(2)
+        states, said = office.run()
+        assert states == SUCCESS, said[-4000:]
+        assert list(judging.untrue(office.bank, office.warehouse)) == []
+        assert cluster.applications() >= len(("run", "checks", "maintain"))
+        office.expect(severity="fail")
+        office.overdraw()
+        states, said = office.run()
+        assert states["run"] == "failed"
+        assert "CHECK_FAILED" in said
+    finally:
+        office.bank.close()
+        cluster.stop()
+
+
+def test_a_run_in_a_container(python, stack, tmp_path):
+    try:
+        docker.from_env().images.get(IMAGE)
+    except ImageNotFound:
+        pytest.skip(f"no image {IMAGE}: docker build -f docker/Dockerfile -t {IMAGE} .")
+    except DockerException as error:
+        pytest.skip(f"no Docker engine: {error}")
+    folder = tmp_path / "office"
+    volume = f"{folder}:{folder}"
+    execution = f"Docker({IMAGE!r}, ({volume!r},), network='host', options=('--user=0:0', '--memory=4g'))"
+    office = Office(python, stack, folder, execution)
+    try:
+        office.bank.rounds(2)
+        states, said = office.run()
+        assert states == SUCCESS, said[-4000:]
+        assert list(judging.untrue(office.bank, office.warehouse)) == []
+    finally:
+        office.bank.close()
