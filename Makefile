@@ -21,7 +21,7 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup java demo test test-all test-fast lint bench lock clean
+.PHONY: help setup java demo test test-all test-fast lint bench package lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again o
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
 	@$(BIN)/ticdc-warehouse demo
 
-test: java $(JARS) lint ## Lint, types, layers and the suite (45 minutes on two cores)
+test: java $(JARS) lint ## Lint, types, layers and the suite (50 minutes on two cores)
 	@$(BIN)/python -m pytest -q
 
 test-all: java $(JARS) lint ## The same with every golden case and 20 random kills (some hours)
@@ -50,6 +50,15 @@ lint: $(INSTALLED) ## Style, formatting, types, layers
 
 bench: java $(JARS) ## Measure, against the peers on the same data
 	@$(BIN)/python tests/bench
+
+package: java $(INSTALLED) ## Packages, Spark and jars in one archive, for machines without network: dist/environment.tar.gz
+	@rm -rf build/environment && mkdir -p dist && $(BIN)/python -m venv build/environment
+	@build/environment/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/image.txt
+	@build/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	@build/environment/bin/python -P -m pipeline.devstack fetch --into build/environment/jars
+	@$(BIN)/venv-pack --quiet --force --prefix build/environment --compress-level 1 --output dist/environment.tar.gz
+	@rm -rf build/environment
+	@ls -sh dist/environment.tar.gz
 
 lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/, with hashes
 	@$(BIN)/python -m pip install --quiet uv

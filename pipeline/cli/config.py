@@ -29,3 +29,18 @@ def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
         else:
             rows = [(key.path, key.takes, key.default or "required", key.meaning) for key in described()]
             out.table("ticdc-warehouse.yaml", ("key", "takes", "default", "meaning"), rows)
+
+
+@app.command("spark-submit")
+def spark_submit(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Print what spark-submit must be told before it starts Java, as a file for its --properties-file."""
+    with opened(output) as out:
+        from pipeline.streaming.session import launch_properties  # noqa: PLC0415 - Spark: the others need none
+
+        told = launch_properties(load(config))
+        out.result(told, "\n".join(f"{key}={_property(value)}" for key, value in told.items()))
+
+
+def _property(value: str) -> str:
+    """A value as java.util.Properties reads it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -26,6 +26,7 @@ from pipeline.model.names import WarehouseName
 from pipeline.report import COLUMNS, assemble, page
 from pipeline.settings import parse
 from pipeline.streaming import Pipeline
+from pipeline.streaming.lock import made
 from pipeline.streaming.session import session
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Demo:
 
     def _configure(self, kafka_port: int, registry_port: int) -> Settings:
         """Write the demo's own file. The environment does not count: it is about another pipeline."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        made(self._folder)
         broker, registry = Broker(self._folder, kafka_port), Registry(self._folder, registry_port)
         text = _FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url)
         (self._folder / _CONFIG).write_text(text)

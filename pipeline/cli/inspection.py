@@ -42,6 +42,8 @@ MOST_CHANGES = 50
 """Changes of one record that are shown: Open sends many in one."""
 _DUMPED, _PER_LINE = 256, 16
 _FEW = 3
+_INDENT = 12
+"""Where the facts begin, behind their names."""
 _TEXT = 2000
 """Characters of a value that are shown."""
 
@@ -64,6 +66,12 @@ class Inspected:
     changes: list[Change] = field(default_factory=list)
     refusals: list[tuple[str, str]] = field(default_factory=list)
     dump: list[str] = field(default_factory=list)
+
+    def tell(self, name: str, *lines: str) -> None:
+        """Add lines to a fact."""
+        told = [*filter(None, [self.facts.get(name)]), *lines]
+        if told:
+            self.facts[name] = f"\n{'':<{_INDENT}}".join(told)
 
 
 def inspected(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
@@ -156,18 +164,16 @@ def _schema(client: RegistryClient, subject: str, sent: bytes) -> str:
 def _tell(found: Inspected, messages: Messages) -> None:
     """What is no row, and what has no table."""
     for statement in messages.ddl:
-        found.facts["statement"] = f"{statement.sql}\n{'':<12}about {statement.table}, {_moment(statement.commit_ts)}"
+        found.tell("statement", statement.sql, f"about {statement.table}, {_moment(statement.commit_ts)}")
     for watermark in messages.watermarks.values():
-        found.facts["watermark"] = f"everything up to {_moment(watermark)} has been sent"
+        found.tell("watermark", f"everything up to {_moment(watermark)} has been sent")
     for version in messages.described:
-        found.facts["describes"] = f"{version.table}, version {version.version}, {len(version.columns)} columns"
+        found.tell("describes", f"{version.table}, version {version.version}, {len(version.columns)} columns")
     for one in messages.unknown:
-        found.facts["schema"] = (
-            f"version {one.version} of {one.table} is not known here: it waits until a BOOTSTRAP or DDL brings it"
-        )
+        waits = "is not known here: it waits until a BOOTSTRAP or DDL brings it"
+        found.tell("schema", f"version {one.version} of {one.table} {waits}")
     found.refusals += [(refused.code, refused.message) for refused in messages.refused]
-    for warning in messages.warnings:
-        found.facts["note"] = warning
+    found.tell("note", *messages.warnings)
 
 
 def _decode(

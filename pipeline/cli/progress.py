@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pipeline.cli.output import Format
 from pipeline.model.change import Op
-from pipeline.model.columns import LOGICAL_BITS
+from pipeline.model.columns import age_of
 from pipeline.settings.faults import printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class TableLine:
             counts[name] += landed.counts.get(op.value, 0)
         counts["quarantined"] = landed.quarantined
         newest = landed.counts.get(_COMMIT_TS)
-        lag = None if not newest else max(0.0, now - (newest >> LOGICAL_BITS) / 1000)
+        lag = None if not newest else age_of(newest, now)
         notes = [f"{rule} broken by {rows:,}" if rows else f"{rule} broken" for rule, rows in landed.broken.items()]
         notes += ["keys in several partitions"] if landed.order_unknown else []
         return TableLine(landed.table, counts, lag, landed.seconds, ", ".join(notes))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from filelock import FileLock, Timeout
 
-from pipeline.errors import Refused
+from pipeline.errors import EnvironmentFault, Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +27,24 @@ _PATIENCE = 60.0
 _HOLDER = ".writer.json"
 
 
+def made(folder: Path) -> Path:
+    """The folder, made if need be. Raises `EnvironmentFault` FOLDER_UNWRITABLE."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(
+            "FOLDER_UNWRITABLE",
+            f"{folder.absolute()} cannot be made: {error.strerror or error}",
+            "let this process's user write there, or name another folder",
+        ) from error
+    return folder
+
+
 class WriterLock:
     """Held while a process writes the warehouse; who holds it stands in a file beside it."""
 
     def __init__(self, warehouse: Path, purpose: str) -> None:
-        warehouse.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(warehouse / ".writer.lock", timeout=0)
+        self._lock = FileLock(made(warehouse) / ".writer.lock", timeout=0)
         self._about = warehouse / _HOLDER
         self._purpose = purpose
 

@@ -6,17 +6,22 @@ import atexit
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pipeline.devstack import jars
+from pipeline.errors import EnvironmentFault
 from pipeline.model.names import CATALOG
+from pipeline.settings.redaction import is_secret
 from pipeline.streaming.jvm import RememberingView
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ _COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 
 _LOGGING = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 DEFAULTS = {
     "spark.app.name": "ticdc-warehouse",
     "spark.driver.memory": "2g",
@@ -45,7 +51,7 @@ DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
-    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    SHUFFLE_PARTITIONS: str(os.cpu_count() or 2),  # `spread` says it anew for each batch
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",  # else each `persist` clones the session for good
     "spark.sql.ui.retainedExecutions": "20",
@@ -67,21 +73,39 @@ DEFAULTS = {
 }
 
 
+_BEFORE_THE_JVM = (
+    "spark.master", "spark.jars", "spark.files", "spark.archives", "spark.driver.", "spark.pyspark.", "spark.submit.",
+    "spark.yarn.", "spark.kubernetes.",
+)  # fmt: skip
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+_CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+
+
 def _launch(conf: Mapping[str, str]) -> None:
     """Start the JVM in a folder of its own: Spark leaves one named `artifacts` where it is started."""
     context = cast("Any", SparkContext)
-    if context._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if context._gateway is None and _GATEWAY not in os.environ:
+        if conf["spark.master"].startswith("local"):
+            _name_this_machine()
         folder = tempfile.mkdtemp(prefix="ticdc-warehouse-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(conf.items())), {"cwd": folder})
         context._ensure_initialized(gateway=gateway)
 
 
+def _name_this_machine() -> None:
+    """Spark does not start where a machine's own name leads nowhere: in a container without network, say."""
+    try:
+        socket.gethostbyname(socket.gethostname())
+    except OSError:
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+
+
 def catalog_properties(settings: Settings) -> dict[str, str]:
     """Spark's properties of the warehouse catalog. Tables are never cached: threads would read old snapshots."""
     catalog, prefix = settings.warehouse.catalog, f"spark.sql.catalog.{CATALOG}"
     properties = {
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        prefix: _CATALOG_CLASS,
         f"{prefix}.type": catalog.type,
         f"{prefix}.cache-enabled": "false",
         f"{prefix}.warehouse": settings.warehouse.location,
@@ -93,9 +117,18 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
     return properties | {f"{prefix}.{key}": value for key, value in catalog.properties.items()}
 
 
+def launch_properties(settings: Settings) -> dict[str, str]:
+    """What a driver's JVM must be told before it starts, for `spark-submit --properties-file`; without secrets."""
+    told = {"spark.pyspark.driver.python": sys.executable, **_configured(settings)}
+    return {key: told[key] for key in sorted(told) if key.startswith(_BEFORE_THE_JVM) and not is_secret(key)}
+
+
 def session(settings: Settings) -> SparkSession:
-    """The session of this process; a later call with another warehouse gets its catalog in the same JVM."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    """The session of this process; a later call with another warehouse gets its catalog in the same JVM.
+
+    Under `spark-submit` the JVM is there, and what was said on its command line counts. Raises `EnvironmentFault`:
+    SUBMIT_OPTIONS if that JVM was started without `launch_properties`.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         fresh = active.newSession()
@@ -105,19 +138,12 @@ def session(settings: Settings) -> SparkSession:
         # A catalog is loaded with the settings of the thread's active session, whose warehouse may be another.
         cast("Any", fresh)._jvm.org.apache.spark.sql.SparkSession.setActiveSession(fresh._jsparkSession)
         return fresh
-    conf = {
-        **DEFAULTS,
-        "spark.jars": ",".join(str(jar) for jar in jars("spark")),
-        **catalog_properties(settings),
-        **settings.spark.conf,
-    }
-    for side in ("driver", "executor"):
-        key = f"spark.{side}.extraJavaOptions"
-        given = conf.get(key, "")
-        own = f"{_AVRO_LIMITS} {_LOGGING}" if side == "driver" else _AVRO_LIMITS
-        collector = "" if _COLLECTOR.search(given) else _PARALLEL
-        conf[key] = f"{own} {collector} {given}".strip()
-    conf["spark.master"] = settings.spark.master
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if _GATEWAY in os.environ:
+        conf = _configured(settings, _submitted())
+    else:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        conf = _configured(settings)
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -125,3 +151,58 @@ def session(settings: Settings) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext._jvm.__class__ = RememberingView
     return spark
+
+
+def spread(spark: SparkSession, settings: Settings) -> None:
+    """Let what is shuffled have as many parts as the cluster has cores by now: executors come and go."""
+    if SHUFFLE_PARTITIONS not in settings.spark.conf and SHUFFLE_PARTITIONS not in _told():
+        spark.conf.set(SHUFFLE_PARTITIONS, str(spark.sparkContext.defaultParallelism))
+
+
+def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Spark's whole configuration; `submitted`: what `spark-submit` was told, which counts most."""
+    conf = {
+        **DEFAULTS,
+        "spark.master": settings.spark.master,
+        **catalog_properties(settings),
+        **settings.spark.conf,
+        "spark.jars": ",".join([*map(str, jars("spark")), *filter(None, [settings.spark.conf.get("spark.jars")])]),
+        **(submitted or {}),
+    }
+    for side in ("driver", "executor"):
+        if side == "driver" and submitted is not None:
+            continue  # it runs already
+        key = f"spark.{side}.extraJavaOptions"
+        given = conf.get(key, "")
+        own = f"{_AVRO_LIMITS} {_LOGGING}" if side == "driver" else _AVRO_LIMITS
+        collector = "" if _COLLECTOR.search(given) else _PARALLEL
+        conf[key] = f"{own} {collector} {given}".strip()
+    return conf
+
+
+def _submitted() -> dict[str, str]:
+    """What `spark-submit` was told. The name of the script is no name of an application."""
+    context = cast("Any", SparkContext)
+    context._ensure_initialized()
+    jvm = context._jvm
+    limited = jvm.java.lang.System.getProperty("org.apache.avro.limits.string.maxLength")
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_CATALOG_CLASS)
+    except Py4JJavaError:
+        limited = None
+    if limited is None:
+        raise EnvironmentFault(
+            "SUBMIT_OPTIONS",
+            "spark-submit has started this driver without the jars and limits that it needs",
+            "ticdc-warehouse config spark-submit > spark.properties; spark-submit --properties-file spark.properties …",
+        )
+    told = dict(_told())
+    if told.get("spark.app.name", "").endswith(".py"):
+        del told["spark.app.name"]
+    return told
+
+
+@cache
+def _told() -> Mapping[str, str]:
+    """What stands in the command line of `spark-submit` and in its file; nothing where Spark is started from here."""
+    return dict(SparkConf().getAll()) if _GATEWAY in os.environ else {}

@@ -41,9 +41,23 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
         yield from _read(settings, messages, prepared)
-        yield from _said(protocol, messages)
+        readable = messages.rows > sum(one.rows for one in messages.refused)
+        yield from _said(protocol, messages, readable=readable)
+        if readable:
+            yield fine("ticdc", _version(settings, messages))
     finally:
         raw.unpersist()
+
+
+def _version(settings: Settings, messages: Messages) -> str:
+    """Which TiCDC can have sent these. Sources: docs/avro.md; TiDB 8.0 release notes (Simple)."""
+    if settings.source.protocol == "simple":
+        return "v8.0 or newer: the Simple protocol began there"
+    if settings.source.protocol == "open-protocol":
+        return "any version: updates of keys are read whole as well as split"
+    if messages.watermarks or messages.ddl:
+        return "v7.1 or newer: it sends watermarks. Updates of keys come right from v7.1.2 and v7.4 on"
+    return "the messages do not tell its version. Updates of keys come right from v6.5.5, v7.1.2 and v7.4 on"
 
 
 def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterator[Finding]:
@@ -77,14 +91,13 @@ def _refusal(settings: Settings, refused: Refused, prepared: DataFrame, *, alone
     return note("messages", said, f"ticdc-warehouse inspect {place}")
 
 
-def _said(protocol: SourceProtocol, messages: Messages) -> Iterator[Finding]:
+def _said(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> Iterator[Finding]:
     yield from _warned(messages.warnings)
     for one in messages.unknown:
         yield note(
             "changefeed", f"{one.table}: rows of a schema that nothing among them describes",
             "they wait until a BOOTSTRAP or DDL brings it: send-bootstrap-interval-in-sec",
         )  # fmt: skip
-    readable = messages.rows > sum(one.rows for one in messages.refused)
     if readable and protocol.regime is Regime.CUT and not messages.watermarks:
         yield note(
             "changefeed", "no watermark among the newest messages",

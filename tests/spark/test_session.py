@@ -1,0 +1,40 @@
+"""What a session does before Spark starts."""
+
+import socket
+
+import pytest
+from spark.conftest import SETTINGS
+
+from pipeline.errors import EnvironmentFault
+from pipeline.settings import parse
+from pipeline.streaming import session
+from pipeline.streaming.lock import made
+
+
+def test_a_machine_whose_name_leads_nowhere_is_localhost(monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "")  # so that it is put back
+    monkeypatch.delenv("SPARK_LOCAL_HOSTNAME")
+    monkeypatch.setattr(socket, "gethostname", lambda: "nowhere.invalid")
+    session._name_this_machine()
+    assert session.os.environ["SPARK_LOCAL_HOSTNAME"] == "localhost"
+    monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "given")
+    session._name_this_machine()
+    assert session.os.environ["SPARK_LOCAL_HOSTNAME"] == "given"
+
+
+def test_what_a_driver_must_know_before_it_starts_has_no_secrets_and_all_jars(tmp_path):
+    conf = "spark: {conf: {spark.jars: /own.jar, spark.driver.memory: 3g, spark.yarn.keytab.password: hush}}"
+    settings = parse(f"{SETTINGS.format(folder=tmp_path)}{conf}", tmp_path / "ticdc-warehouse.yaml")
+    told = session.launch_properties(settings)
+    assert told["spark.driver.memory"] == "3g"
+    assert "iceberg-spark-runtime" in told["spark.jars"]
+    assert told["spark.jars"].endswith(",/own.jar")
+    assert "org.apache.avro.limits" in told["spark.driver.extraJavaOptions"]
+    assert "hush" not in str(told)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentFault, match="cannot be made: Not a directory") as refused:
+        made(tmp_path / "file" / "warehouse")
+    assert refused.value.code == "FOLDER_UNWRITABLE"
