@@ -16,6 +16,10 @@ LATE = slice(-10, None)
 """The last ten."""
 
 
+Sample = tuple[float, "Mapping[str, int]"]
+"""Seconds since the beginning, and what was counted then."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a case found: figures that targets are about, details, and every result that is wrong.
@@ -72,6 +76,19 @@ def steadiness(ends: Sequence[float]) -> dict[str, float]:
         "mean_last/first": round(last / first, 3),
         "longest_seconds": round(max(costs), 3),
     }
+
+
+def boundedness(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    """The most that there was at once in the last third of a run, against the third before it."""
+    ends = samples[-1][0] if samples else 0.0
+    found: dict[str, dict[str, float]] = {}
+    for name in samples[-1][1] if samples else ():
+        middle, last = (
+            max((each[name] for at, each in samples if low < at / ends <= high), default=0)
+            for low, high in ((1 / 3, 2 / 3), (2 / 3, 1))
+        )
+        found[name] = {"middle": middle, "last": last, "last/middle": round(last / max(1, middle), 3)}
+    return found
 
 
 def differences(what: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:

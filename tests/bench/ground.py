@@ -65,9 +65,9 @@ class Ground:
         topics: dict[str, Any],
         *,
         batch: int,
-        current: bool = True,
         quality: dict[str, Any] | None = None,
         protocol: str = "avro",
+        **warehouse: Any,
     ) -> str:
         """Write a configuration for a warehouse of its own. `topics`: `topics` or `topic_pattern` of the source."""
         folder = self.folder / name
@@ -82,7 +82,7 @@ class Ground:
                 **topics,
             },
             **({"registry": {"url": self.stack.registry_url}} if protocol == "avro" else {}),
-            "warehouse": {"path": str(folder / "warehouse"), "current": current},
+            "warehouse": {"path": str(folder / "warehouse"), **warehouse},
             "quality": quality or {},
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"master": f"local[{cores()}]"},

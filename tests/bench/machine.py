@@ -69,21 +69,22 @@ def memory(root: int) -> dict[str, int]:
     return dict(found)
 
 
-class PeakMemory:
-    """Samples the memory of a family of processes while the block runs, five times a second."""
+class Sampler:
+    """Looks at something while the block runs, every so many seconds."""
 
-    def __init__(self, root: int) -> None:
-        self.total = 0
-        self.parts: dict[str, int] = {}
-        self._root = root
+    every: float
+
+    def __init__(self) -> None:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
+    def look(self) -> None:
+        """Take one sample."""
+        raise NotImplementedError
+
     def _sample(self) -> None:
-        while not self._done.wait(0.2):
-            now = memory(self._root)
-            if sum(now.values()) > self.total:
-                self.total, self.parts = sum(now.values()), now
+        while not self._done.wait(self.every):
+            self.look()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -92,6 +93,24 @@ class PeakMemory:
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
+
+
+class PeakMemory(Sampler):
+    """The most memory that a family of processes has at once."""
+
+    every = 0.2
+
+    def __init__(self, root: int) -> None:
+        super().__init__()
+        self.total = 0
+        self.parts: dict[str, int] = {}
+        self._root = root
+
+    def look(self) -> None:
+        """See `Sampler.look`."""
+        now = memory(self._root)
+        if sum(now.values()) > self.total:
+            self.total, self.parts = sum(now.values()), now
 
 
 # --- others ----------------------------------------------------------------------------------------------

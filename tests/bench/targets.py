@@ -58,6 +58,8 @@ TARGETS = (
     _at_most("small.all_seconds", "10 rows in each of 100 tables of 1,000,000 rows", 45, 30),
     _at_most("many.seconds_per_table", "200 small tables in one batch, seconds per table", 0.4),
     _at_most("steady.late/early", "a batch of 10 rows after 1,000 batches, against batch 10", 1.5),
+    _at_most("steady.files", "files at once in the last third of 1,000 batches, against the second third", 1.2),
+    _at_most("steady.metadata", "bytes of metadata at once, likewise", 1.2),
     _at_least("quality.judged/plain", "built-in rules and 20 checks, against none: changes and current", 0.85),
     _at_most("quality.small", "the same for a batch of 10 rows in each of 100 tables, in time", 1.5),
     _at_least("protocols.simple/avro", "Simple in JSON, changes and current, against Avro", 0.5),

@@ -108,7 +108,13 @@ def test_a_target_is_met_at_its_limit_and_missed_beyond(figure, value, met, aim_
     assert (judged["met"], judged["aim_met"]) == (met, aim_met)
 
 
-def test_the_targets_are_those_of_the_issue():
+def test_what_is_bounded_is_the_most_of_the_last_third_against_the_third_before():
+    samples = [(at, {"files": count}) for at, count in ((1, 5), (2, 50), (4, 20), (5, 40), (7, 30), (9, 44))]
+    assert figures.boundedness(samples) == {"files": {"middle": 40, "last": 44, "last/middle": 1.1}}
+    assert figures.boundedness([]) == {}
+
+
+def test_the_targets_are_those_of_the_issues():
     assert {target.figure: (target.limit, target.aim) for target in targets.TARGETS} == {
         "throughput.c/a": (0.7, 0.7),
         "throughput.c/b": (1.2, 1.2),
@@ -118,6 +124,8 @@ def test_the_targets_are_those_of_the_issue():
         "small.all_seconds": (45, 30),
         "many.seconds_per_table": (0.4, 0.4),
         "steady.late/early": (1.5, 1.5),
+        "steady.files": (1.2, 1.2),
+        "steady.metadata": (1.2, 1.2),
         "quality.judged/plain": (0.85, 0.85),
         "quality.small": (1.5, 1.5),
         "protocols.simple/avro": (0.5, 0.5),
