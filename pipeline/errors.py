@@ -1,8 +1,7 @@
 """The one root of every error that this package raises on purpose.
 
-An error says what is wrong (`message`), carries a stable `code` (a metric label, a column of dead letters, an
-anchor in docs/errors.md) and ends with what to do (`hint`). A bad row is a value, never an exception; a bad
-batch or a bad setting is one of these.
+An error says what is wrong (`message`), carries a stable `code` (also a column of dead letters) and ends with what to
+do (`hint`). A bad row is a value, never an exception; a bad batch or a bad setting is one of these.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ def time_of(commit_ts: int) -> datetime:
     return datetime.fromtimestamp((commit_ts >> LOGICAL_BITS) / 1000, UTC)
 
 
+def age_of(commit_ts: int, now: float) -> float:
+    """Seconds from a commit ts to `now`, in seconds since the epoch; 0 where this machine's clock is behind TiDB's."""
+    return max(0.0, now - time_of(commit_ts).timestamp())
+
+
 class DefaultKind(StrEnum):
     """What the rows that were there before an ADD COLUMN show."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -24,6 +25,15 @@ def once() -> Column:
     a message as often as the filter has conditions.
     """
     return F.spark_partition_id() >= 0
+
+
+def walled(frame: DataFrame) -> DataFrame:
+    """A frame that conditions on it are not pushed into.
+
+    Spark would write out what a condition names wherever it is named, and plan for a minute where a table has a handful
+    of versions.
+    """
+    return frame.observe(Observation(), F.count(F.lit(1)).alias("rows"))
 
 
 class Projection:

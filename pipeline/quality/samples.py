@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.model import change
+from pipeline.model.projection import walled
 from pipeline.quality.suites import Severity
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def sampled(frame: DataFrame, rules: RuleSet, failed: Collection[str], key: Sequ
     shown = sorted({*key, *(name for names in columns.values() for name in names)})
     values = [part for name in shown for part in (F.lit(name), rules.shown(name))]
     rows = (
-        some.judged(frame)
+        walled(some.judged(frame))
         .where(some.breaks(*Severity))
         .select(
             *(F.col(name) for name in _AT),

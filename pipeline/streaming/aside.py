@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
+from pipeline.model.projection import walled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,15 +82,6 @@ def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
     text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
     rows = walled(frame).where(F.col(change.ERROR).isNotNull())
     return rows.select(*_placed_bytes(), F.col(change.ERROR).alias("code"), text.alias("message"))
-
-
-def walled(frame: DataFrame) -> DataFrame:
-    """A change frame that conditions on it are not pushed into.
-
-    Spark would write out what a condition names wherever it is named, and plan for a minute where a table has a handful
-    of versions.
-    """
-    return frame.observe(Observation(), F.count(F.lit(1)).alias("rows"))
 
 
 def quarantined(

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import Op
+from pipeline.model.projection import walled
 from pipeline.quality.suites import Severity
 from pipeline.streaming.aside import key_values, of_table
 
@@ -29,7 +30,7 @@ def fence(bench: Workbench, judged: DataFrame, rules: RuleSet, layout: Layout, s
     """A judged change frame with `_fenced`: reads the batch twice, since what it breaks comes before what follows."""
     at = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
     keyed = judged.withColumns({_KEY: key_values(layout), _AT: at})
-    broken = keyed.where(F.col(change.ERROR).isNull() & rules.breaks(Severity.QUARANTINE)).select(_KEY, _AT)
+    broken = walled(keyed).where(F.col(change.ERROR).isNull() & rules.breaks(Severity.QUARANTINE)).select(_KEY, _AT)
     waiting = open_keys(bench, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
     first = (
         broken.union(waiting)

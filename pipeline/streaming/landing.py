@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import Landing, SeenVersion, Target, TopicPartition
 from pipeline.model.names import quoted
+from pipeline.model.projection import walled
 from pipeline.quality.rulebook import Shape
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import Severity
@@ -246,7 +247,7 @@ class TableLanding:
         else:  # what the append has counted, it has counted of these rows
             rules = rules.only({result.rule for result in self.judged if result.unexpected})
             judged = rules.judged(self._frame(ranges))
-        readable = aside.walled(judged).where(F.col(change.ERROR).isNull())
+        readable = walled(judged).where(F.col(change.ERROR).isNull())
         if again:
             since = min(self.batch_id, self.bench.ledger.unfinished)  # a release writes with the last batch's number
             out = aside.not_in_changes(self.bench, readable, table, since)

@@ -30,7 +30,7 @@ from pipeline.streaming.errands import errand
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.requests import Inbox
-from pipeline.streaming.session import session
+from pipeline.streaming.session import session, spread
 from pipeline.streaming.telemetry import Telemetry
 from pipeline.streaming.workbench import Ledger, Workbench
 from pipeline.warehouse.descriptions import Descriptions
@@ -190,6 +190,8 @@ class Pipeline:
         if self._stopping.is_set():
             raise _Stopped
         started = time.monotonic()
+        for spark in (self.bench.spark, raw.sparkSession):
+            spread(spark, self.bench.settings)
         planned = planned_batch(self._spark_checkpoint)
         batch = batch_of(self.bench, raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
         number = batch.batch_id

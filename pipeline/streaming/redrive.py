@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName
+from pipeline.model.projection import walled
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside
 from pipeline.streaming.cut_landing import CutLanding
@@ -222,7 +223,7 @@ class _Part:
             F.col("key_values").alias(_KEY),
             (F.col("code") == aside.FENCED).alias(change.FENCED),
         )
-        rows = judged.where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
+        rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
         rows = rows.join(self._superseded(rows, table), list(_PLACE), "left").join(
             self._entered(table), list(_PLACE), "left"
         )

@@ -6,9 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from pipeline.errors import PipelineError
+from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.change import Op
-from pipeline.model.columns import time_of
+from pipeline.model.columns import age_of, time_of
 from pipeline.model.messages import Regime, TopicPartition
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
@@ -16,7 +16,7 @@ from pipeline.streaming import moments
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pipeline.observe.metrics import Metrics
     from pipeline.streaming.batch import Landed, Outcome
@@ -56,7 +56,7 @@ class Telemetry:
     def batch(self, bench: Workbench, number: int, outcome: Outcome, seconds: float) -> None:
         """A batch was committed."""
         asked = self._metrics is not None and bench.is_due("how much Kafka has", _BEHIND_SECONDS)
-        behind = dict(_behind(bench)) if asked else None  # the log does not tell it
+        behind = _behind(bench) if asked else None  # the log does not tell it
         done = batch_done(bench, number, outcome, (seconds, time.time()), behind)
         for table in done.tables:
             facts = {name: value for name, value in _facts(table).items() if value}
@@ -103,7 +103,7 @@ def _table(landed: Landed, now: float) -> TableDone:
         landed.quarantined,
         landed.dead_letters,
         landed.held,
-        max(0.0, now - time_of(newest).timestamp()) if newest else None,
+        age_of(newest, now) if newest else None,
     )
 
 
@@ -118,13 +118,16 @@ def _cut_time(bench: Workbench) -> float | None:
     return time_of(resolved).timestamp() if resolved else None
 
 
-def _behind(bench: Workbench) -> Iterator[tuple[str, int]]:
-    """By topic, what lies past the ledger's ends."""
-    topics = bench.cluster.topics()
+def _behind(bench: Workbench) -> dict[str, int] | None:
+    """By topic, what lies past the ledger's ends. None: Kafka does not answer, which is the next batch's matter."""
+    try:
+        topics = bench.cluster.topics()
+        partitions = [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
+        latest = bench.cluster.latest(partitions)
+    except EnvironmentFault as fault:
+        _log.warning("kafka", code=fault.code, why=fault.message)
+        return None
     ends = bench.ledger.committed.of_names({topic.id: topic.name for topic in topics.values()})
-    latest = bench.cluster.latest(
-        [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
-    )
-    for name in sorted(topics):
-        mine = [at for at in latest if at.topic == name]
-        yield name, sum(max(0, latest[at] - ends.get(at, 0)) for at in mine)
+    return {
+        name: sum(max(0, latest[at] - ends.get(at, 0)) for at in latest if at.topic == name) for name in sorted(topics)
+    }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.warehouse.tables import NAME, PROPERTIES, ROLE
 
@@ -62,6 +63,12 @@ _FOUND = "_ticdc_found"
 _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
 
 
+FORM = "ticdc.form"
+"""Property of the pipeline's own tables: how properties, summaries and these tables are to be read."""
+_FORM = 1
+"""Goes up by one with a change that an older version of this product would read wrongly."""
+
+
 @dataclass(slots=True)
 class Records:
     """Writes and reads the pipeline's own tables."""
@@ -74,7 +81,8 @@ class Records:
 
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, path: Path, pipeline: str) -> Records:
-        """All tables, made where they are missing."""
+        """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER."""
+        _check_form(catalog.table(where("batches")), path)
         records = Records(spark, catalog, path, pipeline, {})
         for name in DEFINITIONS:
             found = catalog.table(where(name))
@@ -84,7 +92,7 @@ class Records:
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
         location = f"{self.path}/data/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
-        about = {ROLE: name, NAME: json.dumps([PIPELINE_NAMESPACE, name])}
+        about = {ROLE: name, FORM: str(_FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
     def read(self, name: str) -> DataFrame:
@@ -209,3 +217,14 @@ def schema(name: str, *, shared: bool = True) -> StructType:
     """The columns of one of our tables, with or without the three that all share."""
     ddl = f"{_SHARED}, {DEFINITIONS[name]}" if shared else DEFINITIONS[name]
     return cast("StructType", StructType.fromDDL(ddl))
+
+
+def _check_form(known: Table | None, path: Path) -> None:
+    """An older version must not write what it does not understand."""
+    form = int(known.properties.get(FORM, _FORM)) if known else _FORM
+    if form > _FORM:
+        raise Refused(
+            "WAREHOUSE_NEWER",
+            f"{path} was written by a newer ticdc-warehouse: its form is {form}, this one knows {_FORM}",
+            "install that version again, or go back to a copy of the warehouse from before it",
+        )

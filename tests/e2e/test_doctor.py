@@ -64,6 +64,8 @@ class TestDoctor:
         assert [finding for finding in found if finding["mark"] == "wrong"] == []
         ((mark, said, _),) = about(found, "messages")
         assert (mark, "can be read: rows of 1 table, " in said) == ("fine", True)
+        ((mark, said, _),) = about(found, "ticdc")
+        assert (mark, said.startswith("v7.1 or newer")) == ("fine", True)
         assert not (desk.folder / "warehouse").exists()
         assert not (desk.folder / "checkpoint").exists()
         with Pipeline.open(load(desk.file)) as pipeline:
@@ -84,6 +86,7 @@ class TestDoctor:
         file.write_text(json.dumps(tree))
         ((mark, said, todo),) = about(desk.findings(file), "messages")
         assert (mark, todo) == ("wrong", "set source.protocol: avro")
+        assert about(desk.findings(file), "ticdc") == []
         assert said.startswith("SIMPLE_UNREADABLE")
 
     def test_settings_that_the_messages_deny_and_a_registry_that_would_stop_ticdc_are_told(self, desk):

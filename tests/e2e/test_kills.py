@@ -20,7 +20,7 @@ from pipeline.streaming.failpoints import STEPS, VARIABLE, FailPoints
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-KILLS = int(os.environ.get("TICDC_WAREHOUSE_KILLS", "8"))
+KILLS = int(os.environ.get("TICDC_WAREHOUSE_KILLS", "3"))
 SEED = int(os.environ.get("TICDC_WAREHOUSE_SEED", "11"))
 BY_CUT = {"partitions-removed", "waiting-held", "schemas-appended", "waiting-released"}
 """Steps that only the cut regime has."""

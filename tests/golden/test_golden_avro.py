@@ -28,7 +28,8 @@ LEFT_OUT = {
     "key_updates-avro_checksum_watermark", "key_updates-avro_ext_precise_long", "key_updates-avro_ext_string_string",
     "key_updates-avro_watermark", "lifecycle-avro_noext", "lifecycle-avro_ext_string_string",
     "lifecycle-avro_watermark", "orders_small-avro_noext", "orders_small-avro_ext_string_string",
-    "orders_small-avro_ext_precise_long", "orders_small-avro_watermark", "ddl-avro_noext",
+    "orders_small-avro_ext_precise_long", "orders_small-avro_watermark", "orders_small-avro_checksum_watermark",
+    "lifecycle-avro_ext_precise_long_raw", "ddl-avro_noext",
     "ddl-avro_ext_string_string",
 }  # fmt: skip
 """By default. Each scenario and each way in which the sink was set is in a case that is read all the same."""
@@ -129,6 +130,7 @@ def test_one_batch_per_record_gives_tidbs_tables(running, compared):
         assert largest <= len(case.topics), "Spark takes one record of each topic, the least it can"
 
 
+@pytest.mark.skipif(not EVERY, reason="by cut it is read so by default: TICDC_WAREHOUSE_GOLDEN=all runs it")
 def test_one_batch_per_record_obeys_ddl_between_rows(running):
     case, last = GoldenCase("ddl", "avro_watermark"), 20
     with running(case, source={"max_offsets_per_trigger": 1}) as run:

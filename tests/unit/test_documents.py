@@ -28,8 +28,8 @@ def blocks(*languages):
 
 
 def calls():
-    """Each call of the command line: in blocks, after a prompt, between back quotes."""
-    found = {call.strip() for path in DOCUMENTS for call in CALL.findall(path.read_text())}
+    """Each call of the command line: in blocks, after a prompt, between back quotes; without where it prints to."""
+    found = {call.partition(" > ")[0].strip() for path in DOCUMENTS for call in CALL.findall(path.read_text())}
     return sorted(call for call in found if call.split()[0] in COMMANDS)
 
 

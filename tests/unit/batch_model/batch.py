@@ -553,6 +553,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
     return [
         *((module, "F", F) for module in written_for_spark),
         *((module, "Projection", Projection) for module in (changes, rules)),
+        *((module, "walled", lambda frame: frame) for module in (aside, fence, landing, redrive, samples)),
         (spark_batch, "DataFrame", Frame),
         *((module, *memo) for module in written_for_spark for memo in _memos(module)),
         *((module, "Observation", Observation) for module in (aside, changes)),
