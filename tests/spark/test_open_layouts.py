@@ -105,3 +105,32 @@ def test_many_columns_and_many_escapes_need_no_deep_stack(spark):
     found = numbers(spark, [wire("1", u=wide), wire("2", u=wide), wire(f'"{JSON_TEXT * 100_000}"'), wire("1")])
     assert (found[0], found[2]) == (found[1], found[3])
     assert None not in found
+
+
+KEYS = {
+    '{"ts":5,"scm":"s","tbl":"a","t":1}': ("row", "s", "a", 5),
+    '{"ts":5,"scm":"s","tbl":"a","rid":-7,"t":1}': ("row", "s", "a", 5),
+    '{"ts":5,"scm":"s","tbl":"a","rid":7,"ptn":106,"t":1}': ("row", "s", "a", 5),
+    '{"ts":5,"scm":"s","tbl":"a","t":1,"ptn":106}': ("row", "s", "a", 5),
+    '{"ts":450000000078577668,"scm":"größe {,}:","tbl":"$1","t":1}': ("row", "größe {,}:", "$1", 450000000078577668),
+    ' {"ts": 5, "scm": "s", "tbl": "a", "t": 1}': ("row", "s", "a", 5),
+    '{"t":1,"tbl":"a","scm":"s","ts":5}': ("row", "s", "a", 5),
+    r'{"ts":5,"scm":"\"","tbl":"a\\\u003c","t":1}': ("row", '"', "a\\<", 5),
+    '{"ts":9223372036854775807,"scm":"s","tbl":"a","t":1}': ("row", "s", "a", 2**63 - 1),
+    '{"ts":9223372036854775808,"scm":"s","tbl":"a","t":1}': None,
+    '{"ts":0,"scm":"s","tbl":"a","t":1}': None,
+    '{"ts":5,"scm":"","tbl":"a","t":1}': None,
+    '{"ts":5,"scm":"s","tbl":"a","t":9}': None,
+    '{"ts":5,"scm":"s","tbl":"a"': None,
+    '{"ts":5"s"a"1': None,
+    '5"s"a"1': None,
+    '{"ts":"s"a"1}': None,
+}
+
+
+def test_a_key_is_read_however_it_is_written(spark):
+    frame = protocol().prepare(raw_frame(spark, [record((key, wire("1"))) for key in KEYS]))
+    named = (head(name) for name in (events.KIND, events.SCHEMA, events.TABLE, events.COMMIT_TS))
+    found = {row[0]: tuple(row[1:]) for row in frame.select("offset", *named).collect()}
+    read = [found[at] if found[at][0] else None for at in range(len(KEYS))]
+    assert dict(zip(KEYS, read, strict=True)) == KEYS
