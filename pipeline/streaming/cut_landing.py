@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -146,7 +145,7 @@ class CutLanding(TableLanding):
     def publish(self) -> Landed:
         """See `TablePort.publish`: all tables show their changes together (`CutBatch.settle`)."""
         source = self.messages.table if self.table is None else self.table.source
-        return Landed(str(source), seconds=time.monotonic() - self.started)
+        return Landed(str(source), seconds=self.seconds)
 
 
 def _moment(entry: tuple[int, int, SeenVersion | Statement]) -> tuple[int, int, int]:

@@ -323,13 +323,17 @@ class TableLanding:
         """See `TablePort.publish`."""
         table = self.table
         if table is None or table.state in (State.HELD, State.DROPPED):
-            return Landed(str(self.messages.table), seconds=time.monotonic() - self.started)
+            return Landed(str(self.messages.table), seconds=self.seconds)
         self._named(f"{table.source}: publish current")
         done = current.publish(
             self.bench.spark, table, self.bench.timezone, self.operation, self.bench.step, self._arrivals
         )
-        seconds = time.monotonic() - self.started
-        return Landed(str(table.source), order_unknown=done.order_unknown, seconds=seconds, snapshot=done.snapshot)
+        return Landed(str(table.source), order_unknown=done.order_unknown, seconds=self.seconds, snapshot=done.snapshot)
+
+    @property
+    def seconds(self) -> float:
+        """How long the table has been landed by now."""
+        return time.monotonic() - self.started
 
     def broken(self) -> Mapping[str, int]:
         """See `TablePort.broken`."""
