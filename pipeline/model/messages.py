@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -147,7 +147,7 @@ class Messages:
     rows: int = 0
     control: int = 0
     kinds: frozenset[Kind] = frozenset()
-    """Which kinds of messages there are, control messages and refused ones included."""
+    """Which kinds of messages there are but for statements, control messages and refused ones included."""
     warnings: tuple[str, ...] = ()
     """What a person should know of the changefeed; each is said once."""
     unknown: tuple[Unknown, ...] = ()
@@ -182,12 +182,16 @@ class Landing:
 class Guess:
     """The change frame of a batch that was not read, and what the batch has, if it has nothing but known kinds.
 
-    `odd` says of a row of the frame that its message is of another kind: one such, and the guess is wrong.
+    `table`: the messages that are rows. `found` says what the batch has, once the frame has been read; None where it
+    had other kinds. `odd` says of a row of the frame that its message is of another kind, and `rows` how many there
+    must be, where the frame has all messages: one odd or missing, and the guess is wrong.
     """
 
     frame: DataFrame
-    odd: Column
-    messages: Messages
+    table: TableMessages
+    found: Callable[[], Messages | None]
+    odd: Column | None = None
+    rows: int | None = None
 
 
 class Described(Protocol):
@@ -244,9 +248,10 @@ class SourceProtocol(Protocol):
     def guess(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
     ) -> Guess | None:
-        """What a batch of these ranges is, if all its messages are of these kinds; None where they are of two tables.
+        """What a batch of these ranges is, if all its messages are of these kinds; None where that cannot be known.
 
-        What it says of single versions (where each stands, how many rows it has) may be too much.
+        `raw` is not prepared. What the guess says of single versions (where each stands, how many rows it has, between
+        which commit ts) may be too much.
         """
         ...
 

@@ -82,6 +82,10 @@ class CutBatch(SparkBatch):
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return super()._prepared(raw).withColumn(WAITED, F.lit(False))
 
+    def _lets_in(self) -> bool:
+        """As long as anything may wait."""
+        return self.bench.waits
+
     def _is_kept(self, tables: int) -> bool:
         """Always: to see what each event is costs as much as to read its row."""
         del tables
@@ -168,6 +172,7 @@ class CutBatch(SparkBatch):
         landing.spans = tuple(
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
+        landing.speculation = self.speculation
         landing.partners = self.chronicle.partners
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)

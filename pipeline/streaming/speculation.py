@@ -12,6 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.model.messages import EVER
+from pipeline.model.names import TableName
 from pipeline.streaming.landing import landing_of, rules_of
 from pipeline.streaming.staged import stage
 from pipeline.warehouse.changes import Entry
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Guess, Kind, Landing, Messages, Range, TopicPartition
-    from pipeline.model.names import TableName
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.staged import Staged
@@ -54,12 +55,16 @@ class Expected:
         return frozenset().union(*self.seen)
 
     def learn(self, outcome: Outcome) -> None:
-        """Take note of a batch; one with several tables, or with anything but changes, teaches nothing."""
+        """Take note of a batch; one with several tables, dead letters or what waits teaches nothing.
+
+        Nor does one with statements, but for the first: a topic begins with them.
+        """
         messages = outcome.messages
         only = messages.tables[0].table if len(messages.tables) == 1 else None
+        altered = messages.ddl and self.seen
         if only is None or only != self.table:
             self.seen.clear()
-        self.table = None if messages.control or outcome.dead_letters else only
+        self.table = None if altered or messages.unknown or messages.waited or outcome.dead_letters else only
         self.seen.append(messages.kinds)
 
 
@@ -98,13 +103,14 @@ def speculate(
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
     if guess is None:
         return None
-    rules = rules_of(bench, guess.messages.tables[0], table.layout)
+    rules = rules_of(bench, guess.table, table.layout)
     bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
     staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))
     bench.step("speculated")
-    if _is_right(guess, staged.appended):
-        return Speculation(staged, landing, rules, guess.messages)
+    messages = guess.found() if _is_right(guess, staged.appended) else None
+    if messages is not None and _is_of(table, messages):
+        return Speculation(staged, landing, rules, messages)
     staged.drop()
     return None
 
@@ -112,7 +118,16 @@ def speculate(
 def _is_right(guess: Guess, appended: Appended) -> bool:
     """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind."""
     found = appended.rows + appended.errors + appended.aside
-    return not appended.odd and found == guess.messages.rows
+    return not appended.odd and guess.rows in {found, None}
+
+
+def _is_of(table: WarehouseTable, messages: Messages) -> bool:
+    """Whether the name has meant this table at the time of every row (cut regime)."""
+    names = {one.table.key for one in messages.tables}
+    begun = [
+        span.since for span in table.spans if TableName(span.schema, span.table).key in names and span.until == EVER
+    ]
+    return all(seen.since > since for since in begun for one in messages.tables for seen in one.versions)
 
 
 def _ranges(planned: Planned, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, Range]:

@@ -26,10 +26,11 @@ from pipeline.warehouse.removals import removed
 from pipeline.warehouse.tables import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES, WarehouseTable, obligations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
+    from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout, Removal
 
 
@@ -94,10 +95,18 @@ def _appends(table: WarehouseTable) -> Iterator[_Append]:
     for parent, snapshot in changes.appends_since(table.applied):
         summary = changes.summary(snapshot)
         rows, size = int(summary.get("added-records", 0)), int(summary.get("added-files-size", 0))
-        low, _, high = summary.get(TIMES, f"0:{EVER}").partition(":")
+        low, high = _times(changes, snapshot, summary)
         if parent is None and table.applied is not None:  # all that is left of what has expired
-            low, high, rows = "0", str(EVER), FEW_ROWS + 1
-        yield _Append(parent, snapshot, int(low), int(high), LATE in summary, rows, size)
+            low, high, rows = 0, EVER, FEW_ROWS + 1
+        yield _Append(parent, snapshot, low, high, LATE in summary, rows, size)
+
+
+def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[int, int]:
+    """What the commit ts of an append lie between, by its commit or, where that was made too early, by its files."""
+    if TIMES in summary:
+        low, _, high = summary[TIMES].partition(":")
+        return int(low), int(high)
+    return changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
 
 
 def is_due(table: WarehouseTable, until: int) -> bool:

@@ -52,6 +52,8 @@ class Catalog:
         self._identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
         self._snapshots = self._jvm.org.apache.iceberg.SnapshotParser
         self._string = self._jvm.java.lang.String
+        self._conversions = self._jvm.org.apache.iceberg.types.Conversions
+        self._long = self._jvm.org.apache.iceberg.types.Types.LongType.get()
         self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
 
     def table(self, name: WarehouseName) -> Table | None:
@@ -118,6 +120,10 @@ class Catalog:
     def sql(self, statement: str) -> DataFrame:
         """Run one of Iceberg's procedures."""
         return self._spark.sql(statement)
+
+    def long_of(self, bound: Any) -> int:
+        """A bound of a BIGINT column, as manifests keep it."""
+        return int(self._conversions.fromByteBuffer(self._long, bound))
 
     def iceberg_type(self, spark_type: str) -> Any:
         """Iceberg's type of a Spark SQL type string."""
@@ -217,6 +223,21 @@ class Table:
         if snapshot is None and snapshot_id is not None:
             return [(None, int(self._java.currentSnapshot().snapshotId()))]
         return list(reversed(found))
+
+    def added_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
+        """The least and the greatest of a BIGINT column among the rows that a snapshot added, by its files.
+
+        None where a file does not say.
+        """
+        number = self._java.schema().findField(column).fieldId()
+        found: list[int] = []
+        for file in self._java.snapshot(snapshot_id).addedDataFiles(self._java.io()):
+            for bounds in (file.lowerBounds(), file.upperBounds()):
+                bound = None if bounds is None else bounds.get(number)
+                if bound is None:
+                    return None
+                found.append(self._catalog.long_of(bound))
+        return (min(found), max(found)) if found else None
 
     def added_rows(self, snapshot_id: int) -> int:
         """How many rows a snapshot added, by its summary."""

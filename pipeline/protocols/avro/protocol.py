@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
@@ -136,7 +137,7 @@ class AvroProtocol:
             ends=extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in unread),
-            kinds=frozenset((group.key, group.value) for group in groups),
+            kinds=frozenset((group.key, group.value) for group in groups if group.kind != DDL),
             warnings=tuple(warning for table in tables for warning in self._denied(table)),
         )
 
@@ -167,9 +168,10 @@ class AvroProtocol:
             return None
         keys = [F.lit(key) for key, _ in pairs if key]
         odd = F.col(change.SCHEMA_ID).isNull() | ~F.substring(change.KEY_BYTES, 1, HEADER_BYTES).isin(*keys)
-        frame = decode.whole_frame(raw, self._writers(table), landing, self.timezone)
+        frame = decode.whole_frame(self.prepare(raw), self._writers(table), landing, self.timezone)
         rows = sum(high - low for low, high in ranges.values())
-        return Guess(frame, F.coalesce(odd, F.lit(True)), replace(messages, rows=rows))
+        found = partial(replace, messages, rows=rows)
+        return Guess(frame, table, found, F.coalesce(odd, F.lit(True)), rows)
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.protocols.open.columns import Layout
-    from pipeline.protocols.open.routes import Group
+    from pipeline.protocols.open.routes import Group, Sort
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Layouts:
                 layout = self._known[number] = read_layout(text)
                 self._numbers[layout.bits] = (*self._numbers.get(layout.bits, ()), number)
 
-    def knows(self, group: Group) -> bool:
+    def knows(self, group: Group | Sort) -> bool:
         """Whether it is a group of rows that a table can have."""
         return group.number in self._known
 
@@ -50,7 +50,7 @@ class Layouts:
         """Whether it is a group of rows that no table can have."""
         return group.number in self._of_none
 
-    def of(self, group: Group) -> Layout:
+    def of(self, group: Group | Sort) -> Layout:
         """The layout of a group that it `knows`."""
         return self._known[group.number or 0]
 

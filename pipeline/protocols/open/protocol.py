@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
 
@@ -12,12 +14,14 @@ from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.ddl import ActionType
 from pipeline.model.messages import (
     EVER,
+    Guess,
     Messages,
     Refused,
     Regime,
     SeenVersion,
     TableMessages,
 )
+from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
@@ -30,7 +34,7 @@ from pipeline.protocols.open.columns import (
 )
 from pipeline.protocols.open.definitions import read_definitions
 from pipeline.protocols.open.events import head
-from pipeline.protocols.open.frame import UNREADABLE, Reader, recipe
+from pipeline.protocols.open.frame import UNREADABLE, Reader, is_all_handle, recipe
 from pipeline.protocols.open.layouts import Layouts
 from pipeline.protocols.open.routes import grouped, named, statements
 from pipeline.protocols.overrides import overrides_for
@@ -40,11 +44,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import Ddl, Described, Guess, Kind, Landing, Range, TopicPartition
+    from pipeline.model.messages import Ddl, Described, Kind, Landing, Range, TopicPartition
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.open.definitions import Definitions
-from pipeline.protocols.open.routes import Group
+    from pipeline.protocols.open.routes import Group, Sort
 
 NOT_OPEN = "OPEN_UNREADABLE"
 CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
@@ -123,7 +127,7 @@ class OpenProtocol:
             ends=extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=sum(group.rows for group in groups if group.kind in (events.DDL, events.RESOLVED)),
-            kinds=frozenset((group.kind, group.schema, group.table, str(group.number)) for group in groups),
+            kinds=frozenset(group.sort for group in groups if group.kind != events.DDL),
             warnings=tuple(self._nameless(versions)),
             described=(*versions, *definitions.described.values()),
         )
@@ -158,7 +162,7 @@ class OpenProtocol:
             found = tuple(_seen(version, groups) for version, groups in versions.values())
             yield TableMessages(found[-1].version.table, found)
 
-    def _version(self, group: Group, definitions: Definitions, commit_ts: int) -> TableVersion:
+    def _version(self, group: Group | Sort, definitions: Definitions, commit_ts: int) -> TableVersion:
         """The version of a group's rows from this commit ts on."""
         layout = self._layouts.of(group)
         columns = source_columns(layout.columns, definitions.at(group.name, commit_ts), self._said(group.name))
@@ -217,9 +221,37 @@ class OpenProtocol:
     def guess(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
     ) -> Guess | None:
-        """Nothing: what a batch has stands in its records, not in their headers."""
-        del raw, kinds, ranges, landing
-        return None
+        """See `SourceProtocol.guess`: rows of one table whose layouts are known, and watermarks."""
+        expected = cast("frozenset[Sort]", kinds)
+        rows = [sort for sort in expected if sort.kind == events.ROW]
+        names = {sort.name for sort in rows}
+        if {sort.kind for sort in expected} - {events.ROW, events.RESOLVED} or len(names) != 1:
+            return None
+        if not all(map(self._layouts.knows, rows)) or len(ranges) > MOST_PARTITIONS:
+            return None
+        (name,) = names
+        definitions, census = read_definitions((), names, self.known), Census(ranges)
+        versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
+        if any(version.version not in landing.fields for version in versions):
+            return None
+        seen = [census.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
+        messages = TableMessages(name, tuple(seen))
+        sorts = Sorts(
+            row=reduce(or_, map(_is_of, rows)),
+            watermark=head(events.KIND) == events.RESOLVED,
+            other=F.lit(False),
+            commit_ts=head(events.COMMIT_TS),
+        )
+        made = recipe(tuple(self._readers(messages)), landing, self.timezone, old_values=self.old_values)
+        frame = made.frame.of(made.parsed.of(census.rows(self.prepare(raw), sorts)))
+
+        def found() -> Messages | None:
+            """Rows from before the newest statement may be of other versions."""
+            batch = census.messages(messages, kinds)
+            first = min((one.since for table in batch.tables for one in table.versions), default=EVER) if batch else 0
+            return batch if definitions.since(name, first) == definitions.since(name, EVER) else None
+
+        return Guess(frame, messages, found)
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Always: the numbers of versions have no order, and statements part them."""
@@ -233,7 +265,14 @@ def _seen(version: TableVersion, groups: list[Group]) -> SeenVersion:
         extremes(groups, lambda group: group.first, min),
         extremes(groups, lambda group: group.last, max),
         sum(group.rows for group in groups),
-        key_only=groups[0].delete and len(version.handle or ()) == len(version.columns),
+        key_only=groups[0].delete and is_all_handle(version),
         since=min(group.since or 0 for group in groups),
         until=max(group.until or EVER for group in groups),
     )
+
+
+def _is_of(sort: Sort) -> Column:
+    """Whether an event is of this sort."""
+    named = (head(events.SCHEMA) == sort.schema) & (head(events.TABLE) == sort.table)
+    alike = (head(events.NUMBER) == F.lit(sort.number)) & (head(events.DELETE) == F.lit(sort.delete))
+    return (head(events.KIND) == F.lit(sort.kind)) & named & alike

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -27,6 +27,21 @@ _MAX_DDL_PER_BATCH = 100_000
 _STATEMENT = "struct<q: string, t: int>"
 
 _BY = ("topic", "partition", "kind", "schema", "table", "number", "delete", "era")
+
+
+class Sort(NamedTuple):
+    """What the events of a group have in common with those of other partitions and eras."""
+
+    kind: str | None
+    schema: str
+    table: str
+    number: int | None
+    delete: bool
+
+    @property
+    def name(self) -> TableName:
+        """Their table."""
+        return TableName(self.schema, self.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,11 @@ class Group:
     def name(self) -> TableName:
         """Their table."""
         return TableName(self.schema, self.table)
+
+    @property
+    def sort(self) -> Sort:
+        """Whatever place and time they have."""
+        return Sort(self.kind, self.schema, self.table, self.number, self.delete)
 
 
 def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> list[Group]:

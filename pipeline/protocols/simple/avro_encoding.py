@@ -76,6 +76,10 @@ class AvroEncoding:
         """Decode, then sort out."""
         return _prepared()
 
+    def at_once(self, version: TableVersion) -> AvroEncoding:  # noqa: ARG002 - every message is read at once
+        """As it is."""
+        return self
+
     def body(self) -> Column:
         """The message decoded anew: the head has no schemas."""
         return _decoded()

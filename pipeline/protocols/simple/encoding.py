@@ -60,6 +60,13 @@ class Encoding(Protocol):
         """From the raw frame to the one with `INDEX` and `HEAD`, in these steps."""
         ...
 
+    def at_once(self, version: TableVersion) -> Encoding:
+        """The encoding for a frame that has no rows but of this version: `prepared` reads them too.
+
+        A message that is damaged anywhere may have no head then.
+        """
+        ...
+
     def body(self) -> Column:
         """Of a raw message, what `message` reads."""
         ...

@@ -1,17 +1,28 @@
 """Simple in JSON: a head that skips the row, then each version's row as a struct of texts (Simple Protocol, TiCDC).
 
 Whether a value is one JSON object and nothing else is seen from a sentinel: it is read as an array of itself and
-a secret number.
+a secret number. Where the version is known before, head and row are read in one pass, and the sentinel is a member of
+the object.
 """
 
 from __future__ import annotations
 
 import json
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from pipeline.model import types as t
 from pipeline.model.change import Op
@@ -28,16 +39,32 @@ if TYPE_CHECKING:
     from pipeline.model.projection import Projection
     from pipeline.model.types import WarehouseType
 
-_MESSAGE = f"""array<struct<
-    version: int, type: string, database: string, table: string, schemaVersion: bigint, commitTs: bigint,
-    sql: string, handleKeyOnly: boolean, claimCheckLocation: string,
-    checksum: struct<version: int, corrupted: boolean, current: bigint, previous: bigint>,
-    tableSchema: struct<schema: string, table: string, version: bigint>, {sentinel.FIELD}: bigint>>"""
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+_INT, _LONG, _TEXT, _BOOLEAN = IntegerType(), LongType(), StringType(), BooleanType()
+_MESSAGE = _struct(
+    version=_INT,
+    type=_TEXT,
+    database=_TEXT,
+    table=_TEXT,
+    schemaVersion=_LONG,
+    commitTs=_LONG,
+    sql=_TEXT,
+    handleKeyOnly=_BOOLEAN,
+    claimCheckLocation=_TEXT,
+    checksum=_struct(version=_INT, corrupted=_BOOLEAN, current=_LONG, previous=_LONG),
+    tableSchema=_struct(schema=_TEXT, table=_TEXT, version=_LONG),
+    **{sentinel.FIELD: _LONG},
+)
+_SIDES = ("data", "old")
 _CORRUPT = "_corrupt"
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStringLen": str(2**28)}
 _STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
-_MOMENT = StructType([StructField("location", StringType()), StructField("value", StringType())])
+_MOMENT = _struct(location=_TEXT, value=_TEXT)
 _HALF, _WHOLE = 2**63, 2**64
 
 
@@ -85,6 +112,10 @@ class JsonEncoding:
         """Read, then sort out."""
         return _prepared()
 
+    def at_once(self, version: TableVersion) -> JsonAtOnce:
+        """With the columns of this version."""
+        return JsonAtOnce(version)
+
     def body(self) -> Column:
         """The text."""
         return F.col("value").cast("string")
@@ -100,7 +131,7 @@ class JsonEncoding:
     def carried(self) -> Column:
         """The keys of an object."""
         text = F.col("value").cast("string")
-        sides = (F.json_object_keys(F.get_json_object(text, f"$.{side}")) for side in ("data", "old"))
+        sides = (F.json_object_keys(F.get_json_object(text, f"$.{side}")) for side in _SIDES)
         return F.coalesce(*sides)
 
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
@@ -121,21 +152,62 @@ class JsonEncoding:
         return F.col(_alias(version)).getField(_CORRUPT).isNotNull()
 
 
+@dataclass(frozen=True, slots=True)
+class JsonAtOnce(JsonEncoding):
+    """A whole message in one pass; the head keeps both rows."""
+
+    version: TableVersion
+
+    def prepared(self) -> Sequence[Projection]:
+        """Read, then sort out."""
+        return _prepared_at_once(self.version)
+
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - the head has it all
+        """Nothing: the head has it all."""
+        return []
+
+    def after(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
+        """`data`, for deletes `old`."""
+        return F.when(field_of("op") == Op.DELETE, field_of("old")).otherwise(field_of("data"))
+
+    def before(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
+        """`old`."""
+        return field_of("old")
+
+    def damaged(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - there is no other
+        """Never: such a message has no head."""
+        return None
+
+
 @cache
 def _prepared() -> tuple[Projection, ...]:
     text = F.try_validate_utf8(F.col("value").cast("string"))
     wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{sentinel.FIELD}":{sentinel.NUMBER}}}]'))
-    read = F.from_json(wrapped, _MESSAGE, {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
-    return sorted_out(read, _sent())
-
-
-def _sent() -> Sent:
+    read = F.from_json(wrapped, ArrayType(_MESSAGE), {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
     message, end = F.get(F.col(SENT), F.lit(0)), F.get(F.col(SENT), F.lit(1)).getField(sentinel.FIELD)
+    return sorted_out(read, _sent(message, (F.size(F.col(SENT)) == F.lit(2)) & (end == sentinel.NUMBER)))
+
+
+@lru_cache(maxsize=256)
+def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
+    """The last byte, which must end the object, makes way for the sentinel and an end."""
+    value, end = F.col("value"), F.lit(f',"{sentinel.FIELD}":{sentinel.NUMBER}}}')
+    opened = F.substring(value, F.lit(1), F.octet_length(value) - 1)
+    text = F.when(
+        F.endswith(value, F.lit(b"}")) & F.is_valid_utf8(value.cast("string")), F.concat(opened, end.cast("binary"))
+    )
+    read = F.from_json(text.cast("string"), StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
+    message = F.col(SENT)
+    whole = (message.getField(sentinel.FIELD) == sentinel.NUMBER) & message.getField(_CORRUPT).isNull()
+    return sorted_out(read, replace(_sent(message, whole), carried={side: message.getField(side) for side in _SIDES}))
+
+
+def _sent(message: Column, whole: Column) -> Sent:
     kind, schema = message.getField("type"), message.getField("tableSchema")
     row = one_of(kind, _ROWS)
     about = F.when(kind == Kind.BOOTSTRAP, schema)
     return Sent(
-        whole=(F.size(F.col(SENT)) == F.lit(2)) & (end == sentinel.NUMBER),
+        whole=whole,
         kind=F.when(row, F.lit(Kind.DML.value))
         .when(one_of(kind, (Kind.WATERMARK, Kind.BOOTSTRAP)), kind)
         .when(one_of(kind, _STATEMENTS), F.lit(Kind.DDL.value)),
@@ -157,12 +229,16 @@ def _alias(version: TableVersion) -> str:
 
 
 def _row(version: TableVersion) -> Column:
-    """`data` and `old`. A column that is listed and not sent is NULL."""
+    """`data` and `old`."""
+    mine = field_of("version") == F.lit(version.version)
+    text = F.when(once() & mine, F.col("value").cast("string"))
+    return F.from_json(text, StructType(_sides(version)), _OPTIONS).alias(_alias(version))
+
+
+def _sides(version: TableVersion) -> list[StructField]:
+    """`data` and `old`, and whether something could not be read. A column that is listed and not sent is NULL."""
     fields = [
-        StructField(column.name, _MOMENT if column.tidb_type.startswith("TIMESTAMP") else StringType())
+        StructField(column.name, _MOMENT if column.tidb_type.startswith("TIMESTAMP") else _TEXT)
         for column in version.columns
     ]
-    sides = [StructField(side, StructType(fields)) for side in ("data", "old")]
-    schema = StructType([*sides, StructField(_CORRUPT, StringType())])
-    mine = field_of("version") == F.lit(version.version)
-    return F.from_json(F.when(once() & mine, F.col("value").cast("string")), schema, _OPTIONS).alias(_alias(version))
+    return [*(StructField(side, StructType(fields)) for side in _SIDES), StructField(_CORRUPT, _TEXT)]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs, SchemaId
 from pipeline.model.messages import (
     EVER,
+    RAW,
+    Guess,
     Messages,
     Part,
     Refused,
@@ -23,6 +25,7 @@ from pipeline.model.messages import (
     Unknown,
 )
 from pipeline.model.names import TableName
+from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.simple import frame, samples
 from pipeline.protocols.simple.avro_encoding import AvroEncoding
@@ -33,12 +36,12 @@ from pipeline.protocols.simple.statements import Sent, Statements, described, re
 from pipeline.protocols.simple.virtuals import Evidence, key_of, settle, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import Ddl, Described, Guess, Landing, Range
+    from pipeline.model.messages import Ddl, Described, Landing, Range
     from pipeline.model.messages import Kind as AnyKind
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.simple.encoding import Encoding
@@ -58,6 +61,15 @@ SENTENCES = {
 }
 
 _ENCODINGS: Mapping[str, Encoding] = {"json": JsonEncoding(), "avro": AvroEncoding()}
+
+
+class _Kind(NamedTuple):
+    """What the messages of a group have in common with those of other partitions."""
+
+    kind: str | None
+    table: TableName
+    version: SchemaId
+    checksums: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,10 @@ class _Group:
     @property
     def key(self) -> _VersionKey:
         return self.name.key, SchemaId(self.version or 0)
+
+    @property
+    def sort(self) -> _Kind:
+        return _Kind(self.kind, self.name, self.key[1], self.checksums)
 
 
 @dataclass(slots=True)
@@ -154,7 +170,7 @@ class SimpleProtocol:
             ends=extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in bad),
-            kinds=frozenset((group.kind, *group.key) for group in groups),
+            kinds=frozenset(group.sort for group in groups if group.kind != Kind.DDL),
             warnings=tuple(self._early(unknown)),
             unknown=unknown,
             described=tuple(said.values()),
@@ -187,9 +203,47 @@ class SimpleProtocol:
     def guess(
         self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], landing: Landing
     ) -> Guess | None:
-        """Never: a batch of the cut regime has watermarks."""
-        del raw, kinds, ranges, landing
-        return None
+        """See `SourceProtocol.guess`: rows of the newest version, watermarks, and BOOTSTRAPs that were read before."""
+        expected = cast("frozenset[_Kind]", kinds)
+        rows = {(kind.table, kind.version) for kind in expected if kind.kind == Kind.DML}
+        others = {(kind.table, kind.version) for kind in expected if kind.kind == Kind.BOOTSTRAP}
+        known = self.known.versions([*rows, *others])
+        version = self._newest(rows, known, landing)
+        strange = {kind.kind for kind in expected} - {Kind.DML, Kind.BOOTSTRAP, Kind.WATERMARK}
+        if version is None or strange or len(ranges) > MOST_PARTITIONS:
+            return None
+        has_checksum = any(kind.checksums for kind in expected)
+        census, encoding = Census(ranges), self._encoding.at_once(version)
+        seen = census.seen(replace(version, has_checksum=has_checksum))
+        messages = TableMessages(version.table, (seen,))
+        prepared = raw.select(*RAW)
+        for step in encoding.prepared():
+            prepared = step.of(prepared)
+        kind = field_of("kind")
+        told = F.lit(True) if has_checksum else field_of("checksum").isNull()
+        sorts = Sorts(
+            row=(kind == Kind.DML) & _is_of((version.table, version.version)) & told,
+            watermark=kind == Kind.WATERMARK,
+            other=(kind == Kind.BOOTSTRAP) & reduce(or_, map(_is_of, others), F.lit(False)),
+            commit_ts=field_of("commit_ts"),
+        )
+        changes = frame.recipe((seen.version,), landing, self.timezone, encoding).of(census.rows(prepared, sorts))
+        return Guess(changes, messages, partial(census.messages, messages, kinds))
+
+    def _newest(
+        self,
+        rows: Collection[tuple[TableName, SchemaId]],
+        known: Mapping[_VersionKey, TableVersion],
+        landing: Landing,
+    ) -> TableVersion | None:
+        """The newest version of rows of one name, if nothing about it is open."""
+        if len({table for table, _ in rows}) != 1:
+            return None
+        table, number = max(rows, key=lambda one: one[1])
+        key = table.key, number
+        if number not in landing.fields or key not in known or key not in self._settled:
+            return None
+        return without(known[key], self._settled[key])
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Never: versions are moments, and a lower one is an older one."""
@@ -294,6 +348,13 @@ def _grouped(prepared: DataFrame) -> DataFrame:
         F.max(field_of("commit_ts")).alias("until"),
         F.bool_or(field_of("checksum").isNotNull()).alias("checksums"),
     )
+
+
+def _is_of(version: tuple[TableName, SchemaId]) -> Column:
+    """Whether a message is of this version, under just this name."""
+    table, number = version
+    named = (field_of("table") == table.table) & (field_of("database") == table.schema)
+    return named & (field_of("version") == F.lit(number))
 
 
 def _within(part: Part) -> Column:

@@ -156,7 +156,7 @@ class ModelProtocol:
             ends={at: last + 1 for at, last in _extreme(records, max).items()},
             rows=len(records),
             control=control,
-            kinds=frozenset(map(_kind, records)),
+            kinds=frozenset(_kind(record) for record in records if record.message.kind != "ddl"),
         )
 
     def guess(
@@ -177,7 +177,8 @@ class ModelProtocol:
         )  # fmt: skip
         columns = (*_ENVELOPE, *(target.name for target in landing.targets))
         frame = Frame(lambda: [_changed(row, landing) for row in raw.rows], columns, raw.catalog)
-        return Guess(frame, Col(lambda row: _kind(row[change.VALUE_BYTES]) not in kinds), messages)
+        odd = Col(lambda row: _kind(row[change.VALUE_BYTES]) not in kinds)
+        return Guess(frame, messages.tables[0], lambda: messages, odd, messages.rows)
 
     def _tables(self, seen: Mapping[tuple[SchemaId, bool], list[Record]]) -> tuple[TableMessages, ...]:
         tables: dict[tuple[str, str], list[SeenVersion]] = {}
