@@ -1,5 +1,6 @@
 """Appending while reading: a batch like the ones before, one that is not, and a death in between."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -9,6 +10,7 @@ from e2e.processes import Process
 from golden.warehouse import Warehouse
 
 from pipeline.settings import load
+from pipeline.simulate import Changefeed
 from pipeline.streaming import Pipeline, speculation
 from pipeline.streaming.failpoints import VARIABLE
 
@@ -18,14 +20,17 @@ BATCH = 120
 
 
 class Stream:
-    """One table without watermarks, and a run that is open on it."""
+    """One table, by Avro without watermarks, and a run that is open on it."""
 
     def __init__(self, stack, folder, batch=BATCH):
         self.folder = folder
-        self.bank = Bank(stack, 11, (ACCOUNT,), watermarks=False)
+        self.bank = self.made(stack)
         self.bank.open()
         self.file = self.bank.settings(folder, source={"max_offsets_per_trigger": batch})
         self.steps = Counter()
+
+    def made(self, stack):
+        return Bank(stack, 11, (ACCOUNT,), watermarks=False)
 
     def begin(self):
         """The run, and a batch from which it learns what to expect."""
@@ -54,6 +59,60 @@ class Stream:
         ]
         assert not sentences, "\n".join(sentences[:20])
         assert all(branches == {"main"} for branches in self.warehouse.branches().values())
+
+
+class BankByCut(Bank):
+    """The same bank, told by Simple or Open."""
+
+    def __init__(self, stack, protocol):
+        super().__init__(stack, 11, (ACCOUNT,))
+        self.feed.close()
+        self.feed = Changefeed(stack.bootstrap_servers, prefix=self.prefix, protocol=protocol, watermark_every=10**6)
+
+    def topic(self, _table):
+        return f"{self.prefix}_cdc"
+
+    def settings(self, folder, java="", **changes):
+        file = super().settings(folder, java, **changes)
+        tree = {name: section for name, section in json.loads(file.read_text()).items()
+                if name not in ("registry", "changefeed")}  # fmt: skip
+        tree["source"]["protocol"] = self.feed.protocol
+        file.write_text(json.dumps(tree))
+        return file
+
+    def torn(self, table=ACCOUNT):
+        values = [message.value() for message in self._consumed([self.topic(table)])]
+        whole = next(value for value in values if b"owner" in value and b"CREATE" not in value)
+        self.feed._topics.send(self.topic(table), 0, b"torn", whole[:-3])
+        self.feed.flush()
+
+
+class StreamByCut(Stream):
+    """One table with watermarks."""
+
+    def __init__(self, stack, folder, protocol, batch):
+        self.protocol = protocol
+        super().__init__(stack, folder, batch)
+
+    def made(self, stack):
+        return BankByCut(stack, self.protocol)
+
+    def assert_right(self):
+        """The tables are the source's at its end, and each change that was sent stands in them once."""
+        want = {row["id"]: row for row in self.bank.truth(ACCOUNT)}
+        assert {row.values["id"]: row.values for row in self.warehouse.current("bank.account").rows} == want
+        changes = self.warehouse.changes()["bank.account"]
+        assert len({judging.place(row) for row in changes}) == len(changes)
+        sent = self.bank.feed.counts["bank.account"]
+        assert Counter(row["_op"] for row in changes) == Counter(sent)
+        assert all(branches == {"main"} for branches in self.warehouse.branches().values())
+        cuts = [row["cut_ts"] for row in self.warehouse.own("cuts")]
+        assert max(cuts) == self.bank.last_ts
+
+    def assert_all_is_shown(self):
+        """No later publish has to read an append again."""
+        (table,) = self.pipeline.bench.tables
+        assert table.applied == table.changes.head()
 
 
 @pytest.fixture
@@ -103,6 +162,64 @@ class TestSpeculation:
         speculated, batches = stream.go_on()
         assert (speculated, batches > 2) == (0, True)
         stream.assert_right()
+
+
+SMALL = 40
+
+
+@pytest.fixture(params=["simple", "open-protocol"])
+def by_cut(stack, tmp_path, monkeypatch, request):
+    monkeypatch.setattr(speculation, "LEAST_ROWS", SMALL // 2)
+    made = StreamByCut(stack, tmp_path, request.param, SMALL)
+    made.begin()
+    yield made
+    made.pipeline.close()
+    made.bank.close()
+
+
+class TestByCut:
+    """Watermarks and repeated BOOTSTRAPs are no rows, and what they say is counted in the pass that appends."""
+
+    def test_batches_like_the_one_before_are_appended_while_they_are_read(self, by_cut):
+        by_cut.bank.rounds(40)
+        speculated, batches = by_cut.go_on()
+        assert batches > 2
+        assert speculated in {batches, batches - 1}
+        by_cut.assert_right()
+        by_cut.assert_all_is_shown()
+
+    def test_a_statement_makes_the_guess_wrong_once(self, by_cut):
+        by_cut.bank.rounds(20)
+        by_cut.bank.add_column()
+        by_cut.bank.rounds(40)
+        speculated, batches = by_cut.go_on()
+        assert 2 < speculated <= batches
+        by_cut.assert_right()
+        by_cut.assert_all_is_shown()
+
+    @pytest.mark.parametrize("damage", ["rubbish", "torn"])
+    def test_a_message_that_nobody_can_read_becomes_a_dead_letter_once(self, by_cut, damage):
+        by_cut.bank.rounds(15)
+        getattr(by_cut.bank, damage)(ACCOUNT)
+        by_cut.bank.rounds(15)
+        speculated, _ = by_cut.go_on()
+        assert speculated
+        letters = by_cut.warehouse.own("dead_letters")
+        assert len(letters) == {"rubbish": by_cut.bank.feed.partitions, "torn": 1}[damage]
+        by_cut.assert_right()
+
+    def test_rows_that_are_sent_again_stand_twice_and_show_nothing(self, by_cut):
+        by_cut.bank.rounds(10)
+        by_cut.go_on()
+        again = [(m.partition(), m.key(), m.value()) for m in by_cut.bank._consumed(by_cut.bank.topics())]
+        for partition, key, value in again[len(again) // 3 :]:
+            by_cut.bank.feed._topics.send(by_cut.bank.topic(ACCOUNT), partition, key, value)
+        by_cut.bank.rounds(10)
+        speculated, _ = by_cut.go_on()
+        assert speculated
+        want = {row["id"]: row for row in by_cut.bank.truth(ACCOUNT)}
+        current = by_cut.warehouse.current("bank.account")
+        assert {row.values["id"]: row.values for row in current.rows} == want
 
 
 class TestDeath:

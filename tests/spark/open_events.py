@@ -21,6 +21,10 @@ class Memory:
     def __init__(self):
         self.kept = {}
 
+    def versions(self, wanted):
+        keys = [(table.key, version) for table, version in wanted]
+        return {key: self.kept[key] for key in keys if key in self.kept}
+
     def of_tables(self, tables):
         names = {table.key for table in tables}
         return [version for (name, _), version in self.kept.items() if name in names]

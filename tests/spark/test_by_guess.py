@@ -1,0 +1,168 @@
+"""A batch that is read while it is appended: the same changes as when it is read first, and nothing unknown passes."""
+
+import dataclasses
+from functools import cache
+
+import pytest
+from golden.corpus import EVERY, GoldenCase
+from pyspark.sql import functions as F
+from spark.open_events import Memory, golden_frame
+from spark.open_events import protocol as open_protocol
+from spark.test_simple_decode import landing_of, protocol_of, raw_frame
+
+from pipeline.model import change
+from pipeline.model.messages import INDEX, RAW
+from pipeline.protocols.open import events
+from pipeline.protocols.simple.head import field_of
+
+pytestmark = pytest.mark.spark
+
+CASES = [
+    GoldenCase(scenario, config)
+    for scenario, few, more in (
+        ("all_types", ("simple_json_checksum", "simple_avro", "open"), ("simple_json",)),
+        ("key_updates", ("simple_json_p3", "open_updated_only"), ("simple_json_raw", "simple_avro_raw", "open_raw")),
+        ("lifecycle", (), ("simple_json", "simple_avro", "open")),
+    )
+    for config in (*few, *(more if EVERY else ()))
+]
+
+
+class Told:
+    """A whole case that was read once, as the batches before would have been."""
+
+    def __init__(self, spark, case):
+        self.known = Memory()
+        if case.protocol == "simple":
+            self.subject = protocol_of(case, known=self.known)
+            self.kind, self.raw = field_of("kind"), raw_frame(spark, case.records)
+            self.words = {"row": "DML", "marks": ("WATERMARK", "BOOTSTRAP")}
+        else:
+            self.subject = open_protocol(known=self.known)
+            self.kind, self.raw = events.head(events.KIND), golden_frame(spark, case.records)
+            self.words = {"row": events.ROW, "marks": (events.RESOLVED,)}
+        self.prepared = self.subject.prepare(self.raw).cache()
+        self.messages = self.subject.read(self.prepared)
+        self.known.keep(self.messages)
+
+    def only(self, table):
+        """The rows of a table's newest version, each a record of its own, with all watermarks and descriptions."""
+        newest = self.newest(table)
+        places = self.changes(self.prepared, newest).select(*change.POSITION)
+        names = [F.col(at).alias(name) for at, name in zip(change.POSITION, (*RAW[:3], INDEX), strict=True)]
+        rows = self.prepared.join(places.select(*names), [*RAW[:3], INDEX], "left_semi")
+        marks = self.prepared.where(self.kind.isin(*self.words["marks"]))
+        return rows.select(*RAW).union(marks.select(*RAW)).coalesce(1)
+
+    def newest(self, table):
+        """The table's messages of its newest version, and of deletes that have the key alone."""
+        last = max(table.versions, key=lambda seen: (seen.until, seen.version.version))
+        return dataclasses.replace(table, versions=(last,))
+
+    def changes(self, prepared, table):
+        return self.subject.changes(prepared, table, landing_of(table))
+
+    def guessed(self, raw, table):
+        """What the protocol says of records, if they are rows of this table alone."""
+        read = self.subject.read(self.subject.prepare(raw))
+        mine = {table.table.schema, table.table.table}
+        kinds = {kind for kind in self.messages.kinds if not self.is_row(kind) or set(self.name_of(kind)) == mine}
+        ranges = {at: (start, read.ends[at]) for at, start in read.starts.items()}
+        return read, self.subject.guess(raw, frozenset(kinds), ranges, landing_of(self.newest(table)))
+
+    def is_row(self, kind):
+        return kind.kind == self.words["row"]
+
+    @staticmethod
+    def name_of(kind):
+        named = kind.table if hasattr(kind.table, "schema") else kind
+        return named.schema, named.table
+
+
+@pytest.fixture(scope="module")
+def told_of(spark):
+    """Each case is read once."""
+    return cache(lambda case: Told(spark, case))
+
+
+def rows_of(frame):
+    return sorted(frame.collect(), key=lambda row: tuple(row[name] for name in change.POSITION))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, case):
+    told, guesses = told_of(case), 0
+    for table in told.messages.tables:
+        raw = told.only(table)
+        read, guess = told.guessed(raw, table)
+        if guess is None:
+            continue
+        guesses += 1
+        mine = next(one for one in read.tables if one.table == table.table)
+        want = rows_of(told.changes(told.subject.prepare(raw), mine))
+        found = rows_of(guess.frame)
+        assert [row.asDict(recursive=True) for row in found] == [row.asDict(recursive=True) for row in want]
+        batch = guess.found()
+        assert (batch.rows, batch.control, batch.watermarks) == (read.rows, read.control, read.watermarks)
+        assert (batch.starts, batch.ends) == (read.starts, read.ends)
+        (seen,) = batch.tables[0].versions
+        assert (seen.since, seen.until) == (
+            min(one.since for one in mine.versions),
+            max(one.until for one in mine.versions),
+        )
+    assert guesses > 2
+
+
+LAST = b'"data":'
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "encoding"),
+    [
+        pytest.param(lambda value: value[:-1], "simple_json", id="without its end"),
+        pytest.param(lambda value: value[:-1] + b" ", "simple_json", id="with a blank for its end"),
+        pytest.param(lambda value: value + value, "simple_json", id="twice"),
+        pytest.param(lambda value: value + b"}", "simple_json", id="with an end too many"),
+        pytest.param(lambda value: b"[" + value + b"]", "simple_json", id="in an array"),
+        pytest.param(lambda value: value.replace(LAST, b'"data":7,"d":', 1), "simple_json", id="without a row"),
+        pytest.param(lambda value: value.replace(b'"commitTs":', b'"commitTs":"x', 1), "simple_json", id="no JSON"),
+        pytest.param(lambda value: value.replace(b"INSERT", b"DELETE\xff", 1), "simple_json", id="no UTF-8"),
+        pytest.param(lambda value: value.replace(b"INSERT", b"CREATE", 1), "simple_json", id="of another kind"),
+        pytest.param(lambda value: value.replace(b'"table":"', b'"table":"T', 1), "simple_json", id="another table"),
+        pytest.param(
+            lambda value: value.replace(b'"schemaVersion":4', b'"schemaVersion":3', 1), "simple_json", id="older"
+        ),
+        pytest.param(
+            lambda value: value.replace(b'"commitTs":', b'"handleKeyOnly":true,"commitTs":', 1), "simple_json", id="key"
+        ),
+        pytest.param(
+            lambda value: value.replace(LAST, b'"checksum":{"version":0,"current":1},"data":', 1), "simple_json",
+            id="with a checksum",
+        ),
+        pytest.param(lambda _: b"", "simple_json", id="empty"),
+        pytest.param(lambda _: None, "simple_json", id="null"),
+        pytest.param(lambda value: value[:-1], "simple_avro", id="Avro without its end"),
+        pytest.param(lambda value: value + b"\0", "simple_avro", id="Avro with more"),
+        pytest.param(lambda value: value[:-1], "open", id="Open without its end"),
+        pytest.param(lambda value: value.replace(b'"t":', b'"t":1', 1), "open", id="Open of another layout"),
+    ],
+)  # fmt: skip
+def test_one_message_of_another_kind_makes_the_guess_wrong(spark, told_of, spoiled, encoding):
+    told = told_of(GoldenCase("key_updates", encoding))
+    table = next(one for one in told.messages.tables if one.table.table == "t_shift_nc")
+    raw = told.only(table).collect()
+    rows = [row for row in raw if b"t_shift_nc" in bytes(row.value or b"") + bytes(row.key or b"")]
+    mark = next(row for row in raw if row not in rows)
+    rows = [row for row in rows if b"BOOTSTRAP" not in row.value]
+    last = rows[-1]
+    sound = spark.createDataFrame([*rows, mark], told.raw.schema).coalesce(1)
+    value = spoiled(bytes(last.value))
+    assert value != bytes(last.value)
+    wrong = spark.createDataFrame([*rows[:-1], (*last[:-1], value and bytearray(value)), mark], told.raw.schema)
+    found = []
+    for frame in (sound, wrong):
+        _, guess = told.guessed(frame, table)
+        guess.frame.write.format("noop").mode("overwrite").save()
+        found.append(guess.found())
+    assert found[0].rows == len(rows) + 1
+    assert found[1] is None
