@@ -223,10 +223,13 @@ class TestByCut:
 
 
 class TestDeath:
-    def test_a_process_that_dies_behind_it_leaves_nothing_and_loses_nothing(self, stack, tmp_path):
-        stream = Stream(stack, tmp_path, batch=speculation.LEAST_ROWS)
+    @pytest.mark.parametrize("protocol", ["avro", "simple"])
+    def test_a_process_that_dies_behind_it_leaves_nothing_and_loses_nothing(self, stack, tmp_path, protocol):
+        size = speculation.LEAST_ROWS
+        stream = Stream(stack, tmp_path, size) if protocol == "avro" else StreamByCut(stack, tmp_path, protocol, size)
         try:
             stream.bank.many(3 * speculation.LEAST_ROWS)
+            stream.bank.checkpoint()
             dying = Process.worker(stream.file)
             dying.tell("run", "--available-now", **{VARIABLE: "speculated"})
             assert dying.ended() == -9, dying.complaint()

@@ -36,7 +36,7 @@ from pipeline.protocols.simple.statements import Sent, Statements, described, re
 from pipeline.protocols.simple.virtuals import Evidence, key_of, settle, without
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -207,10 +207,12 @@ class SimpleProtocol:
         expected = cast("frozenset[_Kind]", kinds)
         rows = {(kind.table, kind.version) for kind in expected if kind.kind == Kind.DML}
         others = {(kind.table, kind.version) for kind in expected if kind.kind == Kind.BOOTSTRAP}
-        known = self.known.versions([*rows, *others])
-        version = self._newest(rows, known, landing)
         strange = {kind.kind for kind in expected} - {Kind.DML, Kind.BOOTSTRAP, Kind.WATERMARK}
-        if version is None or strange or len(ranges) > MOST_PARTITIONS:
+        if len({table for table, _ in rows}) != 1 or strange or len(ranges) > MOST_PARTITIONS:
+            return None
+        newest = max(rows, key=lambda one: one[1])
+        version = self._settled_version(*newest)
+        if version is None or version.version not in landing.fields:
             return None
         has_checksum = any(kind.checksums for kind in expected)
         census, encoding = Census(ranges), self._encoding.at_once(version)
@@ -222,7 +224,7 @@ class SimpleProtocol:
         kind = field_of("kind")
         told = F.lit(True) if has_checksum else field_of("checksum").isNull()
         sorts = Sorts(
-            row=(kind == Kind.DML) & _is_of((version.table, version.version)) & told,
+            row=(kind == Kind.DML) & _is_of(newest) & told,
             watermark=kind == Kind.WATERMARK,
             other=(kind == Kind.BOOTSTRAP) & reduce(or_, map(_is_of, others), F.lit(False)),
             commit_ts=field_of("commit_ts"),
@@ -230,20 +232,11 @@ class SimpleProtocol:
         changes = frame.recipe((seen.version,), landing, self.timezone, encoding).of(census.rows(prepared, sorts))
         return Guess(changes, messages, partial(census.messages, messages, kinds))
 
-    def _newest(
-        self,
-        rows: Collection[tuple[TableName, SchemaId]],
-        known: Mapping[_VersionKey, TableVersion],
-        landing: Landing,
-    ) -> TableVersion | None:
-        """The newest version of rows of one name, if nothing about it is open."""
-        if len({table for table, _ in rows}) != 1:
-            return None
-        table, number = max(rows, key=lambda one: one[1])
+    def _settled_version(self, table: TableName, number: SchemaId) -> TableVersion | None:
+        """A version as its rows are, if nothing about it is open."""
         key = table.key, number
-        if number not in landing.fields or key not in known or key not in self._settled:
-            return None
-        return without(known[key], self._settled[key])
+        known = self.known.versions([(table, number)])
+        return without(known[key], self._settled[key]) if key in known and key in self._settled else None
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Never: versions are moments, and a lower one is an older one."""
