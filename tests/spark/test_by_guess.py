@@ -115,6 +115,31 @@ def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, 
     assert guesses > 2
 
 
+def found(told, table, rows):
+    """What a guess says of these records, once its frame has been read."""
+    _, guess = told.guessed(told.raw.sparkSession.createDataFrame(rows, told.raw.schema).coalesce(1), table)
+    guess.frame.write.format("noop").mode("overwrite").save()
+    return guess.found()
+
+
+@pytest.fixture(scope="module")
+def shift_of(told_of):
+    """A table of which the guess is right: what was told of it, its rows, and a watermark."""
+
+    @cache
+    def shift(encoding):
+        told = told_of(GoldenCase("key_updates", encoding))
+        table = next(one for one in told.messages.tables if one.table.table == "t_shift_nc")
+        raw = told.only(table).collect()
+        named = [row for row in raw if b"t_shift_nc" in bytes(row.value or b"") + bytes(row.key or b"")]
+        mark = next(row for row in raw if row not in named)
+        rows = [row for row in named if b"BOOTSTRAP" not in row.value]
+        assert found(told, table, [*rows, mark]).rows == len(rows) + 1
+        return told, table, rows, mark
+
+    return shift
+
+
 LAST = b'"data":'
 
 
@@ -149,22 +174,9 @@ LAST = b'"data":'
         pytest.param(lambda value: value.replace(b'"t":', b'"t":1', 1), "open", id="Open of another layout"),
     ],
 )  # fmt: skip
-def test_one_message_of_another_kind_makes_the_guess_wrong(spark, told_of, spoiled, encoding):
-    told = told_of(GoldenCase("key_updates", encoding))
-    table = next(one for one in told.messages.tables if one.table.table == "t_shift_nc")
-    raw = told.only(table).collect()
-    rows = [row for row in raw if b"t_shift_nc" in bytes(row.value or b"") + bytes(row.key or b"")]
-    mark = next(row for row in raw if row not in rows)
-    rows = [row for row in rows if b"BOOTSTRAP" not in row.value]
+def test_one_message_of_another_kind_makes_the_guess_wrong(shift_of, spoiled, encoding):
+    told, table, rows, mark = shift_of(encoding)
     last = rows[-1]
-    sound = spark.createDataFrame([*rows, mark], told.raw.schema).coalesce(1)
     value = spoiled(bytes(last.value))
     assert value != bytes(last.value)
-    wrong = spark.createDataFrame([*rows[:-1], (*last[:-1], value and bytearray(value)), mark], told.raw.schema)
-    found = []
-    for frame in (sound, wrong):
-        _, guess = told.guessed(frame, table)
-        guess.frame.write.format("noop").mode("overwrite").save()
-        found.append(guess.found())
-    assert found[0].rows == len(rows) + 1
-    assert found[1] is None
+    assert found(told, table, [*rows[:-1], (*last[:-1], value and bytearray(value)), mark]) is None
