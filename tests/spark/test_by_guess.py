@@ -13,6 +13,9 @@ from spark.test_simple_decode import landing_of, protocol_of, raw_frame
 from pipeline.model import change
 from pipeline.model.messages import INDEX, RAW
 from pipeline.protocols.open import events
+from pipeline.protocols.open import frame as open_frame
+from pipeline.protocols.simple import frame as simple_frame
+from pipeline.protocols.simple import json_encoding
 from pipeline.protocols.simple.head import field_of
 
 pytestmark = pytest.mark.spark
@@ -82,9 +85,16 @@ class Told:
 
 @pytest.fixture(scope="module")
 def told_of(spark):
-    """Each case is read once."""
+    """Each case is read once. What is kept of so many tables goes before: one JVM has the whole suite."""
+    forget()
     yield cache(lambda case: Told(spark, case))
     spark.catalog.clearCache()
+    forget()
+
+
+def forget():
+    for made in (simple_frame.recipe, json_encoding._prepared_at_once, open_frame.recipe):
+        made.cache_clear()
 
 
 def rows_of(frame):
