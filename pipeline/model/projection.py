@@ -36,6 +36,13 @@ def walled(frame: DataFrame) -> DataFrame:
     return frame.observe(Observation(), F.count(F.lit(1)).alias("rows"))
 
 
+def through(steps: Iterable[Projection], frame: DataFrame) -> DataFrame:
+    """One select list behind the other."""
+    for step in steps:
+        frame = step.of(frame)
+    return frame
+
+
 class Projection:
     """A select list that crosses to the JVM as one object."""
 

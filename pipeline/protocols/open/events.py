@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX, RAW
-from pipeline.model.projection import Projection, once
+from pipeline.model.projection import Projection, once, through
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
 
@@ -60,9 +60,7 @@ def taken_apart(raw: DataFrame) -> DataFrame:
     envelope = [name for name in RAW if name not in ("key", "value")]
     event = F.explode(framing.events(F.col("key"), F.col("value"))).alias("_event")
     single = raw.select(*envelope, event).select(*envelope, "_event.*")
-    for step in _sorted_out():
-        single = step.of(single)
-    return single
+    return through(_sorted_out(), single)
 
 
 @cache

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.messages import INDEX, RAW
-from pipeline.model.projection import Projection
+from pipeline.model.projection import Projection, through
 from pipeline.protocols.envelope import envelope
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.head import HEAD, field_of
@@ -41,9 +41,7 @@ class Recipe:
 
     def of(self, frame: DataFrame) -> DataFrame:
         """The change frame of these messages."""
-        for step in self.steps:
-            frame = step.of(frame)
-        return frame
+        return through(self.steps, frame)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from pipeline.model.columns import CommitTs, SchemaId
 from pipeline.model.messages import (
     EVER,
-    RAW,
     Guess,
     Messages,
     Part,
@@ -25,6 +24,7 @@ from pipeline.model.messages import (
     Unknown,
 )
 from pipeline.model.names import TableName
+from pipeline.model.projection import through
 from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.simple import frame, samples
@@ -143,9 +143,7 @@ class SimpleProtocol:
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""
-        for step in self._encoding.prepared():
-            raw = step.of(raw)
-        return raw
+        return through(self._encoding.prepared(), raw)
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by what its messages are, look at those that describe, resolve the versions of rows."""
@@ -218,9 +216,7 @@ class SimpleProtocol:
         census, encoding = Census(ranges), self._encoding.at_once(version)
         seen = census.seen(replace(version, has_checksum=has_checksum))
         messages = TableMessages(version.table, (seen,))
-        prepared = raw.select(*RAW)
-        for step in encoding.prepared():
-            prepared = step.of(prepared)
+        prepared = through(encoding.prepared(), raw)
         kind = field_of("kind")
         told = F.lit(True) if has_checksum else field_of("checksum").isNull()
         sorts = Sorts(
