@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Messages, SeenVersion
+from pipeline.model.places import stands_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,7 @@ class Census:
             F.min(F.when(row, sorts.commit_ts)).alias("since"),
             F.max(F.when(row, sorts.commit_ts)).alias("until"),
             *(
-                F.max(F.when(mark & _stands_in(at), sorts.commit_ts)).alias(f"mark{number}")
+                F.max(F.when(mark & stands_in(at), sorts.commit_ts)).alias(f"mark{number}")
                 for number, at in enumerate(self.ranges)
             ),
         )
@@ -88,7 +89,3 @@ class Census:
             control=found["control"],
             kinds=kinds,
         )
-
-
-def _stands_in(at: TopicPartition) -> Column:
-    return (F.col("topic") == at.topic) & (F.col("partition") == at.partition)

@@ -163,8 +163,7 @@ class CutBatch(SparkBatch):
         """See `Port.apply`."""
         self.chronicle.obey(next(s for s in self.chronicle.obeyed if s.ddl is ddl))
 
-    def table(self, messages: TableMessages) -> CutLanding:
-        """See `Port.table`."""
+    def _landing(self, messages: TableMessages) -> CutLanding:
         meaning = self.placed[id(messages)].meaning
         pair = self.chronicle.pair_of(meaning)
         statements = self.chronicle.about(meaning)
@@ -172,12 +171,10 @@ class CutBatch(SparkBatch):
         landing.spans = tuple(
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
-        landing.speculation = self.speculation
         landing.partners = self.chronicle.partners
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
         landing.obliged = messages.table.key in self.obliged
-        self.landings.append(landing)
         return landing
 
     def keep_waiting(self) -> int:
@@ -295,7 +292,7 @@ class CutBatch(SparkBatch):
         if parts:
             wanted.append(waiting.rows_of(self.bench.protocol, parts))
         if statements:
-            wanted.append(waiting.stands_at(statements))
+            wanted.append(waiting.is_copy_of(statements))
         return reduce(or_, wanted) if wanted else None
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, SeenVersion
+from pipeline.model.places import stands_in
 from pipeline.streaming import aside, waiting
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.chronicle import NOT_UNDERSTOOD, with_handles
@@ -127,14 +128,13 @@ class CutLanding(TableLanding):
         """The raw frame within these ranges, and all that has waited."""
         outside = F.lit(False)
         for at, (low, high) in ranges.items():
-            here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
-            outside = outside | (here & ~F.col("offset").between(low, high - 1))
+            outside = outside | (stands_in(at) & ~F.col("offset").between(low, high - 1))
         return self.raw.where(F.col(WAITED) | ~outside) if ranges else self.raw
 
     def hold(self) -> int:
         """See `TablePort.hold`: what has waited stays where it is."""
         self.waits_on = True
-        wanted = waiting.stands_at(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
+        wanted = waiting.is_copy_of(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))
         source = self.messages.table

@@ -12,11 +12,12 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import Landing, SeenVersion, Target, TopicPartition
 from pipeline.model.names import quoted
+from pipeline.model.places import stands_in
 from pipeline.model.projection import walled
 from pipeline.quality.rulebook import Shape
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import Severity
-from pipeline.streaming import aside
+from pipeline.streaming import aside, waiting
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import late, timeline
 from pipeline.streaming.fence import fence
@@ -287,7 +288,7 @@ class TableLanding:
 
     def hold(self) -> int:
         """See `TablePort.hold`."""
-        wanted = self._own_statements()
+        wanted = waiting.is_copy_of(self.statements)
         if self.messages.versions:
             wanted = wanted | self.bench.protocol.where(self.messages)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
@@ -295,12 +296,7 @@ class TableLanding:
             self._within(beyond)
             .where(wanted)
             .select(
-                "topic",
-                F.col("partition").alias("kafka_partition"),
-                "offset",
-                "timestamp",
-                "key",
-                "value",
+                *waiting.as_held(),
                 F.lit(self.messages.table.schema).alias("schema_name"),
                 F.lit(self.messages.table.table).alias("table_name"),
                 F.lit(self.reason).alias("reason"),
@@ -308,16 +304,6 @@ class TableLanding:
             )
         )
         return aside.written(self.bench, "held", records, self.batch_id)
-
-    def _own_statements(self) -> Column:
-        """Where the DDL messages about this table stand: they wait with its rows."""
-        found = F.lit(False)
-        for statement in self.statements:
-            for at, offset in statement.ddl.at.items():
-                found = found | (
-                    (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & (F.col("offset") == offset)
-                )
-        return found
 
     def publish(self) -> Landed:
         """See `TablePort.publish`."""
@@ -394,7 +380,7 @@ def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Colu
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
     inside, listed = F.lit(False), F.lit(False)
     for at, (low, high) in bounds.items():
-        here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
+        here = stands_in(at)
         inside = inside | (here & (F.col("offset") >= low) & (F.col("offset") < high))
         listed = listed | here
     return inside if exhaustive else inside | ~listed

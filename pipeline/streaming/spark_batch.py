@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
+from pipeline.model.places import stands_in
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
@@ -159,10 +160,13 @@ class SparkBatch:
 
     def table(self, messages: TableMessages) -> TableLanding:
         """See `Port.table`."""
-        landing = self.obeyed.landing(self.raw, messages, self.topic_ids)
+        landing = self._landing(messages)
         landing.speculation = self.speculation
         self.landings.append(landing)
         return landing
+
+    def _landing(self, messages: TableMessages) -> TableLanding:
+        return self.obeyed.landing(self.raw, messages, self.topic_ids)
 
     def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
         """See `Port.side_by_side`."""
@@ -374,8 +378,7 @@ def _past(ends: Mapping[TopicPartition, int]) -> Column:
     """Whether a record lies past these ends; in a partition without one it does."""
     before = F.lit(False)
     for at, end in ends.items():
-        here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition)
-        before = before | (here & (F.col("offset") < end))
+        before = before | (stands_in(at) & (F.col("offset") < end))
     return ~before
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import INDEX, RAW, Part, TableMessages
 from pipeline.model.names import TableName
+from pipeline.model.places import stands_at
 from pipeline.streaming import aside
 from pipeline.warehouse.records import LET_IN, waits_by_itself, where
 
@@ -55,14 +56,9 @@ def as_raw() -> list[Column]:
     return [F.col("kafka_partition" if name == "partition" else name).alias(name) for name in RAW]
 
 
-def stands_at(statements: Sequence[Statement]) -> Column:
+def is_copy_of(statements: Sequence[Statement]) -> Column:
     """Whether a raw record is a copy of one of these statements."""
-    found = F.lit(False)
-    for statement in statements:
-        for at, offset in statement.ddl.at.items():
-            here = (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & (F.col("offset") == offset)
-            found = found | here
-    return found
+    return stands_at(place for statement in statements for place in statement.ddl.at.items())
 
 
 def rows_of(protocol: SourceProtocol, parts: Sequence[Part]) -> Column:
@@ -88,7 +84,7 @@ def keep(
         table = F.when(here, F.lit(part.table.table)).otherwise(table)
         reason = F.when(here, F.lit(why)).otherwise(reason)
     for statement, why in statements:
-        here = stands_at([statement])
+        here = is_copy_of([statement])
         name = statement.ddl.table
         schema = F.when(here, F.lit(name.schema)).otherwise(schema)
         table = F.when(here, F.lit(name.table)).otherwise(table)

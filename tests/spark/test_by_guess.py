@@ -69,18 +69,12 @@ class Told:
     def guessed(self, raw, table):
         """What the protocol says of records, if they are rows of this table alone."""
         read = self.subject.read(self.subject.prepare(raw))
-        mine = {table.table.schema, table.table.table}
-        kinds = {kind for kind in self.messages.kinds if not self.is_row(kind) or set(self.name_of(kind)) == mine}
+        kinds = {kind for kind in self.messages.kinds if not self.is_row(kind) or kind.name == table.table}
         ranges = {at: (start, read.ends[at]) for at, start in read.starts.items()}
         return read, self.subject.guess(raw, frozenset(kinds), ranges, landing_of(self.newest(table)))
 
     def is_row(self, kind):
         return kind.kind == self.words["row"]
-
-    @staticmethod
-    def name_of(kind):
-        named = kind.table if hasattr(kind.table, "schema") else kind
-        return named.schema, named.table
 
 
 @pytest.fixture(scope="module")

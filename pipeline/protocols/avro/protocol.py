@@ -25,6 +25,7 @@ from pipeline.model.messages import (
     TopicPartition,
 )
 from pipeline.model.names import TableName
+from pipeline.model.places import stands_at, stands_in
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.avro.decode import Writer
@@ -321,15 +322,12 @@ def _malformed(group: _Group) -> str | None:
 
 
 def _refused(code: str, group: _Group, message: str = "") -> Refused:
-    here = (F.col("topic") == group.topic) & (F.col("partition") == group.partition)
     same = _value_route().eqNullSafe(F.lit(group.value)) & _key_route().eqNullSafe(F.lit(group.key))
-    return Refused(code, message or SENTENCES[code], here & same, group.rows)
+    return Refused(code, message or SENTENCES[code], stands_in(group.at) & same, group.rows)
 
 
 def _bad_ddl(row: Row) -> Refused:
-    where: Column = (
-        (F.col("topic") == row.topic) & (F.col("partition") == row.partition) & (F.col("offset") == row.offset)
-    )
+    where = stands_at([(TopicPartition(row.topic, row.partition), row.offset)])
     return Refused("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
 
 

@@ -248,7 +248,9 @@ class OpenProtocol:
         def found() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""
             batch = census.messages(messages, kinds)
-            first = min((one.since for table in batch.tables for one in table.versions), default=EVER) if batch else 0
+            if batch is None or not batch.tables:
+                return batch
+            first = min(one.since for one in batch.tables[0].versions)
             return batch if definitions.since(name, first) == definitions.since(name, EVER) else None
 
         return Guess(frame, messages, found)

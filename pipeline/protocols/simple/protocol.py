@@ -24,6 +24,7 @@ from pipeline.model.messages import (
     Unknown,
 )
 from pipeline.model.names import TableName
+from pipeline.model.places import stands_in
 from pipeline.model.projection import through
 from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.extremes import extremes
@@ -67,7 +68,7 @@ class _Kind(NamedTuple):
     """What the messages of a group have in common with those of other partitions."""
 
     kind: str | None
-    table: TableName
+    name: TableName
     version: SchemaId
     checksums: bool
 
@@ -203,8 +204,8 @@ class SimpleProtocol:
     ) -> Guess | None:
         """See `SourceProtocol.guess`: rows of the newest version, watermarks, and BOOTSTRAPs that were read before."""
         expected = cast("frozenset[_Kind]", kinds)
-        rows = {(kind.table, kind.version) for kind in expected if kind.kind == Kind.DML}
-        others = {(kind.table, kind.version) for kind in expected if kind.kind == Kind.BOOTSTRAP}
+        rows = {(kind.name, kind.version) for kind in expected if kind.kind == Kind.DML}
+        others = {(kind.name, kind.version) for kind in expected if kind.kind == Kind.BOOTSTRAP}
         strange = {kind.kind for kind in expected} - {Kind.DML, Kind.BOOTSTRAP, Kind.WATERMARK}
         if len({table for table, _ in rows}) != 1 or strange or len(ranges) > MOST_PARTITIONS:
             return None
@@ -383,7 +384,7 @@ def _bad_statements(bad: Iterable[Sent]) -> Iterator[Refused]:
     for one in bad:
         offsets[one.at].append(one.offset)
     for at, found in offsets.items():
-        where = (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & F.col("offset").isin(*found)
+        where = stands_in(at) & F.col("offset").isin(*found)
         yield Refused(UNREADABLE, SENTENCES[UNREADABLE], where, len(found))
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.columns import SchemaId
 from pipeline.model.names import TableName
+from pipeline.model.places import stands_in
 from pipeline.protocols.simple.head import Kind, field_of
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ def carried(
         offsets[at].add(offset)
     if not offsets:
         return {}
-    here = [
-        (F.col("topic") == at.topic) & (F.col("partition") == at.partition) & F.col("offset").isin(*sorted(found))
-        for at, found in offsets.items()
-    ]
+    here = [stands_in(at) & F.col("offset").isin(*sorted(found)) for at, found in offsets.items()]
     sampled = prepared.where((field_of("kind") == Kind.DML) & reduce(or_, here))
     named = [field_of(name).alias(name) for name in ("database", "table", "version")]
     columns: dict[VersionKey, Names] = {}

@@ -20,11 +20,11 @@ from unit.batch_model.suites import FENCE, broken, rule_set
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
-from pipeline.model import change
+from pipeline.model import change, places
 from pipeline.model.messages import Ddl, Guess, Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.streaming import aside, fence, landing, obedience, redrive, release, spark_batch, speculation
+from pipeline.streaming import aside, fence, landing, obedience, redrive, release, spark_batch, speculation, waiting
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, publisher, tables
@@ -550,7 +550,10 @@ def _memos(module: Any) -> list[tuple[str, Any]]:
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     rule_set.cache_clear()
-    written_for_spark = (spark_batch, obedience, landing, release, changes, aside, fence, rules, samples, redrive)
+    written_for_spark = (
+        *(places, spark_batch, obedience, landing, waiting, release),
+        *(changes, aside, fence, rules, samples, redrive),
+    )
     return [
         *((module, "F", F) for module in written_for_spark),
         *((module, "Projection", Projection) for module in (changes, rules)),
