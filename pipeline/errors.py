@@ -34,7 +34,7 @@ class EnvironmentFault(PipelineError):
 
 
 class Refused(PipelineError):
-    """Going on would lose or double data; nothing was committed."""
+    """Going on would lose or double data, or pass a limit that was set; nothing was committed."""
 
 
 class BatchFailed(PipelineError):

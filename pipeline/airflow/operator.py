@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 REFUSED = 1
 """Exit code of a quality stop or a refusal: another try would meet the same."""
 
+PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE"})
+"""Refusals that may be over by the next try."""
+
 
 class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in this environment
     """Runs `ticdc-warehouse <words> --config <config> --output json`; gives what it prints as a document.
@@ -95,7 +98,8 @@ def _failed(code: int, errors: Sequence[str], printed: str) -> Exception:
         said = "".join(errors[-5:]).strip() or printed.strip()[-2000:]
         told = {"code": f"exit code {code}", "message": said}
     sentence = f"{told['code']}: {told['message']}" + (f"\n{told['hint']}" if told.get("hint") else "")
-    kind: type[Exception] = AirflowFailException if code == REFUSED else AirflowException
+    final = code == REFUSED and told["code"] not in PASSING
+    kind: type[Exception] = AirflowFailException if final else AirflowException
     return kind(sentence)
 
 

@@ -32,7 +32,6 @@ NO_TABLE = "no table"
 _OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))
 _MARKS = (("inserts", "+", "green"), ("updates", "~", "yellow"), ("deletes", "−", "red"))  # noqa: RUF001
 _ASIDE = (("quarantined", "yellow"), ("dead_letters", "bold red"), ("held", "bold yellow"))
-_COMMIT_TS = "commit_ts"
 _SECONDS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (172_800.0, 3600.0, "h"))
 
 
@@ -53,8 +52,7 @@ class TableLine:
         for op, name in _OPS:
             counts[name] += landed.counts.get(op.value, 0)
         counts["quarantined"] = landed.quarantined
-        newest = landed.counts.get(_COMMIT_TS)
-        lag = None if not newest else age_of(newest, now)
+        lag = age_of(landed.newest, now) if landed.newest else None
         notes = [f"{rule} broken by {rows:,}" if rows else f"{rule} broken" for rule, rows in landed.broken.items()]
         notes += ["keys in several partitions"] if landed.order_unknown else []
         return TableLine(landed.table, counts, lag, landed.seconds, ", ".join(notes))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from pipeline.settings import Settings
+    from pipeline.settings.sections import Warehouse
 
 NO_WAREHOUSE = "NO_WAREHOUSE"
 CATALOG_LOST = "CATALOG_LOST"
@@ -65,20 +66,20 @@ def reader(settings: Settings) -> Reader:
         return _Remote(settings)
     file = settings.warehouse.path / "catalog.db"
     if not file.is_file():
-        raise _missing(settings.warehouse.path)
+        raise _missing(settings.warehouse)
     return _Embedded(file, settings.warehouse.catalog.properties)
 
 
-def _missing(warehouse: Path) -> Refused:
-    if any((warehouse / "data").glob("*/metadata/*.metadata.json")):
+def _missing(warehouse: Warehouse) -> Refused:
+    if warehouse.local_data and any(warehouse.local_data.glob("*/metadata/*.metadata.json")):
         return Refused(
             CATALOG_LOST,
-            f"tables lie in {warehouse}, but their catalog ({warehouse / 'catalog.db'}) is not there",
+            f"tables lie in {warehouse.data}, but their catalog ({warehouse.path / 'catalog.db'}) is not there",
             "to bring them back into the catalog: ticdc-warehouse tables restore",
         )
     return Refused(
         NO_WAREHOUSE,
-        f"there is no warehouse in {warehouse} yet",
+        f"there is no warehouse in {warehouse.path} yet",
         "the first run makes it: ticdc-warehouse run --available-now",
     )
 

@@ -140,7 +140,7 @@ def check(
 def restore(settings: Settings) -> list[tuple[str, str]]:
     """Register the tables that the catalog has lost; their names and metadata files."""
     with _catalog(settings, "tables restore") as (_, catalog):
-        found = lost_tables(catalog, settings.warehouse.path)
+        found = lost_tables(catalog, settings.warehouse.local_data)
         for name, metadata in found.values():
             catalog.register(name, str(metadata))
         return [(name, str(metadata)) for name, (_, metadata) in found.items()]
@@ -148,7 +148,7 @@ def restore(settings: Settings) -> list[tuple[str, str]]:
 
 def _tables(settings: Settings, catalog: Catalog) -> Tables:
     warehouse = settings.warehouse
-    tables = Tables(catalog, warehouse.path, namespace=warehouse.namespace, with_current=warehouse.current)
+    tables = Tables(catalog, warehouse.data, namespace=warehouse.namespace, with_current=warehouse.current)
     tables.load()
     return tables
 

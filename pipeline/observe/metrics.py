@@ -45,8 +45,6 @@ class BatchDone:
     waits: bool = False
     """Whether records wait for a schema or a statement."""
     cut_time: float | None = None
-    behind: Mapping[str, int] | None = None
-    """Records by topic that Kafka has and no batch has taken; None: not asked."""
 
 
 class Metrics:
@@ -97,10 +95,12 @@ class Metrics:
         self._waiting.set(int(done.waits))
         if done.cut_time is not None:
             self._cut.set(done.cut_time)
-        if done.behind is not None:
-            self._behind.clear()
-            for topic, records in done.behind.items():
-                self._behind.labels(topic).set(records)
+
+    def behind(self, records: Mapping[str, int]) -> None:
+        """How many records of each topic no batch has taken yet."""
+        self._behind.clear()
+        for topic, count in records.items():
+            self._behind.labels(topic).set(count)
 
     def _table(self, done: TableDone) -> None:
         for op, count in done.changes.items():

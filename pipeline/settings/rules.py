@@ -17,12 +17,12 @@ from pydantic_core import PydanticCustomError
 from pipeline.settings.faults import NOT_YET, Fault
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
+from pipeline.settings.sections import DATA_FOLDER
 
 Written: TypeAlias = Mapping[str, Any]
 PROTOCOLS = ("avro", "simple", "open-protocol", "canal-json", "csv")
 READ = ("avro", "simple", "open-protocol")
 """The protocols of this version."""
-DATA_FOLDER = "data"  # DESIGN rule 10: every table lies in <warehouse>/data/<slug>-<uuid>
 
 
 def contradictions(written: object, folder: Path) -> Iterator[Fault]:

@@ -4,8 +4,11 @@ The descriptions are what `config schema` and docs/configuration.md say. Names f
 `changefeed` are spelled as in TiCDC's sink URI.
 """
 
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -26,6 +29,10 @@ from pipeline.settings.fields import (
     Url,
 )
 from pipeline.settings.redaction import redacted
+
+DATA_FOLDER = "data"
+_PLACE = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+"""How a folder or a URL begins."""
 
 
 class Section(BaseModel):
@@ -191,6 +198,21 @@ class Warehouse(Section):
     def location(self) -> str:
         """Where Iceberg keeps the data: the catalog's `warehouse` property if given, else `path`."""
         return self.catalog.properties.get("warehouse", str(self.path))
+
+    @property
+    def data(self) -> str:
+        """The folder or URL in which each table has a folder of its own (DESIGN rule 10).
+
+        In `location`, unless that is a name: a REST catalog may call a warehouse by one.
+        """
+        place = self.location if _PLACE.match(self.location) else str(self.path)
+        return f"{place.rstrip('/')}/{DATA_FOLDER}"
+
+    @property
+    def local_data(self) -> Path | None:
+        """`data`, where this machine has it."""
+        url = urlsplit(self.data)
+        return Path(url.path if url.scheme else self.data) if url.scheme in ("", "file") else None
 
     def namespace_of(self, schema: str) -> str:
         """Give the warehouse namespace of a source schema."""

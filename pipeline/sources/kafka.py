@@ -17,7 +17,7 @@ from pipeline.errors import EnvironmentFault
 from pipeline.model.messages import RAW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -145,12 +145,20 @@ def _topic(described: Any) -> Topic:
     return Topic(described.name(), described.topicId().toString(), partitions)
 
 
-def stream_options(settings: Settings, starting_offsets: str) -> Mapping[str, str]:
-    """Options of Spark's Kafka source. It fails on lost data: nothing is skipped in silence."""
+def stream_options(
+    settings: Settings, starting_offsets: str, present: Collection[str], *, awaited: bool
+) -> Mapping[str, str]:
+    """Options of Spark's Kafka source. It fails on lost data: nothing is skipped in silence.
+
+    `present`: the topics that exist. `awaited`: a listed one that comes while the stream runs is taken up then.
+    """
     source = settings.source
-    chosen = (
-        {"subscribePattern": source.topic_pattern} if source.topic_pattern else {"subscribe": ",".join(source.topics)}
-    )
+    if source.topic_pattern:
+        chosen = {"subscribePattern": source.topic_pattern}
+    elif awaited and set(source.topics) - set(present):  # `subscribe` fails on a topic that does not exist
+        chosen = {"subscribePattern": "|".join(re.escape(topic) for topic in source.topics)}
+    else:
+        chosen = {"subscribe": ",".join(sorted(present))}
     return {
         "failOnDataLoss": "true",
         **_FETCHING,

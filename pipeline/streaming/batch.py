@@ -31,6 +31,8 @@ class Landed:
     quarantined: int = 0
     broken: Mapping[str, int] = field(default_factory=dict)
     """Rule → rows that break it, of the rules whose verdict is no."""
+    newest: int = 0
+    """The greatest commit ts of what was appended; 0 where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class TablePort(Protocol):
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         """Judge the changes in these ranges and append them, in one commit.
 
-        Gives counts by op, of `errors` (cannot be decoded) and of `quarantined` (break a rule): both are not in it.
+        Gives counts by op, of `errors` (cannot be decoded) and of `quarantined` (break a rule), which are not in it,
+        and `newest`, the greatest commit ts (0: none is known).
         Where the verdict forbids the batch nothing is appended, and the table is `held`, or `QualityStop` raised.
         """
         ...
@@ -201,8 +204,9 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
     step("unreadable-set-aside")
     quarantined = table.quarantine({}, again=bool(before)) if counts.pop("quarantined", 0) or before else 0
     step("quarantined")
-    landed = table.publish()
-    return replace(landed, counts=counts, dead_letters=unreadable, quarantined=quarantined, broken=table.broken())
+    newest = counts.pop("newest", 0)
+    aside = replace(table.publish(), dead_letters=unreadable, quarantined=quarantined, broken=table.broken())
+    return replace(aside, counts=counts, newest=newest)
 
 
 def begun(

@@ -92,7 +92,7 @@ class CutLanding(TableLanding):
         if seen.key_only:
             return meet_key(layout, seen.version)
         older = head is not None and seen.version.version < head and not self.bench.protocol.is_newest(seen)
-        stale = known is None and (older or seen.since <= layout.altered_at)
+        stale = (known is None and older) or seen.since <= layout.altered_at
         layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
         self.notes.extend(notes)
         return layout

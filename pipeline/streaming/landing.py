@@ -85,6 +85,8 @@ class TableLanding:
     """Of those rules."""
     forbidden: bool = False
     """Whether the verdict has made the table wait."""
+    settles: bool = True
+    """Whether a version that the table knows may be the one that the newest statement has made."""
     obliged: bool = False
     """Whether a person wants the rows in, whatever the verdict on all of them is."""
     operation: str = ""
@@ -163,9 +165,10 @@ class TableLanding:
             self.met.add(seen.version.version)
         if seen.key_only:
             return meet_key(layout, seen.version)
-        head = newest(layout)
-        stale = head is not None and seen.version.version < head and layout.version(seen.version.version) is None
-        stale = (stale and not self.bench.protocol.is_newest(seen)) or late(layout, seen, self.statements)
+        head, known = newest(layout), layout.version(seen.version.version) is not None
+        older = head is not None and seen.version.version < head and not self.bench.protocol.is_newest(seen)
+        stale = not self.settles if known else older
+        stale = stale or late(layout, seen, self.statements)
         layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
         self.notes.extend(notes)
         return layout
@@ -184,6 +187,8 @@ class TableLanding:
         ahead = self.speculation
         if ahead is not None and not self._fences and ahead.fits(table, landing, rules, ranges):
             return self._let_in(ahead.staged, rules)
+        if ahead is not None:
+            ahead.drop()
         ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
         self._named(f"{table.source}: append changes")
         entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences, times=self.times)
@@ -228,7 +233,7 @@ class TableLanding:
 
     def _counted(self, appended: Appended, beyond: tuple[Result, ...], rules: RuleSet) -> Mapping[str, int]:
         self.judged, self.fingerprint = (*appended.results, *beyond), rules.fingerprint
-        return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside}
+        return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside, "newest": appended.newest}
 
     def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
         """See `TablePort.set_aside_unreadable`."""

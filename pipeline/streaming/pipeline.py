@@ -129,6 +129,7 @@ class Pipeline:
             while query.isActive and not self._stopping.is_set():
                 query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
                 self._take_requests()
+                self._telemetry.look(self.bench)
         except Exception:
             if self._error is None and not self._stopping.is_set():
                 raise
@@ -150,9 +151,7 @@ class Pipeline:
         start = position.starting_offsets(
             self.bench.ledger.committed, state, self.bench.settings.source.starting_offsets
         )
-        options = stream_options(self.bench.settings, position.as_json(start))
-        if not self.bench.settings.source.topic_pattern:
-            options = {**options, "subscribe": ",".join(sorted(state.topics))}
+        options = stream_options(self.bench.settings, position.as_json(start), state.topics, awaited=not available_now)
         reader = self.bench.spark.readStream.format("kafka").options(**options).load()
         writer = reader.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(folder))
         writer = writer.queryName(self.bench.settings.name)
@@ -243,19 +242,19 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     spark = session(settings)
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
     catalog = Catalog(spark)
-    lost = lost_tables(catalog, settings.warehouse.path)
+    lost = lost_tables(catalog, settings.warehouse.local_data)
     if lost and CATALOG_LOST not in accept:
         listed = sorted(lost, key=lambda name: (name.startswith(f"{PIPELINE_NAMESPACE}."), name))
         names = ", ".join(listed[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
         raise Refused(
             CATALOG_LOST,
-            f"{len(lost)} tables lie in {settings.warehouse.path} that the catalog does not know: {names}",
+            f"{len(lost)} tables lie in {settings.warehouse.data} that the catalog does not know: {names}",
             "to bring them back into the catalog: ticdc-warehouse tables restore",
         )
-    records = Records.open(spark, catalog, settings.warehouse.path, settings.name)
+    records = Records.open(spark, catalog, settings.warehouse.data, settings.name)
     tables = Tables(
         catalog,
-        settings.warehouse.path,
+        settings.warehouse.data,
         namespace=settings.warehouse.namespace,
         with_current=settings.warehouse.current,
     )

@@ -211,7 +211,7 @@ class _Part:
         kind = CutLanding if _by_cut(self.bench) else TableLanding
         raw = self.bench.protocol.prepare(self.waiting)
         landing = kind(self.bench, raw, self.bench.ledger.batch_id, part, {}, [], table)
-        landing.operation, landing.obliged = self.operation, True
+        landing.operation, landing.obliged, landing.settles = self.operation, True, False
         landing.evolve()
         return landing
 

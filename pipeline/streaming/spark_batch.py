@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.errors import BatchFailed
+from pipeline.errors import Refused
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
 from pipeline.model.places import stands_in
@@ -312,7 +312,7 @@ class SparkBatch:
         waiting = self.bench.records.read("held").where((F.col("status") == "open") & ~released).count()
         if waiting > limit:
             names = ", ".join(sorted(self._waited_for()))
-            raise BatchFailed(
+            raise Refused(
                 "HELD_TOO_MANY",
                 f"{waiting} records wait ({names}), more than hold.max_records ({limit})",
                 "see what for: ticdc-warehouse tables list; release a held table (tables release NAME), or raise "

@@ -97,13 +97,15 @@ def speculate(
     table = bench.tables.find(bench.expected.table) if bench.expected.table else None
     known = bench.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
     ranges = _ranges(planned, known) if planned else {}
-    if table is None or table.state != State.LIVE or not ranges:
+    if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
     landing = landing_of(table.layout)
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
     if guess is None:
         return None
     rules = rules_of(bench, guess.table, table.layout)
+    if rules.gates and bench.settings.quality.fenced == "hold":  # which keys wait is known when the batch has been read
+        return None
     bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
     staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))

@@ -16,14 +16,11 @@ from pipeline.streaming import moments
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pipeline.observe.metrics import Metrics
     from pipeline.streaming.batch import Landed, Outcome
     from pipeline.streaming.workbench import Workbench
 
 _OPS = tuple(op.value for op in Op)
-_COMMIT_TS = "commit_ts"
 _BEHIND_SECONDS = 10.0
 """How often Kafka is asked how much it has."""
 _log = get_logger(__name__)
@@ -55,9 +52,7 @@ class Telemetry:
 
     def batch(self, bench: Workbench, number: int, outcome: Outcome, seconds: float) -> None:
         """A batch was committed."""
-        asked = self._metrics is not None and bench.is_due("how much Kafka has", _BEHIND_SECONDS)
-        behind = _behind(bench) if asked else None  # the log does not tell it
-        done = batch_done(bench, number, outcome, (seconds, time.time()), behind)
+        done = batch_done(bench, number, outcome, (seconds, time.time()))
         for table in done.tables:
             facts = {name: value for name, value in _facts(table).items() if value}
             _log.info("landed", batch=number, table=table.table, **facts)
@@ -69,15 +64,21 @@ class Telemetry:
         if self._metrics is not None:
             self._metrics.batch(done)
 
+    def look(self, bench: Workbench) -> None:
+        """Ask Kafka how much it has, now and then, in whatever state the batches are: one may hang."""
+        if self._metrics is None or not bench.is_due("how much Kafka has", _BEHIND_SECONDS):
+            return
+        behind = _behind(bench)
+        if behind is not None:
+            self._metrics.behind(behind)
+
     def failed(self, number: int, error: BaseException) -> None:
         """A batch was not committed."""
         code = error.code if isinstance(error, PipelineError) else type(error).__name__
         _log.error("failed", batch=number, code=code, why=str(error).partition("\n")[0][:500])
 
 
-def batch_done(
-    bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float], behind: Mapping[str, int] | None
-) -> BatchDone:
+def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:
     """A batch in numbers. `clock`: how long it took, and the time now, in seconds since the epoch."""
     seconds, now = clock
     tables = tuple(_table(landed, now) for landed in outcome.landed)
@@ -91,19 +92,17 @@ def batch_done(
         held_tables=sorted(str(table.source) for table in bench.tables if table.state is State.HELD),
         waits=bench.protocol.regime is Regime.CUT and bench.waits,
         cut_time=_cut_time(bench),
-        behind=behind,
     )
 
 
 def _table(landed: Landed, now: float) -> TableDone:
-    newest = landed.counts.get(_COMMIT_TS)
     return TableDone(
         landed.table,
         {op: landed.counts[op] for op in _OPS if landed.counts.get(op)},
         landed.quarantined,
         landed.dead_letters,
         landed.held,
-        age_of(newest, now) if newest else None,
+        age_of(landed.newest, now) if landed.newest else None,
     )
 
 
@@ -119,15 +118,16 @@ def _cut_time(bench: Workbench) -> float | None:
 
 
 def _behind(bench: Workbench) -> dict[str, int] | None:
-    """By topic, what lies past the ledger's ends. None: Kafka does not answer, which is the next batch's matter."""
+    """By topic, what Kafka still has past the ledger's ends. None: it does not answer, which is a batch's matter."""
     try:
         topics = bench.cluster.topics()
         partitions = [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
-        latest = bench.cluster.latest(partitions)
+        earliest, latest = bench.cluster.earliest(partitions), bench.cluster.latest(partitions)
     except EnvironmentFault as fault:
         _log.warning("kafka", code=fault.code, why=fault.message)
         return None
     ends = bench.ledger.committed.of_names({topic.id: topic.name for topic in topics.values()})
     return {
-        name: sum(max(0, latest[at] - ends.get(at, 0)) for at in latest if at.topic == name) for name in sorted(topics)
+        name: sum(max(0, latest[at] - max(earliest[at], ends.get(at, 0))) for at in latest if at.topic == name)
+        for name in sorted(topics)
     }

@@ -96,7 +96,9 @@ def _appends(table: WarehouseTable) -> Iterator[_Append]:
         summary = changes.summary(snapshot)
         rows, size = int(summary.get("added-records", 0)), int(summary.get("added-files-size", 0))
         low, high = _times(changes, snapshot, summary)
-        if parent is None and table.applied is not None:  # all that is left of what has expired
+        if parent is None and (
+            table.applied is not None or not changes.is_first(snapshot)
+        ):  # what is left of expired ones
             low, high, rows = 0, EVER, FEW_ROWS + 1
         yield _Append(parent, snapshot, low, high, LATE in summary, rows, size)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ERRORS = "errors"
 ASIDE = "aside"
 _ODD = "odd"
+_NEWEST = "newest"
 _STAMP = "_stamp"
 """Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
@@ -40,7 +41,8 @@ class Appended:
     """What one append wrote, counted in the same pass.
 
     `errors` rows could not be decoded and `aside` ones broke a rule: they are not in it. `odd` ones are messages of
-    another kind than was guessed. `results`: what the rules say.
+    another kind than was guessed. `results`: what the rules say. `newest`: the greatest commit ts, 0 where none is
+    known.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Appended:
     aside: int = 0
     odd: int = 0
     results: tuple[Result, ...] = ()
+    newest: int = 0
 
     @property
     def rows(self) -> int:
@@ -120,7 +123,7 @@ def _appended(observed: Observation, rules: RuleSet) -> Appended:
     counts = {op.value: counted[op.value] for op in Op if counted[op.value]}
     errors, aside, odd = (counted.get(name) or 0 for name in (ERRORS, ASIDE, _ODD))
     judged = sum(counts.values()) + aside - counts.get(Op.DELETE.value, 0)
-    return Appended(counts, errors, aside, odd, rules.results(counted, judged))
+    return Appended(counts, errors, aside, odd, rules.results(counted, judged), counted[_NEWEST] or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +154,4 @@ def _counters(enters: Column) -> Iterator[Column]:
     yield F.count_if(F.col(ERROR).isNotNull()).alias(ERRORS)
     for op in Op:
         yield F.count_if(enters & (F.col(change.OP) == op.value)).alias(op.value)
+    yield F.max(F.when(enters, F.col(change.COMMIT_TS))).alias(_NEWEST)

@@ -192,6 +192,10 @@ class Table:
         snapshot = self._java.currentSnapshot()
         return 0 if snapshot is None else int(snapshot.sequenceNumber())
 
+    def is_first(self, snapshot_id: int) -> bool:
+        """Whether nothing was before this snapshot, rather than something that has expired."""
+        return self._java.snapshot(snapshot_id).parentId() is None
+
     def summary(self, snapshot_id: int) -> dict[str, str]:
         """The summary of one snapshot."""
         return self._catalog.summary(self._java.snapshot(snapshot_id))

@@ -24,14 +24,17 @@ class Knowing(Protocol):
         ...
 
 
-def lost_tables(catalog: Knowing, warehouse: Path) -> dict[str, tuple[WarehouseName, Path]]:
+def lost_tables(catalog: Knowing, data: Path | None) -> dict[str, tuple[WarehouseName, Path]]:
     """Name → (warehouse name, newest metadata file) of every table with data that the catalog has forgotten.
 
-    A folder without a snapshot is what a crash in the middle of CREATE TABLE leaves behind: nothing is lost with it.
+    `data`: where they lie; None: in a store, whose catalog is its keeper's matter. A folder without a snapshot is what
+    a crash in the middle of CREATE TABLE leaves behind: nothing is lost with it.
     """
+    if data is None:
+        return {}
     known = {f"{name.namespace}.{name.name}" for name in catalog.names()}
     found: dict[str, tuple[WarehouseName, Path]] = {}
-    for folder in sorted((warehouse / "data").glob("*/metadata")):
+    for folder in sorted(data.glob("*/metadata")):
         newest, metadata = _newest(folder)
         name = metadata.get("properties", {}).get(NAME)
         if name is None or metadata.get("current-snapshot-id", -1) in (-1, None):

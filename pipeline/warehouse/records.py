@@ -17,7 +17,6 @@ from pipeline.warehouse.tables import NAME, PROPERTIES, ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -75,15 +74,16 @@ class Records:
 
     spark: SparkSession
     catalog: Catalog
-    path: Path
+    data: str
+    """In which each of them has a folder."""
     pipeline: str
     tables: dict[str, Table]
 
     @staticmethod
-    def open(spark: SparkSession, catalog: Catalog, path: Path, pipeline: str) -> Records:
+    def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
         """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER."""
-        _check_form(catalog.table(where("batches")), path)
-        records = Records(spark, catalog, path, pipeline, {})
+        _check_form(catalog.table(where("batches")), data)
+        records = Records(spark, catalog, data, pipeline, {})
         for name in DEFINITIONS:
             found = catalog.table(where(name))
             records.tables[name] = found or records._make(name)
@@ -91,7 +91,7 @@ class Records:
 
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
-        location = f"{self.path}/data/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
+        location = f"{self.data}/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
         about = {ROLE: name, FORM: str(_FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
@@ -219,12 +219,12 @@ def schema(name: str, *, shared: bool = True) -> StructType:
     return cast("StructType", StructType.fromDDL(ddl))
 
 
-def _check_form(known: Table | None, path: Path) -> None:
+def _check_form(known: Table | None, data: str) -> None:
     """An older version must not write what it does not understand."""
     form = int(known.properties.get(FORM, _FORM)) if known else _FORM
     if form > _FORM:
         raise Refused(
             "WAREHOUSE_NEWER",
-            f"{path} was written by a newer ticdc-warehouse: its form is {form}, this one knows {_FORM}",
+            f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {_FORM}",
             "install that version again, or go back to a copy of the warehouse from before it",
         )

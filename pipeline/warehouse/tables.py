@@ -30,7 +30,6 @@ from pipeline.warehouse.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from pipeline.model.columns import CommitTs
     from pipeline.warehouse.iceberg import Catalog, Table
@@ -143,9 +142,9 @@ class WarehouseTable:
 class Tables:
     """All source tables that the warehouse knows, by name."""
 
-    def __init__(self, catalog: Catalog, path: Path, *, namespace: str, with_current: bool) -> None:
+    def __init__(self, catalog: Catalog, data: str, *, namespace: str, with_current: bool) -> None:
         self.catalog = catalog
-        self._data = path / "data"
+        self._data = data
         self._namespace = namespace
         self._with_current = with_current
         self._tables: dict[str, WarehouseTable] = {}

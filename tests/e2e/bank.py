@@ -130,6 +130,13 @@ class Bank:
             self.feed._topics.send(self.topic(table), partition, b"who", b"no Avro at all")
         self.feed.flush()
 
+    def poison(self, table: Table = ENTRY) -> None:
+        """Write what begins as a watermark or a delete does, and has no ts behind it; with the key of a row."""
+        key = next(message.key() for message in self._consumed([self.topic(table)]) if message.key())
+        for value in (b"\x02" + b"\xff" * 8, b"\x03" + b"\x80" + bytes(7), b"\x03", b"\x02" + bytes(7)):
+            self.feed._topics.send(self.topic(table), 0, key, value)
+        self.feed.flush()
+
     def torn(self, table: Table = ENTRY) -> None:
         """Write a row that ends in the middle."""
         values = [message.value() for message in self._consumed([self.topic(table)]) if message.key()]

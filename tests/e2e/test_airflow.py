@@ -186,6 +186,24 @@ def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_writ
     assert "no_debt" in said
 
 
+@pytest.mark.parametrize(
+    ("code", "ended", "kind"),
+    [
+        ("CHECK_FAILED", 1, "AirflowFailException"),
+        ("OFFSETS_LOST", 1, "AirflowFailException"),
+        ("KAFKA_UNREACHABLE", 1, "AirflowException"),
+        ("REGISTRY_UNREACHABLE", 1, "AirflowException"),
+        ("MAIN_MOVED", 2, "AirflowException"),
+    ],
+)
+def test_what_may_be_over_by_then_is_tried_again(python, code, ended, kind):
+    told = json.dumps({"code": code, "message": "why", "hint": "what now"}, indent=2)
+    lines = f"from pipeline.airflow.operator import _failed; error = _failed({ended}, [{told!r}], '')"
+    told = subprocess.run([python, "-c", f"{lines}; print(type(error).__name__, error)"], cwd=ROOT,
+                          capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert told.splitlines()[-2:] == [f"{kind} {code}: why", "what now"]
+
+
 def test_a_held_table_is_told_and_the_rest_goes_on(office):
     office.expect(severity="hold")
     states, _ = office.run()

@@ -204,6 +204,11 @@ class TestRun:
         assert 'ticdc_warehouse_changes_total{op="' in told
         assert 'ticdc_warehouse_step_seconds_count{step="changes-appended"}' in told
         assert f'ticdc_warehouse_records_behind{{topic="{warehouse.prefix}_shop_orders"}}' in told
+        lags = [
+            float(line.split()[-1]) for line in told.splitlines() if line.startswith("ticdc_warehouse_lag_seconds{")
+        ]
+        assert lags
+        assert all(seconds > 0 for seconds in lags)
         log = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
         landed = [event for event in log if event["event"] == "landed"]
         assert {event["table"] for event in landed} <= {f"shop.{name}" for name in TABLES}
@@ -474,7 +479,7 @@ class TestLines:
 
     def test_a_line_shows_what_was_set_aside_and_how_old_the_newest_change_is(self):
         commit_ts = 1_700_000_000_000 << 18
-        landed = Landed("a.b", {"upsert": 1_200, "commit_ts": commit_ts}, dead_letters=2, held=5, seconds=75)
+        landed = Landed("a.b", {"upsert": 1_200}, dead_letters=2, held=5, seconds=75, newest=commit_ts)
         line = TableLine.of(landed, 1_700_000_001.4)
         assert [str(text) for text in aligned(0, [line])] == [
             "batch 0  a.b  ~1,200  dead letters 2  held 5  lag 1.4 s  1.2 min"

@@ -32,6 +32,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 _PATIENCE = 30
 
 
+def until(met, seconds=60):
+    """Wait for it."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 class PowerCut(Exception):
     """Stands for the end of the process at a step."""
 
@@ -303,6 +311,17 @@ class TestTopics:
                 text = json.dumps({name: {str(at[1]): end for at, end in ends.items()}})
                 table.changes.mark({"ticdc.ends": text}, "main")
 
+    def test_what_only_begins_as_a_watermark_or_a_delete_is_a_dead_letter(self, own):
+        own.begin()
+        before = judging.currents(own.warehouse)
+        own.bank.poison()
+        own.run()
+        assert [row["code"] for row in own.warehouse.own("dead_letters")] == ["NOT_CONFLUENT"] * 4
+        assert_none(judging.differences(judging.currents(own.warehouse), before))
+        own.bank.rounds(1)
+        own.run()
+        assert_none(judging.untrue(own.bank, own.warehouse))
+
     def test_a_topic_that_appears_later_is_found(self, own):
         own.begin()
         other = Bank(own.stack, 9, prefix=f"{own.bank.prefix}_more")
@@ -311,6 +330,26 @@ class TestTopics:
         own.run()
         assert f"{own.bank.prefix}_more_cdc" in own.warehouse.own("batches")[0]["end_offsets"]
         other.close()
+
+    def test_a_listed_topic_that_comes_while_a_run_goes_on_is_taken_up(self, own):
+        own.begin()
+        other = Bank(own.stack, 9, (ACCOUNT,), prefix=f"{own.bank.prefix}.late-1")
+        tree = json.loads(own.file.read_text())
+        source = {name: value for name, value in tree["source"].items() if name != "topic_pattern"}
+        source["topics"] = sorted([*own.bank.topics(), other.topic(ACCOUNT)])
+        own.file.write_text(json.dumps({**tree, "source": source, "trigger": "1 second"}))
+        with Pipeline.open(own.settings) as pipeline:
+            run = threading.Thread(target=pipeline.run)
+            run.start()
+            own.bank.rounds(1)
+            until(lambda: pipeline.bench.ledger.batch_id > 0)
+            other.open()
+            other.rounds(1)
+            until(lambda: other.topic(ACCOUNT) in pipeline.bench.ledger.topics.values())
+            pipeline.stop()
+            run.join()
+        other.close()
+        assert pipeline.bench.ledger.batch_id > 1
 
 
 class TestCatalog:
@@ -340,6 +379,24 @@ class TestCatalog:
         assert_none(judging.placed_twice(world.warehouse))
         assert_none(judging.astray(world.bank, world.warehouse))
         assert len(world.batches()) == batches + 2
+
+    def test_tables_lie_where_the_catalog_has_its_warehouse(self, own, tmp_path):
+        tree = json.loads(own.file.read_text())
+        lake = tmp_path / "lake"
+        tree["warehouse"]["catalog"] = {"type": "jdbc", "warehouse": f"file://{lake}"}
+        own.file.write_text(json.dumps(tree))
+        own.begin()
+        assert not (own.folder / "warehouse" / "data").exists()
+        assert {folder.name.partition("-")[0] for folder in (lake / "data").iterdir()} > {"account", "account_changes"}
+        own.assert_right()
+        for file in (own.folder / "warehouse").glob("catalog.db*"):
+            file.unlink()
+        with pytest.raises(Refused, match="CATALOG_LOST"):
+            Pipeline.open(own.settings)
+        workshop.restore(own.settings)
+        own.bank.rounds(1)
+        own.run()
+        own.assert_right()
 
     def test_metadata_that_a_kill_has_torn_is_no_obstacle(self, world):
         world.begin()

@@ -46,12 +46,12 @@ class BankByCut(Bank):
 class Stream:
     """One table, and a run that is open on it. By Avro there are no watermarks."""
 
-    def __init__(self, stack, folder, protocol, batch):
+    def __init__(self, stack, folder, protocol, batch, **quality):
         self.folder, self.protocol = folder, protocol
         avro = protocol == "avro"
         self.bank = Bank(stack, 11, (ACCOUNT,), watermarks=False) if avro else BankByCut(stack, protocol)
         self.bank.open()
-        self.file = self.bank.settings(folder, source={"max_offsets_per_trigger": batch})
+        self.file = self.bank.settings(folder, source={"max_offsets_per_trigger": batch}, quality=quality)
         self.steps = Counter()
 
     def begin(self):
@@ -111,9 +111,9 @@ def opened(stack, tmp_path, monkeypatch):
     """A stream of a protocol with batches of so many records, of which half a batch is large."""
     streams = []
 
-    def opened(protocol, batch):
+    def opened(protocol, batch, **quality):
         monkeypatch.setattr(speculation, "LEAST_ROWS", batch // 2)
-        streams.append(Stream(stack, tmp_path, protocol, batch))
+        streams.append(Stream(stack, tmp_path, protocol, batch, **quality))
         streams[0].begin()
         return streams[0]
 
@@ -129,6 +129,7 @@ def stream(opened, request):
     return opened(request.param, BATCH[request.param])
 
 
+FEW = 20
 BATCH = {"avro": 100, "simple": 40, "open-protocol": 40}
 
 
@@ -172,6 +173,26 @@ class TestSpeculation:
         speculated, batches = stream.go_on()
         assert (speculated, batches > 2) == (0, True)
         stream.assert_right()
+
+    @pytest.mark.parametrize("fenced", ["hold", "apply"])
+    def test_rows_are_judged_whether_a_guess_was_of_use_or_not(self, opened, tmp_path, monkeypatch, fenced):
+        """Where later changes of a key wait nothing is guessed; here no guess fits in the other case."""
+        (tmp_path / "checks").mkdir()
+        rule = {"expect_column_values_to_be_between": {"column": "id", "max_value": FEW}, "name": "few"}
+        suite = {"table": "bank.account", "checks": [{**rule, "severity": "quarantine"}]}
+        (tmp_path / "checks" / "account.yaml").write_text(json.dumps(suite))
+        monkeypatch.setattr(speculation.Speculation, "fits", lambda *_: False)
+        stream = opened("avro", 100, suites=str(tmp_path / "checks"), fenced=fenced, quarantine_rows=10_000)
+        stream.bank.rounds(40)
+        speculated, batches = stream.go_on()
+        assert batches > 2
+        assert bool(speculated) == (fenced == "apply")
+        assert stream.warehouse.branches()["bank.account__changes"] == {"main"}
+        truth = {row["id"]: row for row in stream.bank.truth(ACCOUNT) if row["id"] <= FEW}
+        current = stream.warehouse.current("bank.account")
+        assert {row.values["id"]: row.values for row in current.rows if row.values["id"] <= FEW} == truth
+        aside = {row["rules"][0] for row in stream.warehouse.own("quarantine") if row["code"] == "QUARANTINED"}
+        assert aside == {"few"}
 
     @pytest.mark.parametrize("protocol", ["simple", "open-protocol"])
     def test_rows_that_are_sent_again_stand_twice_and_show_nothing(self, opened, protocol):

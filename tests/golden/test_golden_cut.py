@@ -37,7 +37,7 @@ from golden.values import freeze
 
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
-from pipeline.errors import BatchFailed
+from pipeline.errors import Refused
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -256,7 +256,7 @@ def test_more_than_may_wait_stops_every_run_until_more_may(running, tmp_path):
     before, bootstraps, _ = around_repetition(case, 60)
     with running(case, hold={"max_records": 59}) as run:
         for sent in (before, ()):
-            with pytest.raises(BatchFailed, match=r"60 records wait \(shop.customers, ") as stopped:
+            with pytest.raises(Refused, match=r"60 records wait \(shop.customers, ") as stopped:
                 run.take(sent)
             assert stopped.value.code == "HELD_TOO_MANY"
             run.restart()

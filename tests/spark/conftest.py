@@ -31,6 +31,6 @@ def warehouse(tmp_path):
     settings = settings_in(tmp_path)
     settings.warehouse.path.mkdir()  # the writer's lock does so, where there is one
     fresh = session(settings)
-    tables = Tables(Catalog(fresh), settings.warehouse.path, namespace="{schema}", with_current=True)
+    tables = Tables(Catalog(fresh), settings.warehouse.data, namespace="{schema}", with_current=True)
     tables.load()
     return fresh, tables, settings.warehouse.path

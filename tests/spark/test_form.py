@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 
 def opened(warehouse):
     spark, _, folder = warehouse
-    return Records.open(spark, Catalog(spark), folder, "shop")
+    return Records.open(spark, Catalog(spark), f"{folder}/data", "shop")
 
 
 def test_a_new_warehouse_says_its_form_and_is_opened_again(warehouse):

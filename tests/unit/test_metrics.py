@@ -50,7 +50,8 @@ def test_a_batch_counts_what_it_did_by_table(metrics):
 
 
 def test_what_holds_no_longer_is_gone(metrics):
-    metrics.batch(batch(held_tables=("shop.orders",), waits=True, cut_time=5.0, behind={"a": 3, "b": 0}))
+    metrics.batch(batch(held_tables=("shop.orders",), waits=True, cut_time=5.0))
+    metrics.behind({"a": 3, "b": 0})
     told = scraped(metrics)
     assert (told["table_held", "shop.orders"], told["records_wait",], told["last_cut_timestamp_seconds",]) == (
         1,
@@ -58,7 +59,8 @@ def test_what_holds_no_longer_is_gone(metrics):
         5.0,
     )
     assert (told["records_behind", "a"], told["records_behind", "b"]) == (3, 0)
-    metrics.batch(batch(behind={"b": 1}))
+    metrics.batch(batch())
+    metrics.behind({"b": 1})
     told = scraped(metrics)
     assert ("table_held", "shop.orders") not in told
     assert (told["records_wait",], told["last_cut_timestamp_seconds",]) == (0, 5.0)

@@ -1,4 +1,4 @@
-"""The demo's changefeed, every five minutes."""
+"""The live shop's changefeed, every five minutes."""
 
 from datetime import timedelta
 

@@ -73,7 +73,7 @@ def committed(settings: Settings) -> Committed:
 
 
 def _lost(settings: Settings, found: Reader) -> Iterator[Finding]:
-    lost = lost_tables(found, settings.warehouse.path)
+    lost = lost_tables(found, settings.warehouse.local_data)
     if lost:
         names = ", ".join(sorted(lost)[:5])
         yield wrong(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CORRUPT_VALUE = "AVRO_VALUE_UNREADABLE"
 CORRUPT_KEY = "AVRO_KEY_UNREADABLE"
+TS_BYTES = 8
 
 _OPS = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE}
 
@@ -77,7 +78,12 @@ def key_header() -> Column:
 
 def is_delete() -> Column:
     """A delete: no value, or (newer TiCDC in watermark mode) `03` and the commit ts."""
-    return F.col("value").isNull() | (F.substring("value", 1, 1) == F.lit(b"\x03"))
+    return F.col("value").isNull() | ((F.substring("value", 1, 1) == F.lit(b"\x03")) & has_ts())
+
+
+def has_ts() -> Column:
+    """Whether a ts can stand behind the first byte: eight bytes, of a number that a BIGINT holds."""
+    return (F.octet_length("value") > TS_BYTES) & (F.substring("value", 2, 1) < F.lit(b"\x80"))
 
 
 def belongs(writers: Sequence[Writer]) -> Column:
@@ -203,8 +209,8 @@ def _commit_ts(writers: Sequence[Writer]) -> Column:
 
 
 def big_endian(value: Column) -> Column:
-    """Eight bytes as a BIGINT."""
-    return F.conv(F.hex(value), 16, 10).cast("bigint")
+    """Eight bytes as a BIGINT; NULL where it holds no such number."""
+    return F.conv(F.hex(value), 16, 10).try_cast("bigint")
 
 
 def _schema_id(writers: Sequence[Writer]) -> Column:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from registry import RegistryClient, TicdcSchema
 
 _NO_HEADER = b"\xff"
-_TS_BYTES = 8
 _MAX_DDL_PER_BATCH = 100_000
 """A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
 
@@ -289,9 +288,8 @@ def _value_route() -> Column:
     """The header of the value, or the one byte of a watermark-mode message."""
     value, first = F.col("value"), F.substring("value", 1, 1)
     confluent = (F.length(value) >= HEADER_BYTES) & (first == F.lit(b"\x00"))
-    long_enough = F.length(value) > _TS_BYTES
     special = (first == F.lit(bytes([DDL]))) | (
-        first.isin(F.lit(bytes([CHECKPOINT])), F.lit(bytes([DELETE]))) & long_enough
+        first.isin(F.lit(bytes([CHECKPOINT])), F.lit(bytes([DELETE]))) & decode.has_ts()
     )
     return F.when(confluent, decode.value_header()).when(special, first).when(value.isNotNull(), F.lit(_NO_HEADER))
 

@@ -237,7 +237,10 @@ class ModelTable:
         self._commit(replace(self._meta, refs=refs))
 
     def drop_branch(self, branch: str) -> None:
+        """Iceberg refuses to remove a branch that is not there."""
         self.refresh()
+        if branch not in self._meta.refs:
+            raise LookupError(branch)
         self._commit(replace(self._meta, refs={name: at for name, at in self._meta.refs.items() if name != branch}))
 
     def branches(self) -> list[str]:

@@ -94,7 +94,7 @@ class Process:
         self.world, self.fuse = world, fuse
         world.catalog.before_commit = fuse.burn
         records = ModelRecords.load(world.catalog)
-        tables = Tables(world.catalog, Path("/model"), namespace="{schema}", with_current=True)
+        tables = Tables(world.catalog, "/model/data", namespace="{schema}", with_current=True)
         tables.load()
         tables.sweep()
         ledger = Ledger.load(records)
@@ -158,7 +158,7 @@ class Process:
     @staticmethod
     def tables_of(world: World) -> Tables:
         """What the warehouse knows of its tables."""
-        tables = Tables(world.catalog, Path("/model"), namespace="{schema}", with_current=True)
+        tables = Tables(world.catalog, "/model/data", namespace="{schema}", with_current=True)
         tables.load()
         return tables
 
