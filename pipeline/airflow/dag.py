@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, Asset, AssetAlias, TriggerRule
+from airflow.sdk import DAG, Asset, AssetAlias, TriggerRule, Variable
 
 from pipeline.airflow.execution import Local
 from pipeline.airflow.operator import WarehouseOperator
@@ -77,28 +77,39 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
 
 
 class RunOperator(WarehouseOperator):
-    """`run --available-now`: says which tables changed (assets), and which are held."""
+    """`run --available-now`: says which tables changed (assets), and which are held.
+
+    How many changes each table had when it was last told stands in Airflow's variable `ticdc_warehouse_<name>`: what a
+    try has committed before it failed is told by the next that succeeds.
+    """
 
     def __init__(self, *, pipeline: str, on_held: Callable[[Context, Sequence[str]], None] | None, **task: Any) -> None:
         alias = AssetAlias(f"ticdc-warehouse/{pipeline}")
         super().__init__(words=["run", "--available-now"], outlets=[alias], **task)
         self.pipeline = pipeline
         self.alias = alias
+        self.variable = f"ticdc_warehouse_{pipeline}"
         self.on_held = on_held
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run it; then tell of tables."""
         told = super().execute(context)
-        for table, counts in told.get("tables", {}).items():
-            if changed := {op: counts[op] for op in ("inserts", "updates", "deletes") if counts.get(op)}:
-                context["outlet_events"][self.alias].add(table_asset(self.pipeline, table), extra=changed)
-        held = self._held()
+        tables = self.called(["tables", "list"]).get("tables", [])
+        self._tell_changed(context, told.get("tables", {}), {table["source"]: table["changes"] for table in tables})
+        held = [table["source"] for table in tables if table["state"] == "held"]
         for table in held:
             self.log.warning("%s is held: ticdc-warehouse tables release %s", table, table)
         if held and self.on_held is not None:
             self.on_held(context, held)
         return told
 
-    def _held(self) -> list[str]:
-        tables = self.called(["tables", "list"]).get("tables", [])
-        return [table["source"] for table in tables if table["state"] == "held"]
+    def _tell_changed(self, context: Context, counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int]) -> None:
+        """Update assets. `counted`: what this run did, by table; `now`: how many changes the tables have."""
+        known = Variable.get(self.variable, default=None, deserialize_json=True)
+        for table in sorted({*counted, *now}):
+            counts = counted.get(table, {})
+            changed = {op: counts[op] for op in ("inserts", "updates", "deletes") if counts.get(op)}
+            if changed or (known is not None and now.get(table, 0) != known.get(table, 0)):
+                context["outlet_events"][self.alias].add(table_asset(self.pipeline, table), extra=changed)
+        if now != known:
+            Variable.set(self.variable, dict(now), serialize_json=True)

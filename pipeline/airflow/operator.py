@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 REFUSED = 1
 """Exit code of a quality stop or a refusal: another try would meet the same."""
 
-PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE"})
+PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE", "WAREHOUSE_IN_USE"})
 """Refusals that may be over by the next try."""
+
+GRACE_SECONDS = 300
+"""How long a task that is to end waits for its batch."""
 
 
 class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in this environment
@@ -82,9 +85,18 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
         raise _failed(code, errors, printed)
 
     def on_kill(self) -> None:
-        """Let a run end after its batch: SIGTERM; the next one goes on from there in any case."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGTERM)
+        """Let a run end after its batch: SIGTERM to the process itself, not to its JVM; after a while the hard way.
+
+        The next run goes on from there in any case.
+        """
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
 
     def _follow(self, process: subprocess.Popen[str], errors: list[str]) -> None:
         for line in process.stderr or ():

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from pipeline.cli import shelf
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import NO_TABLE, Progress, duration
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
 from pipeline.cli.words import counted, version
 from pipeline.devstack import fetch
-from pipeline.errors import EnvironmentFault
+from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.model.messages import Regime
 from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
+from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
 from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED
 from pipeline.warehouse.tables import State
@@ -134,7 +137,18 @@ class Run:
         ]
         self._warnings += self._progress.warnings
         self._warnings += held(pipeline, self._progress)
-        self._warnings += waits(reader(self._settings)) if pipeline.bench.waits else []
+        self._warnings += self._waiting(pipeline)
+
+    def _waiting(self, pipeline: Pipeline) -> list[str]:
+        """What waits by itself; what is committed is so, whether the catalog can be read from here or not."""
+        bench = pipeline.bench
+        if bench.protocol.regime is not Regime.CUT or not bench.waits:
+            return []
+        try:
+            found = reader(self._settings)
+            return waits(found, shelf.held(shelf.pairs(found)))
+        except PipelineError as error:
+            return [f"what waits is not known: {error.message}"]
 
     def _ending(self) -> str:
         if self._stopped.is_set():
@@ -216,6 +230,8 @@ def measured(settings: Settings) -> Iterator[Metrics | None]:
     try:
         server = metrics.serve(settings.metrics.host, settings.metrics.port)
     except OSError as error:
+        with WriterLock(settings.warehouse.path, "run"):
+            """Another run has the port, more often than not: then that is what is wrong."""
         raise EnvironmentFault(
             "METRICS_PORT",
             f"{settings.metrics.host}:{settings.metrics.port} cannot be listened at: {error.strerror}",

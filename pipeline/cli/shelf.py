@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.exceptions import NoSuchTableError
+
 from pipeline.errors import Refused
 from pipeline.model.columns import DefaultKind
 from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName
@@ -104,13 +106,21 @@ def pairs(reader: Reader) -> list[Pair]:
 
 
 def _pair(reader: Reader, changes: WarehouseName, names: set[WarehouseName]) -> Pair | None:
-    metadata = reader.metadata(changes)
-    properties = metadata.properties
-    if properties.get(ROLE) != "changes":
+    metadata = _metadata(reader, changes)
+    properties = metadata.properties if metadata else {}
+    if metadata is None or properties.get(ROLE) != "changes":
         return None
     source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
     name = WarehouseName(changes.namespace, changes.name.removesuffix(CHANGES_SUFFIX))
-    return Pair(source, name, metadata, reader.metadata(name) if name in names else None)
+    return Pair(source, name, metadata, _metadata(reader, name) if name in names else None)
+
+
+def _metadata(reader: Reader, name: WarehouseName) -> TableMetadata | None:
+    """None where a writer has dropped or renamed the table since the catalog was read."""
+    try:
+        return reader.metadata(name)
+    except (KeyError, NoSuchTableError):
+        return None
 
 
 def pair_named(reader: Reader, wanted: str) -> Pair:
@@ -138,9 +148,12 @@ def source_named(reader: Reader, wanted: str) -> TableName:
 
 
 def names_of(reader: Reader, wanted: str | None) -> list[WarehouseName]:
-    """Give the tables of one pair, or every table of the catalog, the pipeline's own among them."""
+    """Give the tables of one pair, or all that this product has made: a catalog may have others, which are not ours."""
     if wanted is None:
-        return sorted(reader.names(), key=str)
+        names = reader.names()
+        with ThreadPoolExecutor(_READERS) as pool:
+            ours = pool.map(lambda name: (found := _metadata(reader, name)) and ROLE in found.properties, names)
+            return sorted((name for name, mine in zip(names, ours, strict=True) if mine), key=str)
     pair = pair_named(reader, wanted)
     return [pair.name.changes] if pair.current is None else [pair.name, pair.name.changes]
 
@@ -295,6 +308,11 @@ def human(size: int) -> str:
     while size >= 1000 ** (power + 1) and power < len(_UNITS) - 1:
         power += 1
     return f"{size / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
+
+
+def held(found: Iterable[Pair]) -> list[TableName]:
+    """The source tables whose records wait for a person, or are being let in."""
+    return [pair.source for pair in found if pair.state in (State.HELD, State.RELEASING)]
 
 
 def sentences(found: Iterable[Pair]) -> list[str]:

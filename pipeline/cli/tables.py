@@ -46,7 +46,7 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
         catalog = reader(load(config))
         found = shelf.pairs(catalog)
         facts = [shelf.listed(pair) for pair in found]
-        waiting = waits(catalog)
+        waiting = waits(catalog, shelf.held(found))
         if output is Format.JSON:
             out.result({"tables": facts, "waiting": waiting})
         elif not facts:

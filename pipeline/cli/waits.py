@@ -1,4 +1,4 @@
-"""What waits in `_pipeline.held` without anybody's doing, as sentences: how much, since when, and for what."""
+"""What waits in `_pipeline.held` and belongs to no held table, as sentences: how much, since when, and for what."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.warehouse.records import LET_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from pipeline.cli.reading import Reader
 
@@ -19,24 +19,30 @@ _BY = ["schema_name", "table_name", "reason"]
 _HELD = WarehouseName(PIPELINE_NAMESPACE, "held")
 
 
-def waits(reader: Reader, now: datetime | None = None) -> list[str]:
-    """A sentence for each table and reason; of held tables `shelf.sentences` tells."""
+def waits(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[str]:
+    """A sentence for each table and reason; of `held` tables `shelf.sentences` tells.
+
+    Some wait by themselves, for a schema or a statement; others are of tables that have no place in the warehouse.
+    """
     if _HELD not in reader.names() or reader.metadata(_HELD).current_snapshot() is None:
         return []  # nothing has waited yet: told without reading, which is what takes the time
     now = now or datetime.now(UTC)
-    return [_sentence(row, now) for row in _grouped(reader)]
+    return [_sentence(row, now) for row in _grouped(reader, {name.key for name in held})]
 
 
-def _grouped(reader: Reader) -> Iterator[dict[str, Any]]:
+def _grouped(reader: Reader, held: Collection[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     open_rows = records(reader, "held", (*_BY, "recorded_at"), "status = 'open'")
     found = open_rows.group_by(_BY).aggregate([("recorded_at", "min"), ("recorded_at", "count")])
     for row in sorted(found.to_pylist(), key=lambda row: tuple(str(row[name]) for name in _BY)):
-        if str(row["reason"]).startswith(LET_IN):
+        if str(row["reason"]).startswith(LET_IN) or _table(row).key not in held:
             yield row
+
+
+def _table(row: dict[str, Any]) -> TableName:
+    return TableName(row["schema_name"] or "", row["table_name"] or "")
 
 
 def _sentence(row: dict[str, Any], now: datetime) -> str:
     since: datetime = row["recorded_at_min"]
-    table = TableName(row["schema_name"] or "", row["table_name"] or "")
     count = f"{row['recorded_at_count']:,} record{'s' if row['recorded_at_count'] != 1 else ''}"
-    return f"{table}: {count} waiting for {duration((now - since).total_seconds())} ({row['reason']})"
+    return f"{_table(row)}: {count} waiting for {duration((now - since).total_seconds())} ({row['reason']})"

@@ -23,11 +23,11 @@ from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
 from pipeline.streaming.requests import in_turn
 from pipeline.streaming.session import session
-from pipeline.warehouse.iceberg import Catalog
+from pipeline.warehouse.iceberg import Catalog, Table
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.rebuild import rebuild as rebuilt
-from pipeline.warehouse.tables import Tables
+from pipeline.warehouse.tables import ROLE, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,8 +48,7 @@ def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Calla
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables maintain") as (spark, catalog):
             maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
-            found = (catalog.table(name) for name in wanted)
-            maintained(maintainer, [table for table in found if table is not None])
+            maintained(maintainer, _ours(catalog, wanted))
         return {}
 
     in_turn(settings.warehouse.path, (MAINTAIN, [str(name) for name in wanted]), directly, waiting)
@@ -62,8 +61,7 @@ def orphans(
 
     def done(spark: SparkSession, catalog: Catalog) -> dict[str, list[str]]:
         maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
-        found = (catalog.table(name) for name in wanted)
-        return removed(maintainer, [table for table in found if table is not None], really=really)
+        return removed(maintainer, _ours(catalog, wanted), really=really)
 
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables maintain") as (spark, catalog):
@@ -74,6 +72,12 @@ def orphans(
         return done(spark, Catalog(spark))
     names = [str(name) for name in wanted]
     return dict(in_turn(settings.warehouse.path, (ORPHANS, names), directly, waiting))
+
+
+def _ours(catalog: Catalog, wanted: Sequence[WarehouseName]) -> list[Table]:
+    """These tables, as far as they are there and made by this product."""
+    found = (catalog.table(name) for name in wanted)
+    return [table for table in found if table is not None and ROLE in table.properties]
 
 
 def rebuild(settings: Settings, source: TableName, waiting: Callable[[str], None] = _silent) -> int:

@@ -47,6 +47,20 @@ class BatchDone:
     cut_time: float | None = None
 
 
+class _Moment:
+    """A number that is not there until it is known: none would be a moment in 1970."""
+
+    def __init__(self, name: str, about: str, made: Mapping[str, Any]) -> None:
+        self._name, self._about, self._made = name, about, made
+        self._gauge: Gauge | None = None
+
+    def set(self, value: float) -> None:
+        """It is this now."""
+        if self._gauge is None:
+            self._gauge = Gauge(self._name, self._about, **self._made)
+        self._gauge.set(value)
+
+
 class Metrics:
     """The metrics of one pipeline, in a registry of their own."""
 
@@ -69,9 +83,9 @@ class Metrics:
         self._lag = Gauge("lag_seconds", "age of the newest change when its batch was committed", ["table"], **made)
         self._table_held = Gauge("table_held", "1 for each table that waits for a person", ["table"], **made)
         self._waiting = Gauge("records_wait", "1 while records wait for a schema or a statement", **made)
-        self._committed = Gauge("last_batch_timestamp_seconds", "when the newest batch was committed", **made)
-        self._number = Gauge("last_batch_id", "the newest batch", **made)
-        self._cut = Gauge("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", **made)
+        self._committed = _Moment("last_batch_timestamp_seconds", "when the newest batch was committed", made)
+        self._number = _Moment("last_batch_id", "the newest batch", made)
+        self._cut = _Moment("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", made)
         self._behind = Gauge("records_behind", "records that no batch has taken yet", ["topic"], **made)
 
     def step(self, name: str, seconds: float) -> None:
@@ -89,12 +103,23 @@ class Metrics:
             self._table(table)
         if done.homeless:
             self._letters.labels("").inc(done.homeless)
-        self._table_held.clear()
-        for name in done.held_tables:
-            self._table_held.labels(name).set(1)
+        self.held(done.held_tables)
         self._waiting.set(int(done.waits))
         if done.cut_time is not None:
             self._cut.set(done.cut_time)
+
+    def opened(self, number: int, committed_at: float, cut_time: float | None) -> None:
+        """A warehouse was opened that has batches: what is known of the newest."""
+        self._number.set(number)
+        self._committed.set(committed_at)
+        if cut_time is not None:
+            self._cut.set(cut_time)
+
+    def held(self, tables: Collection[str]) -> None:
+        """Which tables wait for a person."""
+        self._table_held.clear()
+        for name in tables:
+            self._table_held.labels(name).set(1)
 
     def behind(self, records: Mapping[str, int]) -> None:
         """How many records of each topic no batch has taken yet."""

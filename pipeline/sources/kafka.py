@@ -127,8 +127,11 @@ class Cluster:
         return java
 
     def _unreachable(self, error: Py4JJavaError) -> EnvironmentFault:
+        return self.unreachable(str(error.java_exception.getMessage()))
+
+    def unreachable(self, reason: str) -> EnvironmentFault:
+        """What to raise where Kafka does not answer."""
         servers = self._settings.source.bootstrap_servers
-        reason = str(error.java_exception.getMessage())
         return EnvironmentFault(
             "KAFKA_UNREACHABLE",
             f"Kafka at {servers} did not answer: {reason}",

@@ -249,8 +249,8 @@ class CutBatch(SparkBatch):
     def _described(self) -> list[Row]:
         return []
 
-    def _check_held(self, held: int) -> None:
-        super()._check_held(held + self.kept)
+    def _check_held(self, held: int, outcome: Outcome) -> None:
+        super()._check_held(held + self.kept, outcome)
 
     def _waited_for(self) -> set[str]:
         return super()._waited_for() | {str(part.table) for part in self.parts}

@@ -131,6 +131,7 @@ def _write(
     said: tuple[str, str],
 ) -> None:
     cut_time, (level, reason) = time_of(cut_ts), said
+    bench.cut_ts = cut_ts
     rows = [
         {
             "cut_ts": cut_ts, "cut_time": cut_time, "table_uuid": t.uuid, "schema_name": t.source.schema,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 import time
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 CATALOG_LOST = "CATALOG_LOST"
 _LISTED = 5
+_KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+: [^\n]*)")
 
 
 class Pipeline:
@@ -96,6 +98,7 @@ class Pipeline:
             resources.enter_context(WriterLock(settings.warehouse.path, purpose))
             telemetry = Telemetry(metrics)
             bench = _bench(settings, resources, accept, telemetry)
+            telemetry.opened(bench)
             return cls(bench, resources.pop_all(), listener, telemetry)
 
     def __enter__(self) -> Self:
@@ -114,6 +117,7 @@ class Pipeline:
 
     def errand(self, what: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Do what a person asks for (`errands`)."""
+        self._telemetry.begun()
         return errand(self.bench, self._maintainer, what, names)
 
     def run(self, *, available_now: bool = False) -> None:
@@ -130,9 +134,9 @@ class Pipeline:
                 query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
                 self._take_requests()
                 self._telemetry.look(self.bench)
-        except Exception:
+        except Exception as error:
             if self._error is None and not self._stopping.is_set():
-                raise
+                raise self._explained(error) from error
         finally:
             self._wind_up(query)
         if self._error is not None:
@@ -223,6 +227,12 @@ class Pipeline:
         except BaseException as error:
             self._error = error
             raise
+
+    def _explained(self, error: Exception) -> Exception:
+        """Spark asks Kafka between batches, and gives up after some minutes."""
+        told = f"{error} {getattr(error, '_stackTrace', '')}"
+        reasons = _KAFKA_ERROR.findall(told)
+        return self.bench.cluster.unreachable(reasons[-1]) if reasons else error
 
     def _wind_up(self, query: StreamingQuery) -> None:
         """End the query after its current batch."""

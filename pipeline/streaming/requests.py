@@ -1,26 +1,33 @@
 """What others ask of a `run` that lives: files in the warehouse, which it takes between two batches (DESIGN rule 9).
 
 A request is `<id>.json`, its answer `<id>.answer.json`; both appear whole, by a rename. A request that nobody has
-begun is withdrawn when its author goes away, and one whose taker died is done by its author, who has the lock then.
+begun is withdrawn when its author goes away, or left alone where that was killed; and one whose taker died is done by
+its author, who has the lock then.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError, Refused
 from pipeline.streaming.lock import LOCKED, described, holder
+from registry import RegistryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _FOLDER = ".requests"
 _POLL_SECONDS = 0.2
 _ANSWER = ".answer.json"
+_OLD_SECONDS = 3600
+_UNEXPECTED = "UNEXPECTED"
+_ENDED = "the run that was asked has ended with it; its log has more"
 TAKERS = frozenset({"run"})
 """Purposes whose processes take requests; any other holder of the lock is refused to wait for."""
 
@@ -32,19 +39,59 @@ class Inbox:
         self._folder = warehouse / _FOLDER
 
     def take(self, errand: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> None:
-        """Do what is asked, in the order of asking, and answer. An error is an answer too."""
-        for path in sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
-            if path.name.endswith(_ANSWER):
-                continue
-            request = json.loads(path.read_text())
-            answer: dict[str, Any]
+        """Do what is asked, in the order of asking, and answer. An error is an answer too.
+
+        One that nobody has foreseen is answered and raised: what it has left half done is ended by the next start.
+        """
+        for path, request in sorted(self._waiting(), key=lambda waiting: waiting[1]["asked"]):
             try:
-                answer = {"done": dict(errand(request["what"], request["names"]))}
-            except PipelineError as error:
+                answer: dict[str, Any] = {"done": dict(errand(request["what"], request["names"]))}
+            except (PipelineError, RegistryError) as error:
                 answer = {"refused": [error.code, error.message, error.hint]}
-            if path.exists():  # else its author has gone meanwhile
-                _write(path.with_name(path.stem + _ANSWER), answer)
+            except Exception as error:
+                first = (str(error).strip().splitlines() or [""])[0][:300]
+                _answer(path, {"refused": [_UNEXPECTED, f"{type(error).__name__}: {first}", _ENDED]})
+                raise
+            _answer(path, answer)
+
+    def _waiting(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """What was asked by somebody who still waits; the rest is removed."""
+        for path in self._folder.glob("*.json"):
+            try:
+                if path.name.endswith(_ANSWER):
+                    _remove_old(path)
+                    continue
+                request = json.loads(path.read_text())
+            except FileNotFoundError:  # withdrawn, or read, just now
+                continue
+            if _is_waiting(request):
+                yield path, request
+            else:
                 path.unlink(missing_ok=True)
+
+
+def _answer(request: Path, answer: Mapping[str, Any]) -> None:
+    if request.exists():  # else its author has gone meanwhile
+        _write(request.with_name(request.stem + _ANSWER), answer)
+        request.unlink(missing_ok=True)
+
+
+def _is_waiting(request: Mapping[str, Any]) -> bool:
+    """Whether the author lives; of another machine's nobody knows."""
+    if request.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(request["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _remove_old(answer: Path) -> None:
+    if time.time() - answer.stat().st_mtime > _OLD_SECONDS:
+        answer.unlink(missing_ok=True)
 
 
 def in_turn(
@@ -80,7 +127,8 @@ def in_turn(
 def _ask(folder: Path, what: str, names: Sequence[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{uuid.uuid4()}.json"
-    _write(path, {"what": what, "names": list(names)})
+    me = {"pid": os.getpid(), "host": socket.gethostname(), "asked": time.time()}
+    _write(path, {"what": what, "names": list(names), **me})
     return path
 
 

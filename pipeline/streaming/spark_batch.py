@@ -211,18 +211,22 @@ class SparkBatch:
         ledger, messages = self.bench.ledger, outcome.messages
         number = self.batch_id
         held = sum(landed.held for landed in outcome.landed)
-        self._check_held(held)
+        self._check_held(held, outcome)
         self._write_history(number, outcome)
         self.write_results(outcome.landed)
         self.bench.step("results-appended")
         watermarks = {**ledger.watermarks, **messages.watermarks}
         level = self._cut(outcome, watermarks)
         self.bench.step("cuts-appended")
-        ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
+        passed = self._passed()
+        begun, ends = (
+            {(self.topic_ids[at.topic], at.partition): end for at, end in some.items()}
+            for some in (passed, messages.ends)
+        )
         fresh = type(ledger)(
             number,
-            {**ledger.ends, **ends},
-            {**ledger.topics, **{self.topic_ids[at.topic]: at.topic for at in messages.ends}},
+            {**begun, **ledger.ends, **ends},
+            {**ledger.topics, **{self.topic_ids[at.topic]: at.topic for at in (*passed, *messages.ends)}},
             watermarks,
         )
         self._complete(fresh)
@@ -232,6 +236,11 @@ class SparkBatch:
         self.bench.ledger, self.bench.recovering = fresh, unpassed
         if self.speculation is None:
             self.bench.expected.learn(outcome)
+
+    def _passed(self) -> dict[TopicPartition, int]:
+        """Where the stream stands in partitions that it has not begun at their beginning, records of theirs or not."""
+        planned = self.planned[1] if self.planned else {}
+        return {at: end for at, end in planned.items() if end > 0 and at.topic in self.topic_ids}
 
     def _cut(self, outcome: Outcome, watermarks: Mapping[TopicPartition, CommitTs]) -> str:
         """Write the cut of this batch; its level."""
@@ -304,14 +313,14 @@ class SparkBatch:
             said = told(result, rows.get(result.rule, ()))
             yield as_row(result, source, landing.fingerprint, snapshots.get(str(source)), said)
 
-    def _check_held(self, held: int) -> None:
+    def _check_held(self, held: int, outcome: Outcome) -> None:
         if not held and not self.bench.recovering:  # a try that was stopped here has written all of them
             return
         limit = self.bench.settings.hold.max_records
         released = F.startswith(F.col("reason"), F.lit(RELEASED))  # these come in with this batch, and wait for nothing
         waiting = self.bench.records.read("held").where((F.col("status") == "open") & ~released).count()
         if waiting > limit:
-            names = ", ".join(sorted(self._waited_for()))
+            names = ", ".join(sorted({*self._waited_for(), *(one.table for one in outcome.landed if one.held)}))
             raise Refused(
                 "HELD_TOO_MANY",
                 f"{waiting} records wait ({names}), more than hold.max_records ({limit})",

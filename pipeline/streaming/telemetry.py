@@ -10,12 +10,17 @@ from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of, time_of
 from pipeline.model.messages import Regime, TopicPartition
+from pipeline.model.names import TableName
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
 from pipeline.streaming import moments
+from pipeline.streaming.workbench import BATCH
+from pipeline.warehouse.records import waits_by_itself
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pipeline.observe.metrics import Metrics
     from pipeline.streaming.batch import Landed, Outcome
     from pipeline.streaming.workbench import Workbench
@@ -64,10 +69,21 @@ class Telemetry:
         if self._metrics is not None:
             self._metrics.batch(done)
 
+    def opened(self, bench: Workbench) -> None:
+        """A warehouse was opened, perhaps with batches of other processes."""
+        if self._metrics is None:
+            return
+        bench.nameless.update(_nameless(bench))
+        self._metrics.held(_held(bench))
+        committed_at = bench.records.tables["batches"].said_at(BATCH)
+        if committed_at is not None:
+            self._metrics.opened(bench.ledger.batch_id, committed_at, _cut_time(bench))
+
     def look(self, bench: Workbench) -> None:
         """Ask Kafka how much it has, now and then, in whatever state the batches are: one may hang."""
         if self._metrics is None or not bench.is_due("how much Kafka has", _BEHIND_SECONDS):
             return
+        self._metrics.held(_held(bench))
         behind = _behind(bench)
         if behind is not None:
             self._metrics.behind(behind)
@@ -81,6 +97,7 @@ class Telemetry:
 def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:
     """A batch in numbers. `clock`: how long it took, and the time now, in seconds since the epoch."""
     seconds, now = clock
+    bench.nameless.update(landed.table for landed in outcome.landed if landed.held)
     tables = tuple(_table(landed, now) for landed in outcome.landed)
     return BatchDone(
         number,
@@ -89,7 +106,7 @@ def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[flo
         now,
         tables,
         homeless=outcome.dead_letters - sum(table.dead_letters for table in tables),
-        held_tables=sorted(str(table.source) for table in bench.tables if table.state is State.HELD),
+        held_tables=_held(bench),
         waits=bench.protocol.regime is Regime.CUT and bench.waits,
         cut_time=_cut_time(bench),
     )
@@ -112,8 +129,22 @@ def _facts(table: TableDone) -> dict[str, object]:
     return {**table.changes, **aside, "lag_seconds": lag}
 
 
+def _held(bench: Workbench) -> list[str]:
+    """The tables that wait for a person, those among them that have no place in the warehouse yet."""
+    states = {str(table.source): table.state for table in bench.tables}
+    return sorted({name for name, state in states.items() if state is State.HELD} | (bench.nameless - states.keys()))
+
+
+def _nameless(bench: Workbench) -> Iterator[str]:
+    """Whose records wait since another process has put them aside."""
+    held = bench.records.read("held").where(f"status = 'open' AND NOT {waits_by_itself()}")
+    for row in held.select("schema_name", "table_name").distinct().collect():
+        yield str(TableName(row.schema_name, row.table_name))
+
+
 def _cut_time(bench: Workbench) -> float | None:
-    resolved = moments.commit_ts_of(bench.ledger.resolved)
+    """Of the newest cut: by commit ts the ledger knows it, else this process, if it has written one."""
+    resolved = moments.commit_ts_of(bench.ledger.resolved) or bench.cut_ts
     return time_of(resolved).timestamp() if resolved else None
 
 

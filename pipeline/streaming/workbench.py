@@ -122,6 +122,10 @@ class Workbench:
     expected: Expected = field(default_factory=Expected)
     """What the batches until now have taught of the next one."""
     _done: dict[str, float] = field(default_factory=dict)
+    nameless: set[str] = field(default_factory=set)
+    """Tables whose records have waited; those among them wait on that no warehouse table is for."""
+    cut_ts: int = 0
+    """The newest cut that this process has written; 0: none."""
     waits: bool = True
     """Cut regime: whether records may wait in `_pipeline.held` that are let in by themselves."""
     recovering: bool = True

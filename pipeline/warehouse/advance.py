@@ -66,6 +66,8 @@ class _News:
     @property
     def fresh(self) -> list[_Append]:
         """Those that may have rows whose time has come."""
+        if self.until <= self.table.cut:
+            return []
         return [a for a in self.appends if a.rows and a.high > self.table.cut and a.low <= self.until]
 
     @property
@@ -96,10 +98,10 @@ def _appends(table: WarehouseTable) -> Iterator[_Append]:
         summary = changes.summary(snapshot)
         rows, size = int(summary.get("added-records", 0)), int(summary.get("added-files-size", 0))
         low, high = _times(changes, snapshot, summary)
-        if parent is None and (
-            table.applied is not None or not changes.is_first(snapshot)
-        ):  # what is left of expired ones
-            low, high, rows = 0, EVER, FEW_ROWS + 1
+        expired = table.applied is not None or not changes.is_first(snapshot)
+        if parent is None and expired:  # all that is left of what was before
+            _, newest = changes.standing_between(snapshot, change.COMMIT_TS) or (0, EVER)
+            low, high, rows = 0, newest, FEW_ROWS + 1
         yield _Append(parent, snapshot, low, high, LATE in summary, rows, size)
 
 

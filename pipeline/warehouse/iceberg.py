@@ -21,7 +21,7 @@ from pipeline.errors import BatchFailed
 from pipeline.model.names import CATALOG, WarehouseName, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -200,6 +200,14 @@ class Table:
         """The summary of one snapshot."""
         return self._catalog.summary(self._java.snapshot(snapshot_id))
 
+    def said_at(self, key: str) -> float | None:
+        """When the newest snapshot of main was made that has a summary entry, in seconds since the epoch."""
+        snapshot = self._java.currentSnapshot()
+        while snapshot is not None and not snapshot.summary().containsKey(key):
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._java.snapshot(parent)
+        return None if snapshot is None else snapshot.timestampMillis() / 1000
+
     def inherited(self, key: str, branch: str = MAIN) -> str | None:
         """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
         snapshot = self._java.snapshot(branch)
@@ -233,9 +241,22 @@ class Table:
 
         None where a file does not say.
         """
+        return self._between(self._java.snapshot(snapshot_id).addedDataFiles(self._java.io()), column)
+
+    def standing_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
+        """The same among all rows that a snapshot shows."""
+        tasks = self._java.newScan().useSnapshot(snapshot_id).includeColumnStats().planFiles()
+        try:
+            iterator = tasks.iterator()  # what it gives is no iterable to Py4J
+            files = (iterator.next().file() for _ in iter(iterator.hasNext, False))
+            return self._between(files, column)
+        finally:
+            tasks.close()
+
+    def _between(self, files: Iterable[Any], column: str) -> tuple[int, int] | None:
         number = self._java.schema().findField(column).fieldId()
         found: list[int] = []
-        for file in self._java.snapshot(snapshot_id).addedDataFiles(self._java.io()):
+        for file in files:
             for bounds in (file.lowerBounds(), file.upperBounds()):
                 bound = None if bounds is None else bounds.get(number)
                 if bound is None:
@@ -344,10 +365,25 @@ class Table:
             append = append.set(key, value)
         append.commit()
 
-    def expire(self, keep: int, older_than_ms: int) -> None:
-        """Expire snapshots that are neither among the newest `keep` nor younger than the time given."""
+    def expire(self, keep: int, older_than_ms: int, carrying: Collection[str] = ()) -> None:
+        """Expire snapshots that are neither among the newest `keep` nor younger than the time given.
+
+        The newest that says one of `carrying` stays, and what came after it: compactions may stand before it.
+        """
         self.refresh()
+        keep = max(keep, self._depth(carrying))
         self._java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(keep).cleanExpiredFiles(True).commit()
+
+    def _depth(self, keys: Collection[str]) -> int:
+        """How many snapshots of main there are from the newest that says one of these; 0 where none does."""
+        snapshot, depth = self._java.currentSnapshot(), 0
+        while snapshot is not None:
+            depth += 1
+            if any(snapshot.summary().containsKey(key) for key in keys):
+                return depth
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._java.snapshot(parent)
+        return 0
 
     def orphans(self, older_than_seconds: float, *, remove: bool) -> list[str]:
         """Files in the table's folders that no snapshot names, and that are older; removed if wanted.

@@ -177,6 +177,16 @@ def test_a_rerun_changes_nothing(office):
     assert (office.warehouse.current(f"{SCHEMA}.account").rows, office.events()) == before
 
 
+def test_what_a_try_that_failed_has_committed_is_told_by_the_next_one(office):
+    before = len(office.events())
+    office.bank.rounds(1)
+    words = [str(office.folder / "ticdc-warehouse"), "run", "--available-now", "-c", str(office.file)]
+    subprocess.run(words, check=True, capture_output=True)  # as if Airflow's worker had died behind it
+    states, _ = office.run()
+    assert states == SUCCESS
+    assert len(office.events()) == before + 1
+
+
 def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_written(office):
     office.expect(severity="fail")
     office.overdraw()
@@ -193,6 +203,7 @@ def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_writ
         ("OFFSETS_LOST", 1, "AirflowFailException"),
         ("KAFKA_UNREACHABLE", 1, "AirflowException"),
         ("REGISTRY_UNREACHABLE", 1, "AirflowException"),
+        ("WAREHOUSE_IN_USE", 1, "AirflowException"),
         ("MAIN_MOVED", 2, "AirflowException"),
     ],
 )

@@ -3,11 +3,14 @@
 import contextlib
 import io
 import os
+import shutil
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from e2e.bank import ACCOUNT, SCHEMA, Bank
+from e2e.test_speculation import BankByCut
 from golden.warehouse import Warehouse
 from pyiceberg.catalog import load_catalog
 
@@ -25,11 +28,11 @@ FIRST, SECOND = {1: 10, 2: 20}, {1: 7}
 class Branch:
     """A bank whose accounts are renamed, and opened anew under the old name."""
 
-    def __init__(self, stack, folder):
+    def __init__(self, stack, folder, bank=None, **maintenance):
         self.folder = folder
-        self.bank = Bank(stack, 5, (ACCOUNT,))
+        self.bank = bank or Bank(stack, 5, (ACCOUNT,))
         self.bank.open()
-        self.file = self.bank.settings(folder)
+        self.file = self.bank.settings(folder, warehouse={"maintenance": maintenance})
 
     def accounts(self, rows):
         for number, balance in rows.items():
@@ -60,10 +63,16 @@ class Branch:
         table = Warehouse.at(self.folder / "warehouse").current(f"{SCHEMA}.{name}")
         return {row.values["id"]: row.values["balance"] for row in table.rows}
 
+    def maintain(self, *words):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            assert main(["tables", "maintain", *words, "-c", str(self.file)]) == 0
+        return out.getvalue()
+
+    def catalog(self):
+        return load_catalog("warehouse", type="sql", uri=f"sqlite:///{self.folder}/warehouse/catalog.db")
+
     def location(self, name):
-        uri = f"sqlite:///{self.folder}/warehouse/catalog.db"
-        table = load_catalog("warehouse", type="sql", uri=uri).load_table(f"{SCHEMA}.{name}")
-        return Path(table.location().removeprefix("file:"))
+        return Path(self.catalog().load_table(f"{SCHEMA}.{name}").location().removeprefix("file:"))
 
 
 def test_orphans_of_a_renamed_table_and_of_its_successor_are_removed_and_both_are_whole(stack, tmp_path):
@@ -89,13 +98,76 @@ def test_orphans_of_a_renamed_table_and_of_its_successor_are_removed_and_both_ar
     old = [path for location in locations.values() for path in location.rglob("*") if path.is_file()]
     for file in old:  # all as old as orphans must be: what a snapshot names must stay whatever its age
         os.utime(file, (time.time() - 4 * 86_400,) * 2)
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert main(["tables", "maintain", "--orphans", "-c", str(branch.file)]) == 0
+    told = branch.maintain("--orphans")
     assert not any(file.exists() for file in left)
-    assert "of no snapshot removed" in out.getvalue()
+    assert "of no snapshot removed" in told
     assert branch.balances("konto") == FIRST
     assert branch.balances("account") == SECOND
     branch.accounts({3: 30})
     branch.run()
     assert branch.balances("account") == {**SECOND, 3: 30}
     branch.bank.close()
+
+
+SHORT = {"keep_snapshots": 1, "keep_for": "500 milliseconds"}
+
+
+def test_tables_that_others_keep_in_the_catalog_are_left_alone(stack, tmp_path):
+    branch = Branch(stack, tmp_path, **SHORT)
+    branch.accounts(FIRST)
+    branch.run()
+    rows, catalog = pa.table({"n": [1]}), branch.catalog()
+    catalog.create_namespace("theirs")
+    theirs = catalog.create_table("theirs.table", rows.schema, location=f"file://{tmp_path}/theirs")
+    for _ in range(3):
+        theirs.append(rows)
+    left = tmp_path / "theirs" / "data" / "of-a-write-that-is-under-way.parquet"
+    left.write_bytes(b"theirs")
+    os.utime(left, (0, 0))
+    time.sleep(0.6)
+    assert "theirs" not in branch.maintain("--orphans")
+    assert left.exists()
+    assert len(catalog.load_table("theirs.table").metadata.snapshots) == 3
+    branch.bank.close()
+
+
+def test_how_far_it_has_come_is_never_forgotten(stack, tmp_path):
+    """Neither by a compaction that stands before what says it, nor with the checkpoint gone besides."""
+    branch = Branch(stack, tmp_path, **SHORT)
+    for rows in (FIRST, {3: 30}):
+        branch.accounts(rows)
+        branch.run()
+    for _ in range(3):
+        branch.maintain()
+        time.sleep(0.6)
+    shutil.rmtree(tmp_path / "checkpoint")
+    branch.accounts({4: 40})
+    branch.run()
+    warehouse = Warehouse.at(tmp_path / "warehouse")
+    assert sorted(batch["batch_id"] for batch in warehouse.own("batches")) == [0, 1, 2]
+    assert len(warehouse.changes()["bank.account"]) == 4
+    assert branch.balances("account") == {**FIRST, 3: 30, 4: 40}
+    branch.bank.close()
+
+
+def test_a_table_whose_shown_changes_have_expired_is_published_once(stack, tmp_path):
+    """Watermarks stand still while rows come, for longer than snapshots are kept."""
+    bank = BankByCut(stack, "simple")
+    branch = Branch(stack, tmp_path, bank, expire_after_commits=1, **SHORT)
+    bank.rounds(2)
+    branch.run()
+    bank.watermarks = False
+    shown = branch.catalog().load_table("bank.account").current_snapshot().snapshot_id
+    for _ in range(3):
+        bank.rounds(1)
+        branch.run()
+        time.sleep(0.6)
+    assert branch.catalog().load_table("bank.account").current_snapshot().snapshot_id == shown
+    bank.watermarks = True
+    bank.rounds(1)
+    branch.run()
+    assert branch.balances("account") == {row["id"]: row["balance"] for row in bank.truth(ACCOUNT)}
+    with Pipeline.open(load(branch.file)) as pipeline:
+        (table,) = pipeline.bench.tables
+        assert table.applied == table.changes.head()
+    bank.close()

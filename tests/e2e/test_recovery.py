@@ -322,6 +322,25 @@ class TestTopics:
         own.run()
         assert_none(judging.untrue(own.bank, own.warehouse))
 
+    def test_what_the_settings_pass_over_is_passed_over_for_good(self, own):
+        """Partitions that had no record since are not begun anew by the next run, with a checkpoint or without."""
+        own.bank.open()
+        own.bank.rounds(3)
+        tree = json.loads(own.file.read_text())
+        tree["source"]["starting_offsets"] = "latest"
+        own.file.write_text(json.dumps(tree))
+        skipped = set(own.bank.records())
+        own.run()
+        for lost in (False, True):
+            if lost:
+                shutil.rmtree(own.checkpoint)
+            own.bank._commit(own.bank._insert)
+            own.bank.feed.flush()
+            own.run()
+        placed = {judging.place(row)[:3] for rows in own.warehouse.changes().values() for row in rows}
+        rows = {record[:3] for record in {*own.bank.records()} - skipped if not record[3]}
+        assert placed == rows
+
     def test_a_topic_that_appears_later_is_found(self, own):
         own.begin()
         other = Bank(own.stack, 9, prefix=f"{own.bank.prefix}_more")

@@ -1,5 +1,10 @@
 """Requests to a process that has the warehouse's lock: taken once, answered, withdrawn when nobody waits."""
 
+import json
+import os
+import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -7,6 +12,7 @@ import pytest
 from pipeline.errors import Refused
 from pipeline.streaming.lock import LOCKED, WriterLock
 from pipeline.streaming.requests import Inbox, in_turn
+from registry import RegistryError
 
 REBUILD = ("rebuild", ("shop", "orders"))
 
@@ -83,3 +89,71 @@ def test_a_run_that_ends_without_an_answer_leaves_it_to_the_command(tmp_path):
     done = in_turn(tmp_path, REBUILD, locked(tmp_path), lambda _who: lock.__exit__())
     assert done == {"by": "itself"}
     assert list((tmp_path / ".requests").iterdir()) == []
+
+
+def asked(folder, name, **about):
+    """A request as a command leaves it."""
+    (folder / ".requests").mkdir(exist_ok=True)
+    about = {"what": "rebuild", "names": [name], "pid": os.getpid(), "host": socket.gethostname(), **about}
+    path = folder / ".requests" / f"{name}.json"
+    path.write_text(json.dumps(about))
+    return path
+
+
+def test_one_that_is_withdrawn_while_another_is_done_is_passed_over(tmp_path):
+    asked(tmp_path, "first", asked=1)
+    second, done = asked(tmp_path, "second", asked=2), []
+
+    def errand(_what, names):
+        done.extend(names)
+        second.unlink(missing_ok=True)
+        return {}
+
+    Inbox(tmp_path).take(errand)
+    Inbox(tmp_path).take(errand)
+    assert done in (["first"], ["first", "second"])
+    assert not second.exists()
+
+
+def test_nobody_does_what_a_process_that_was_killed_had_asked_for(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    path = asked(tmp_path, "orders", asked=1, pid=gone.pid)
+    Inbox(tmp_path).take(lambda *_: pytest.fail("done"))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(RegistryError("REGISTRY_UNREACHABLE", "no answer"), "REGISTRY_UNREACHABLE")]
+)
+def test_what_another_part_refuses_ends_no_run(tmp_path, error, code):
+    path = asked(tmp_path, "orders", asked=1)
+
+    def errand(_what, _names):
+        raise error
+
+    Inbox(tmp_path).take(errand)
+    answer = json.loads(path.with_name("orders.answer.json").read_text())
+    assert answer["refused"][0] == code
+
+
+def test_what_nobody_has_foreseen_is_answered_before_it_ends_the_run(tmp_path):
+    path = asked(tmp_path, "orders", asked=1)
+
+    def errand(_what, _names):
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(ZeroDivisionError):
+        Inbox(tmp_path).take(errand)
+    answer = json.loads(path.with_name("orders.answer.json").read_text())
+    assert answer["refused"][:2] == ["UNEXPECTED", "ZeroDivisionError: by zero"]
+    assert not path.exists()
+
+
+def test_answers_that_nobody_fetches_go(tmp_path):
+    path = asked(tmp_path, "orders.answer")
+    Inbox(tmp_path).take(lambda *_: pytest.fail("done"))
+    assert path.exists()
+    os.utime(path, (0, 0))
+    Inbox(tmp_path).take(lambda *_: pytest.fail("done"))
+    assert not path.exists()

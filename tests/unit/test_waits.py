@@ -9,10 +9,12 @@ from unit.test_report_cli import CONFIG, schema
 
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
+from pipeline.model.names import TableName
 from pipeline.settings import parse
 
 NOW = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 SCHEMA = "SCHEMA_PENDING: version 7 of shop.orders has not been described"
+TAKEN = "TABLE_NAME_TAKEN: warehouse.shop.orders already belongs to the source table shop.Orders"
 DDL = "DDL_PENDING: ALTER TABLE shop.items ADD COLUMN n INT"
 
 
@@ -34,7 +36,7 @@ def told(tmp_path):
     def tell(*rows):
         held = catalog.create_table("_pipeline.held", schema("held"))
         held.append(pa.Table.from_pylist(list(rows), schema("held")))
-        return waits(reader(parse(CONFIG, tmp_path)), NOW)
+        return waits(reader(parse(CONFIG, tmp_path)), [TableName("shop", "invoices")], NOW)
 
     yield tell
     catalog.close()
@@ -49,7 +51,11 @@ def test_each_table_and_reason_is_one_sentence_with_the_oldest_record(told):
 
 
 def test_what_came_in_and_what_a_person_has_to_release_are_not_told(told):
-    assert told(row("orders", SCHEMA, 9, "released"), row("orders", "DDL_NOT_UNDERSTOOD: ?", 9)) == []
+    assert told(row("orders", SCHEMA, 9, "released"), row("invoices", "DDL_NOT_UNDERSTOOD: ?", 9)) == []
+
+
+def test_a_table_that_has_no_place_in_the_warehouse_is_told(told):
+    assert told(row("orders", TAKEN, 2)) == [f"shop.orders: 1 record waiting for 2.0 min ({TAKEN})"]
 
 
 def test_a_warehouse_in_which_nothing_was_ever_held_has_nothing_to_tell(tmp_path):

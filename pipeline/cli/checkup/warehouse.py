@@ -52,10 +52,11 @@ def examined(settings: Settings) -> Iterator[Finding]:
         yield note(
             "tables", f"{pair.source} is held: {pair.held_reason}", f"ticdc-warehouse tables release {pair.source}"
         )
-    for sentence in waits(found):
+    waiting = waits(found, shelf.held(pairs))
+    for sentence in waiting:
         yield note("tables", sentence)
     yield from _aside(found)
-    if not held:
+    if not held and not waiting:
         yield fine("tables", "none is held")
 
 
@@ -86,11 +87,17 @@ def _writer(settings: Settings) -> Iterator[Finding]:
     file = settings.warehouse.path / ".writer.lock"
     if not file.is_file():
         return
+    lock = FileLock(file, timeout=0)
     try:
-        with FileLock(file, timeout=0):
-            yield fine("writer", "nobody writes the warehouse now")
+        lock.acquire()
     except Timeout:
         yield fine("writer", f"at work: {described(holder(settings.warehouse.path))}")
+        return
+    except OSError as error:
+        yield wrong("writer", f"{file} cannot be locked: {error.strerror}", "give the warehouse to the user that runs")
+        return
+    lock.release()
+    yield fine("writer", "nobody writes the warehouse now")
 
 
 def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 def examined(settings: Settings) -> Iterator[Finding]:
     """One thing after the other; what does not answer is not asked again."""
     yield from guarded("warehouse", warehouse.examined(settings))
+    yield from guarded("spark", _with_spark(settings))
+
+
+def _with_spark(settings: Settings) -> Iterator[Finding]:
     with Console(stderr=True).status("starting Spark"):
         spark = session(settings)
     yield from guarded("suites", _suites(settings, spark))
