@@ -130,19 +130,27 @@ class Pipeline:
         self._await_topics(state)
         query = self._start(available_now=available_now)
         try:
-            while query.isActive and not self._stopping.is_set():
-                query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
-                self._take_requests()
-                self._telemetry.look(self.bench)
+            self._follow(query)
         except Exception as error:
             if self._error is None and not self._stopping.is_set():
-                raise self._explained(error) from error
+                self._raise_unreachable(error)
+                raise
         finally:
             self._wind_up(query)
         if self._error is not None:
             raise self._error
         if available_now:
             audit_after(self.bench, frozenset(self._landed))
+
+    def _follow(self, query: StreamingQuery) -> None:
+        """Do what there is to do beside the query until it ends, and raise what ended it."""
+        while query.isActive and not self._stopping.is_set():
+            query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
+            self._take_requests()
+            self._telemetry.look(self.bench)
+        ended = query.exception()  # awaitTermination tells it only where it was waiting just then
+        if ended is not None:
+            raise ended
 
     def _await_topics(self, state: KafkaState) -> None:
         while not state.topics and not self._stopping.wait(1.0):
@@ -228,11 +236,11 @@ class Pipeline:
             self._error = error
             raise
 
-    def _explained(self, error: Exception) -> Exception:
-        """Spark asks Kafka between batches, and gives up after some minutes."""
-        told = f"{error} {getattr(error, '_stackTrace', '')}"
-        reasons = _KAFKA_ERROR.findall(told)
-        return self.bench.cluster.unreachable(reasons[-1]) if reasons else error
+    def _raise_unreachable(self, error: Exception) -> None:
+        """Say so where Kafka is the reason: Spark asks it between batches, and gives up after some minutes."""
+        reasons = _KAFKA_ERROR.findall(f"{error} {getattr(error, '_stackTrace', '')}")
+        if reasons:
+            raise self.bench.cluster.unreachable(reasons[-1]) from error
 
     def _wind_up(self, query: StreamingQuery) -> None:
         """End the query after its current batch."""
