@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from pipeline.model.types import WarehouseType
 
+_ZONE = r"^[A-Za-z+\-][A-Za-z0-9_+\-/:]*\z"
+_LONGEST_NUMBER = 100
+"""Characters of a number's text: a DECIMAL(65,30) has 67."""
+_SMALL_EXPONENT = r"[eE][+-]?\d{1,3}$"
 _OVERLAPS_SECONDS = (1800, 3600, 7200)
 """By how much clocks are set back where they are: half an hour on Lord Howe, two for double summer time."""
 
@@ -37,12 +41,12 @@ def vector(value: Column) -> Column:
 
 def date(value: Column) -> Value:
     """DATE: NULL and the text for year 0000, month or day 00, which no warehouse date can be."""
-    return _calendar(value, value.try_cast("date"))
+    return _calendar(value, _of_four_digits(value).try_cast("date"))
 
 
 def datetime(value: Column) -> Value:
     """DATETIME(f): a wall clock without a zone."""
-    return _calendar(value, value.try_cast("timestamp_ntz"))
+    return _calendar(value, _of_four_digits(value).try_cast("timestamp_ntz"))
 
 
 def timestamp(value: Column, timezone: str) -> Value:
@@ -50,9 +54,10 @@ def timestamp(value: Column, timezone: str) -> Value:
 
     A wall clock that occurs twice when clocks are set back takes the earlier instant and keeps its text.
     """
+    sound = _of_four_digits(value)
     if timezone == "UTC":
-        return _calendar(value, value.try_cast("timestamp"))
-    local = value.try_cast("timestamp_ntz").cast("timestamp")  # the session's zone is UTC
+        return _calendar(value, sound.try_cast("timestamp"))
+    local = sound.try_cast("timestamp_ntz").cast("timestamp")  # the session's zone is UTC
     instant = F.to_utc_timestamp(local, timezone)
     twice = F.lit(False)
     for seconds in _OVERLAPS_SECONDS:
@@ -67,15 +72,31 @@ def zoned(value: Column, zone: Column) -> Value:
 
     A wall clock that occurs twice is kept as by `timestamp`.
     """
-    instant = F.concat(value, zone).try_cast("timestamp")
-    local = value.try_cast("timestamp_ntz").cast("timestamp")
+    sound, named = _of_four_digits(value), F.when(zone.rlike(_ZONE), zone)  # reading trims names, converting does not
+    instant = F.concat(sound, named).try_cast("timestamp")
+    local = sound.try_cast("timestamp_ntz").cast("timestamp")
     twice = F.lit(False)
     for seconds in _OVERLAPS_SECONDS:
         later = instant + F.expr(f"INTERVAL {seconds} SECONDS")
-        twice = twice | (F.from_utc_timestamp(later, zone) == local)
+        twice = twice | (F.from_utc_timestamp(later, named) == local)
     parsed = _calendar(value, instant)
     known = F.when(parsed.column.isNotNull(), twice).otherwise(False)  # a name that is no zone is an error there
     return Value(parsed.column, F.when(known, value).otherwise(parsed.lost))
+
+
+def _of_four_digits(value: Column) -> Column:
+    """Text that begins with a year of four digits: TiDB has no others, and times at the edges of BIGINT raise."""
+    return F.when((F.substring(value, 5, 1) == "-") & ~value.startswith("-"), value)
+
+
+def number_of(value: Column, kind: WarehouseType) -> Column:
+    """Text as DECIMAL; NULL where it is none, or is one that Spark cannot read without an overflow or without end."""
+    return F.when(_is_readable(value), value).try_cast(kind)
+
+
+def _is_readable(number: Column) -> Column:
+    plain = ~(number.contains("e") | number.contains("E")) | number.rlike(_SMALL_EXPONENT)
+    return (F.length(number) <= _LONGEST_NUMBER) & plain
 
 
 def _calendar(text: Column, parsed: Column) -> Value:
@@ -86,7 +107,7 @@ def _calendar(text: Column, parsed: Column) -> Value:
 def exact_decimal(value: Column, kind: WarehouseType) -> Value:
     """Decimal text as DECIMAL(p,s) where not a digit is lost, else NULL and the text."""
     _, scale = t.decimal_parameters(kind) or (0, 0)
-    parsed = value.try_cast(kind)
+    parsed = number_of(value, kind)
     fraction = F.length(F.regexp_extract(value, r"\.(\d*?)0*$", 1))
     exact = parsed.isNotNull() & (fraction <= scale)
     return Value(F.when(exact, parsed), F.when(~exact, value))
@@ -94,7 +115,8 @@ def exact_decimal(value: Column, kind: WarehouseType) -> Value:
 
 def casted(value: Column, kind: WarehouseType) -> Value:
     """Any value under a type of the user's (`warehouse.columns`): what does not cast keeps its text."""
-    parsed = value.try_cast(kind)
+    readable = F.when(_is_readable(value.cast("string")), value) if t.decimal_parameters(kind) else value
+    parsed = readable.try_cast(kind)
     return Value(parsed, F.when(parsed.isNull(), value.cast("string")))
 
 

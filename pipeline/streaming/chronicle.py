@@ -18,7 +18,7 @@ from pipeline.model.messages import EVER, Part, TableMessages
 from pipeline.model.names import TableName
 from pipeline.streaming import waiting
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.moments import behind_ddl
+from pipeline.streaming.moments import NEVER, behind_ddl
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.warehouse.evolution import meet
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl, Messages, SeenVersion
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.workbench import Ledger, Workbench
     from pipeline.warehouse.tables import WarehouseTable
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
@@ -82,15 +82,11 @@ class Chronicle:
     ) -> Chronicle:
         """The statements understood and told apart by whether their time has come.
 
-        `waited`: commit ts and text of those that come from `held`; the others, if the ledger has passed them, are
-        sent again.
+        `waited`: commit ts and text of those that come from `held`; the others are sent again, if the ledger and the
+        partitions that they stand in have passed them.
         """
         statements = sorted(map(_understood, messages.ddl), key=lambda one: one.ddl.commit_ts)
-        passed = bench.ledger.resolved
-        news = [
-            s for s in statements
-            if behind_ddl(s.ddl.commit_ts) >= passed or (s.ddl.commit_ts, s.ddl.sql) in waited
-        ]  # fmt: skip
+        news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench.ledger)]
         said = _causes(bench, news)
         names = Names.of(_spans(bench), said)
         now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= resolved]
@@ -273,7 +269,8 @@ class Chronicle:
             return "no such table"
         spans = _ended(pair.spans, old.key, at)
         given = Kept(new.schema, new.table, at, EVER, self.clause)
-        taken = self.pair_of(self.names.now(new.key, at).meaning)
+        span = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
+        taken = self.pair_of(span.meaning) if span is not None and span.since <= at else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
             self._drop(new.key, at)
         self.bench.records.rename_aside(pair.source, new, at)
@@ -369,6 +366,12 @@ def with_handles(layout: Layout, at: int) -> Layout:
         return layout
     since = at if layout.handles else 0
     return replace(layout, handles=(*layout.handles, (since, handle)))
+
+
+def _passed(statement: Statement, ledger: Ledger) -> bool:
+    """Whether a statement is sent again: a partition that came later than the others may have old ones that are new."""
+    moment = behind_ddl(statement.ddl.commit_ts)
+    return moment < ledger.resolved and all(moment <= ledger.moments.get(at, NEVER) for at in statement.ddl.at)
 
 
 def _understood(ddl: Ddl) -> Statement:

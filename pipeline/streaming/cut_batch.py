@@ -55,6 +55,8 @@ class CutBatch(SparkBatch):
     """How far the tables are to be brought."""
     read_to: Moment = NEVER
     """How far all partitions have been read: what the ledger says."""
+    behind: Moment | None = None
+    """How far partitions have been read that came later than the others and have a history of their own."""
     placed: dict[int, Placed] = field(default_factory=dict)
     """By the identity of its messages."""
     parts: dict[Part, str] = field(default_factory=dict)
@@ -122,11 +124,13 @@ class CutBatch(SparkBatch):
         reached = self.bench.ledger.committed.of_names({t.id: t.name for t in topics.values()}) | dict(messages.ends)
         latest = self.bench.cluster.latest(partitions)
         live = {at: moment for at, moment in self.moments.items() if at in latest}
-        self.read_to = max(self.bench.ledger.resolved, moments.resolved(live, reached, latest))
+        read, passed = moments.resolved(live, reached, latest), self.bench.ledger.resolved
+        self.read_to, self.behind = max(passed, read), read if read < passed else None
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
-        self.chronicle = Chronicle.begin(self.bench, messages, self.resolved, self.waited_statements)
+        due = self.resolved if self.behind is None else self.behind
+        self.chronicle = Chronicle.begin(self.bench, messages, due, self.waited_statements)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
         self.parts = self.chronicle.waits()
         placed = self.chronicle.placed()
@@ -209,16 +213,10 @@ class CutBatch(SparkBatch):
 
     def _exchanged(self) -> list[WarehouseTable]:
         """Let partitions and tables change places whose time has come, each when both show that moment; which."""
-        exchanges = [
-            Exchange(table, other, removal)
-            for table in self.bench.tables
-            for removal in table.layout.removals
-            if removal.other and (other := self.bench.tables.by_uuid(removal.other)) is not None
-        ]
         concerned: list[WarehouseTable] = []
-        for one in sorted(exchanges, key=lambda exchange: exchange.removal.at):
+        for one in self._exchanges():
             both = (one.table, one.other)
-            if one.done or any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
+            if any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
                 continue
             for table in both:
                 if table.removed_done < one.removal.at:
@@ -228,9 +226,22 @@ class CutBatch(SparkBatch):
             concerned += both
         return concerned
 
+    def _exchanges(self) -> list[Exchange]:
+        """The exchanges that are yet to be done, in their order."""
+        exchanges = [
+            Exchange(table, other, removal)
+            for table in self.bench.tables
+            for removal in table.layout.removals
+            if removal.other and (other := self.bench.tables.by_uuid(removal.other)) is not None
+        ]
+        return sorted((one for one in exchanges if not one.done), key=lambda exchange: exchange.removal.at)
+
     def _until(self, table: WarehouseTable) -> int:
-        """Up to which commit ts a table may show its changes."""
+        """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""
         until = moments.commit_ts_of(self.resolved)
+        if self.behind is not None and table.cut < moments.commit_ts_of(self.bench.ledger.resolved):
+            until = moments.commit_ts_of(self.behind)
+        until = min([until, *(one.removal.at for one in self._exchanges() if table in (one.table, one.other))])
         for part in self.parts:
             if self.chronicle.pair(part.table.key, part.since + 1) is table:
                 until = min(until, part.since)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _FRACTION = re.compile(r"(DATETIME|TIMESTAMP|TIME)\((\d)\)")
 _MICROSECOND_DIGITS = 6
+_TIMES = (t.DATE, t.TIMESTAMP_NTZ, t.TIMESTAMP)
 
 
 def converted(value: Column, old: WarehouseType, new: WarehouseType, tidb_type: str, timezone: str) -> Value:
@@ -29,13 +30,18 @@ def converted(value: Column, old: WarehouseType, new: WarehouseType, tidb_type: 
     if old == new:
         return Value(_rewritten(value, new, tidb_type))
     if new == t.STRING:
-        return Value(_rewritten(as_text(value, old), new, tidb_type))
-    if old == t.STRING:
-        return text.parsed(value, new, timezone)
-    if t.decimal_parameters(new) or new in (t.INT, t.BIGINT):
-        rounded = F.round(value, 0) if new in (t.INT, t.BIGINT) else value
-        return text.casted(rounded, new)
-    return text.casted(value, new)
+        shown = as_text(value, old)
+        lost = F.when(shown.isNull(), F.hex(value)) if old == t.BINARY else None
+        return Value(_rewritten(shown, new, tidb_type), lost)
+    if new == t.BINARY:
+        return Value(as_text(value, old).cast("binary"))
+    if t.TIMESTAMP in (old, new) and old in _TIMES and new in _TIMES:
+        local = F.from_utc_timestamp(value, timezone) if old == t.TIMESTAMP else value
+        return text.parsed(local.cast("string"), new, timezone)
+    if old in (t.STRING, t.BINARY) or (old in _TIMES) != (new in _TIMES):
+        shown = _as_number(value, old, timezone) if old in _TIMES else as_text(value, old)
+        return text.parsed(_as_time(shown) if new in _TIMES else shown, new, timezone)
+    return text.casted(F.round(value, 0) if new in (t.INT, t.BIGINT) else value, new)
 
 
 def as_text(value: Column, old: WarehouseType) -> Column:
@@ -43,8 +49,23 @@ def as_text(value: Column, old: WarehouseType) -> Column:
     if old in (t.FLOAT, t.DOUBLE):
         return _plain_number(value)
     if old == t.BINARY:
-        return F.decode(value, "UTF-8")
+        return F.try_validate_utf8(value.cast("string"))
     return value.cast("string")
+
+
+def _as_number(value: Column, old: WarehouseType, timezone: str) -> Column:
+    """20240102 or 20240102030405, as TiDB has times as numbers."""
+    if old == t.DATE:
+        return F.date_format(value, "yyyyMMdd")
+    local = F.from_utc_timestamp(value, timezone) if old == t.TIMESTAMP else value.cast("timestamp")
+    seconds = F.date_trunc("SECOND", local + F.expr("INTERVAL 500 MILLISECONDS"))
+    return F.date_format(seconds, "yyyyMMddHHmmss")
+
+
+def _as_time(number: Column) -> Column:
+    """What such a number says, as text; others stay as they are, which no time is."""
+    dated = F.regexp_replace(number, r"^(\d{4})(\d{2})(\d{2})$", "$1-$2-$3")
+    return F.regexp_replace(dated, r"^(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})$", "$1-$2-$3 $4:$5:$6")
 
 
 def _plain_number(value: Column) -> Column:

@@ -148,7 +148,7 @@ def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa:
             unsigned = values.unsigned_long if column.avro_type == "long" else _unsigned_text
             return Value(unsigned(sent))
         case "BIT":
-            return Value(values.bits(sent, warehouse_type(column)))
+            return values.bits(sent, warehouse_type(column))
         case "DECIMAL" if column.precision is not None and column.precision > t.MAX_DECIMAL_PRECISION:
             return Value(values.big_decimal_text(sent, column.scale or 0))
         case kind if kind in values.PLAIN:
@@ -158,4 +158,4 @@ def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa:
 
 
 def _unsigned_text(sent: Column) -> Column:
-    return sent.try_cast(t.UNSIGNED_BIGINT)
+    return text.number_of(sent, t.UNSIGNED_BIGINT)

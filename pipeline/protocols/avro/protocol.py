@@ -272,8 +272,10 @@ def parse_ddl(text: bytes) -> tuple[int, str, TableName, int] | None:
     try:
         sent = json.loads(text)
         table = TableName(str(sent["schema"]), str(sent["table"]))
-        return int(sent["commitTs"]), str(sent["query"]), table, int(sent["type"])
-    except (ValueError, KeyError, TypeError):
+        commit_ts = int(sent["commitTs"])
+        f"{table}{sent['query']}".encode()  # half a surrogate pair is a ValueError
+        return (commit_ts, str(sent["query"]), table, int(sent["type"])) if 0 <= commit_ts < 2**63 else None
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import types as t
-from pipeline.model.text import vector
+from pipeline.model.text import Value, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ _WHOLE = "decimal(38,0)"
 _CHUNK_BYTES = 7
 _CHUNKS = 4
 _LIMB_DIGITS = 20
+_BIT_BYTES = 8
 
 
 def unsigned_long(value: Column) -> Column:
@@ -33,9 +34,11 @@ def unsigned_long(value: Column) -> Column:
     return F.when(value < 0, wide + F.lit(_TWO_64).cast("decimal(20,0)")).otherwise(wide).cast(t.UNSIGNED_BIGINT)
 
 
-def bits(value: Column, kind: WarehouseType) -> Column:
-    """BIT(n): big-endian bytes without leading zero bytes, as an unsigned number."""
-    return F.conv(F.concat(F.lit("0"), F.hex(value)), 16, 10).cast("decimal(20,0)").cast(kind)
+def bits(value: Column, kind: WarehouseType) -> Value:
+    """BIT(n): big-endian bytes without leading zero bytes, as an unsigned number; what is too large is kept as hex."""
+    eight = F.when(F.octet_length(value) <= _BIT_BYTES, value)
+    number = F.conv(F.concat(F.lit("0"), F.hex(eight)), 16, 10).try_cast("decimal(20,0)").try_cast(kind)
+    return Value(number, F.when(number.isNull(), F.hex(value)))
 
 
 def big_decimal_text(value: Column, scale: int) -> Column:

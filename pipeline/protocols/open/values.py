@@ -84,7 +84,7 @@ def _natural(cell: Column, column: SourceColumn, timezone: str) -> Value:  # noq
             return text.exact_decimal(sent, kind)
         case "VECTOR":
             return Value(text.vector(sent))
-    return Value(sent.try_cast(kind))
+    return Value(text.number_of(sent, kind) if t.decimal_parameters(kind) else sent.try_cast(kind))
 
 
 def _in_base64(cell: Column) -> Column:
@@ -103,7 +103,7 @@ def member(number: Column, names: Sequence[str]) -> Column:
 
 def members(mask: Column, names: Sequence[str]) -> Column:
     """SET: the names of the bits, the first is the lowest. NULL for a bit without a name."""
-    number = mask.try_cast(_UNSIGNED)
+    number = text.number_of(mask, t.UNSIGNED_BIGINT)
     known = (number >= 0) & (number < F.lit(str(1 << len(names))).cast(_UNSIGNED))
     bits = F.conv(F.when(known, number.cast("string")), 10, -10).cast("bigint")
     chosen = [F.when(F.getbit(bits, F.lit(place)) == 1, F.lit(name)) for place, name in enumerate(names)]

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.projection import once
+from pipeline.model.text import number_of
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, one_of, sorted_out
 
@@ -77,11 +78,11 @@ class JsonValues:
 
     def unsigned(self, sent: Column) -> Column:
         """A whole number of 64 bits."""
-        return sent.try_cast(t.UNSIGNED_BIGINT)
+        return number_of(sent, t.UNSIGNED_BIGINT)
 
     def mask(self, sent: Column) -> Column:
         """The 64 bits of a SET."""
-        number = sent.try_cast(t.UNSIGNED_BIGINT)
+        number = number_of(sent, t.UNSIGNED_BIGINT)
         high = number >= F.lit(str(_HALF)).cast(t.UNSIGNED_BIGINT)
         signed = F.when(high, number - F.lit(str(_WHOLE)).cast(t.UNSIGNED_BIGINT)).otherwise(number)
         return signed.try_cast(t.BIGINT)

@@ -25,6 +25,10 @@ _LOST = "\ufffd"
 """What TiCDC makes of bytes of a default that are no UTF-8."""
 
 
+MOST_SET_MEMBERS, MOST_DIGITS = 64, 65
+"""TiDB's own limits."""
+
+
 class NotATableSchema(Refused):
     """A `tableSchema` that TiCDC did not write."""
 
@@ -43,7 +47,8 @@ def table_version(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType
         columns = tuple(_column(column, overrides) for column in sent["columns"])
         handle = _handle(sent.get("indexes") or (), columns)
         version = SchemaId(int(sent["version"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _refuse_what_no_table_has(columns, version)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise NotATableSchema(f"{type(error).__name__}: {error}") from error
     return TableVersion(table, version, columns, handle, tells_op=True, tells_commit_ts=True)
 
@@ -55,7 +60,10 @@ def sql_type(sent: Mapping[str, Any]) -> SqlType:
     length, decimal = sent.get("length"), sent.get("decimal")
     match family:
         case "DECIMAL":
-            return SqlType(family, length=int(length or 0), scale=int(decimal or 0))
+            precision, scale = int(length or 0), int(decimal or 0)
+            if not 0 <= scale <= precision <= MOST_DIGITS:
+                raise ValueError(f"DECIMAL({precision},{scale}) is no type")
+            return SqlType(family, length=precision, scale=scale)
         case "BIT":
             return SqlType(family, length=int(length or 1))
         case "DATETIME" | "TIMESTAMP" | "TIME":
@@ -112,7 +120,18 @@ def _handle(indexes: Sequence[Mapping[str, Any]], columns: Sequence[SourceColumn
     return ()
 
 
+def _refuse_what_no_table_has(columns: Sequence[SourceColumn], version: int) -> None:
+    names = [column.name.casefold() for column in columns]
+    if "" in names or len({*names}) < len(names):
+        raise ValueError("columns without a name, or with the same")
+    if not 0 <= version < 2**63:
+        raise ValueError(f"version {version} is none")
+    if any(len(column.members) > MOST_SET_MEMBERS for column in columns if column.tidb_type == "SET"):
+        raise ValueError(f"a SET of more than {MOST_SET_MEMBERS} members")
+
+
 def _text(sent: object) -> str:
     if not isinstance(sent, str):
         raise TypeError(f"{sent!r:.60} is no text")
+    sent.encode()  # half a surrogate pair is a ValueError
     return sent

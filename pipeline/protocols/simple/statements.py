@@ -63,6 +63,12 @@ def named(schema: Mapping[str, Any]) -> TableName:
     return TableName(*names)
 
 
+def _refuse_what_cannot_be_kept(statement: Ddl) -> None:
+    if not 0 <= statement.commit_ts < 2**63:
+        raise ValueError(f"{statement.commit_ts} is no commit ts")
+    f"{statement.sql}{statement.table}".encode()  # half a surrogate pair is a ValueError
+
+
 def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]) -> Statements:
     """Statements in the order of their commit ts; copies in several partitions, and re-sends, are one."""
     first: dict[tuple[int, str, TableName], Ddl] = {}
@@ -74,7 +80,8 @@ def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]
         try:
             statement = _statement(one.message or {}, overrides)
             then = _then(one.message or {}, overrides)
-        except (NotATableSchema, KeyError, TypeError, ValueError, OverflowError):
+            _refuse_what_cannot_be_kept(statement)
+        except (NotATableSchema, KeyError, TypeError, ValueError, ArithmeticError):
             bad.append(one)
             continue
         key = (statement.commit_ts, statement.sql, statement.table)

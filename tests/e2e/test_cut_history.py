@@ -1,0 +1,149 @@
+"""Names that change hands, and topics that come late with a history of their own (cut regime)."""
+
+import dataclasses
+import json
+
+import pytest
+from e2e.bank import ACCOUNT
+from e2e.till import Till
+from golden.corpus import EVERY
+
+from pipeline.model.names import TableName
+from pipeline.simulate import Changefeed, ddl
+from pipeline.simulate.database import Database
+from pipeline.simulate.tables import Column, Table
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+PROTOCOLS = ("simple", "open-protocol") if EVERY else ("open-protocol",)
+
+
+@pytest.fixture(params=PROTOCOLS)
+def till(request, stack, tmp_path):
+    made = Till(stack, tmp_path, request.param)
+    yield made
+    made.feed.close()
+
+
+@pytest.mark.parametrize("policy", ["keep", "drop"])
+def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till, policy):
+    """As online schema changes end: the old table goes aside, and the new one takes its name."""
+    till.set("warehouse", drop_table=policy)
+    till.accounts((1, 500), (2, 7))
+    till.note("new")
+    till.run()
+    till.accounts((3, 9))
+    till.swap()
+    till.run()
+    old, new = (till.warehouse.current(f"bank.{name}").rows for name in ("account_old", "account"))
+    assert sorted(row.values["id"] for row in old) == [1, 2, 3]
+    assert [row.values["code"] for row in new] == ["new"]
+    assert {row["table_name"]: row["state"] for row in till.own("tables")} == {"account_old": "live", "account": "live"}
+
+
+class Annex:
+    """Another changefeed, to a topic of its own, over the same time."""
+
+    def __init__(self, till, stack):
+        self.topic = f"{till.feed.prefix}_annex"
+        self.database = Database()
+        self.feed = Changefeed(
+            stack.bootstrap_servers, protocol=till.feed.protocol, topic=self.topic, watermark_every=3
+        )
+        self.feed.send(self.database.create_schema("annex"))
+        self.feed.send(self.database.create_table(dataclasses.replace(ACCOUNT, schema="annex")))
+
+    def happen(self):
+        """Rows, a column with a default in the middle, keys that move, rows that go."""
+        for number in range(1, 41):
+            row = {"id": number, "owner": f"o{number}", "balance": number}
+            self.do(lambda writer, row=row: writer.insert("annex", "account", row))
+            if number == 20:
+                column = Column("branch", "varchar(20)", nullable=False, default="main")
+                self.feed.send(self.database.add_column("annex", "account", column))
+        for number in range(1, 11):
+            self.do(lambda writer, number=number: writer.update("annex", "account", (number,), {"id": 100 + number}))
+        self.do(lambda writer: [writer.delete("annex", "account", (number,)) for number in range(30, 36)])
+        self.feed.close()
+
+    def do(self, change):
+        writer = self.database.begin()
+        change(writer)
+        self.feed.send(self.database.commit(writer))
+
+
+def test_a_topic_that_comes_late_with_a_history_is_taken_in_whole(till, stack):
+    """Its rows and statements are older than what the tables show; a batch takes a few of them."""
+    till.accounts(*((number, number) for number in range(1, 81)))
+    till.run()
+    annex = Annex(till, stack)
+    annex.happen()
+    till.set("source", topics=[f"{till.feed.prefix}_cdc", annex.topic], max_offsets_per_trigger=15)
+    till.accounts((81, 81))
+    till.run()
+    till.assert_right()
+    want = {row["id"]: row for row in annex.database.rows("annex", "account")}
+    assert {row.values["id"]: row.values for row in till.warehouse.current("annex.account").rows} == want
+    assert till.cut() == ("exact", "")
+    assert len(till.own("batches")) > 5
+
+
+COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nullable=False))
+PARTS, WHOLE = (Table("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
+PARTITIONS = " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (100))"
+EXCHANGE_PARTITION = 42
+
+
+class Swapped:
+    """A partitioned table and one that changes places with its first partition."""
+
+    def __init__(self, till):
+        self.till = till
+        for table, more in ((PARTS, PARTITIONS), (WHOLE, "")):
+            made = till.database.create_table(table)
+            told = dataclasses.replace(made.ddl, query=made.ddl.query + more)
+            till._tell(dataclasses.replace(made, ddl=told))
+        suite = {"table": "bank.whole", "checks": [no_less_than(0)]}
+        (till.folder / "checks" / "whole.yaml").write_text(json.dumps(suite))
+
+    def insert(self, table, *rows):
+        for number, amount in rows:
+            row = {"id": number, "amount": amount}
+            self.till._commit(lambda writer, row=row: writer.insert("bank", table.name, row))
+
+    def exchange(self):
+        moment = self.till.database.commit(self.till.database.begin()).commit_ts
+        sql = "ALTER TABLE `bank`.`parts` EXCHANGE PARTITION `p` WITH TABLE `bank`.`whole`"
+        self.till.feed._sender.ddl(ddl.Ddl(sql, EXCHANGE_PARTITION, "bank", "parts", PARTS, PARTS), moment)
+        self.till.last_ts = moment
+
+    def rows(self, table):
+        found = self.till.warehouse.current(table.full_name)
+        return {row.values["id"]: row.values["amount"] for row in (found.rows if found else ())}
+
+
+def no_less_than(least):
+    check = {"column": "amount", "min_value": least}
+    return {"expect_column_values_to_be_between": check, "name": "no_debt", "severity": "hold"}
+
+
+def test_a_partition_that_waits_for_the_table_it_is_exchanged_with_shows_nothing_behind_that(till):
+    both = Swapped(till)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    both.insert(WHOLE, (3, -3))
+    both.insert(PARTS, (4, 40))
+    both.exchange()
+    both.insert(PARTS, (5, 50), (21, 210))
+    till.run()
+    assert both.rows(PARTS) == {1: 10, 4: 40, 20: 200}
+    assert both.rows(WHOLE) == {2: 2}
+    till.note("goes on")
+    both.insert(PARTS, (6, 60))
+    till.run()
+    assert both.rows(PARTS) == {1: 10, 4: 40, 20: 200}
+    till.release(name=TableName("bank", "whole"))
+    till.run()
+    assert both.rows(PARTS) == {2: 2, 3: -3, 5: 50, 6: 60, 20: 200, 21: 210}
+    assert both.rows(WHOLE) == {1: 10, 4: 40}

@@ -1,0 +1,169 @@
+"""A small bank told by Simple or Open, and its warehouse: for tests of the cut regime."""
+
+import dataclasses
+import json
+import uuid
+
+import yaml
+from e2e import judging
+from e2e.bank import ACCOUNT, NOTE, SCHEMA
+from e2e.processes import spark_of
+from golden.warehouse import Warehouse
+
+from pipeline.model.names import TableName
+from pipeline.settings import load
+from pipeline.simulate import Changefeed
+from pipeline.simulate.database import Database
+from pipeline.simulate.ddl import Ddl
+from pipeline.streaming import Pipeline
+from pipeline.streaming.redrive import Selection, redrive
+from pipeline.streaming.release import release
+
+NAME = TableName(SCHEMA, ACCOUNT.name)
+RENAME_TABLE, EXCHANGE_PARTITION = 14, 42
+
+
+class Death(BaseException):
+    """The end of the process: nothing behind it is done."""
+
+
+class Till:
+    """A small bank told by Simple or Open, and its warehouse. Each opening reads the suites anew."""
+
+    def __init__(self, stack, folder, protocol):
+        self.folder = folder
+        self.database = Database()
+        prefix = f"till{uuid.uuid4().hex[:6]}"
+        self.feed = Changefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, watermark_every=10**6)
+        self.last_ts = 0
+        self._tell(self.database.create_schema(SCHEMA))
+        for table in (ACCOUNT, NOTE):
+            self._tell(self.database.create_table(table))
+        tree = {
+            "name": "till",
+            "source": {
+                "kind": "kafka",
+                "protocol": protocol,
+                "bootstrap_servers": stack.bootstrap_servers,
+                "topics": [f"{prefix}_cdc"],
+            },
+            "warehouse": {"path": "./warehouse", "table_threads": 2},
+            "quality": {"suites": "./checks"},
+            "checkpoint": "./checkpoint",
+            "spark": spark_of(),
+        }
+        self.file = folder / "ticdc-warehouse.yaml"
+        self.file.write_text(json.dumps(tree))
+        (folder / "checks").mkdir()
+        self.expect()
+
+    def expect(self, *checks):
+        """Write the suite of the accounts."""
+        text = yaml.safe_dump({"table": str(NAME), "checks": list(checks)})
+        (self.folder / "checks" / "account.yaml").write_text(text)
+
+    def set(self, section, **values):
+        """Change settings of a section."""
+        tree = json.loads(self.file.read_text())
+        self.file.write_text(json.dumps({**tree, section: {**tree[section], **values}}))
+
+    def accounts(self, *rows):
+        """Insert accounts (id, balance), a transaction each."""
+        for number, balance in rows:
+            row = {"id": number, "owner": f"o{number}", "balance": balance}
+            self._commit(lambda writer, row=row: writer.insert(SCHEMA, "account", row))
+
+    def note(self, code):
+        self._commit(lambda writer: writer.insert(SCHEMA, "note", {"code": code, "text": "of no account"}))
+
+    def change(self, number, **values):
+        self._commit(lambda writer: writer.update(SCHEMA, "account", (number,), values))
+
+    def delete(self, number):
+        self._commit(lambda writer: writer.delete(SCHEMA, "account", (number,)))
+
+    def puzzle(self):
+        """A statement that nobody can obey; it moves no row."""
+        moment = self.database.commit(self.database.begin()).commit_ts
+        sql = "ALTER TABLE `bank`.`account` EXCHANGE PARTITION `p` WITH TABLE `bank`.`other`"
+        table = next(table for table in self.database.tables() if table.name == ACCOUNT.name)
+        self.feed._sender.ddl(Ddl(sql, EXCHANGE_PARTITION, SCHEMA, ACCOUNT.name, table, table), moment)
+        self.last_ts = moment
+
+    def swap(self):
+        """RENAME TABLE account TO account_old, note TO account: as TiCDC sends it, a message for each."""
+        moment = self.database.commit(self.database.begin()).commit_ts
+        account, note = (self.database.table(SCHEMA, table.name) for table in (ACCOUNT, NOTE))
+        for before, name in ((account, "account_old"), (note, "account")):
+            sql = f"RENAME TABLE `bank`.`{before.name}` TO `bank`.`{name}`"
+            after = dataclasses.replace(before, name=name)
+            self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, name, after, before), moment)
+        self.last_ts = moment
+
+    def run(self):
+        self.feed.checkpoint(self.last_ts)
+        self.feed.flush()
+        with Pipeline.open(load(self.file)) as pipeline:
+            pipeline.run(available_now=True)
+
+    def redrive(self, dies_at="", **selection):
+        with Pipeline.open(load(self.file)) as pipeline:
+            pipeline.bench.step = dying(dies_at)
+            return redrive(pipeline.bench, Selection(**selection))
+
+    def release(self, dies_at="", name=NAME):
+        with Pipeline.open(load(self.file)) as pipeline:
+            pipeline.bench.step = dying(dies_at)
+            return release(pipeline.bench, name)
+
+    @property
+    def warehouse(self):
+        return Warehouse.at(self.folder / "warehouse")
+
+    def own(self, name, **like):
+        rows = self.warehouse.own(name)
+        return [row for row in rows if all(row[column] == value for column, value in like.items())]
+
+    def balances(self):
+        return {row.values["id"]: row.values["balance"] for row in self.warehouse.current(str(NAME)).rows}
+
+    def cut(self):
+        """Level and reason of the newest cut."""
+        newest = max(self.own("cuts"), key=lambda row: (row["batch_id"], row["cut_ts"], row["recorded_at"]))
+        return newest["level"], newest["reason"]
+
+    def assert_right(self, *, complete=True):
+        """Nothing twice, nothing left over; `complete`: the tables are the source's."""
+        if complete:
+            for table in (ACCOUNT, NOTE):
+                want = {row[table.primary_key[0]]: row for row in self.database.rows(SCHEMA, table.name)}
+                found = self.warehouse.current(table.full_name)
+                have = {row.values[table.primary_key[0]]: row.values for row in (found.rows if found else ())}
+                assert have == want
+        changes = [
+            (name, *place) for name, rows in self.warehouse.changes().items() for place in map(judging.place, rows)
+        ]
+        held = [(row["topic"], row["kafka_partition"], row["offset"], row["key"]) for row in self.own("held")]
+        assert len(set(changes)) == len(changes)
+        assert len(set(held)) == len(held)
+        for batch in self.own("batches"):
+            counted = sum(batch[name] for name in ("inserts", "updates", "deletes", "quarantined", "dead_letters"))
+            assert batch["rows_in"] >= counted, batch
+        assert {name: found for name, found in self.warehouse.branches().items() if found - {"main"}} == {}
+
+    def _commit(self, change):
+        writer = self.database.begin()
+        change(writer)
+        self._tell(self.database.commit(writer))
+
+    def _tell(self, transaction):
+        self.feed.send(transaction)
+        self.last_ts = transaction.commit_ts
+
+
+def dying(wanted):
+    def step(name):
+        if name == wanted:
+            raise Death
+
+    return step
