@@ -250,7 +250,8 @@ def judge(verdicts: Sequence[TableVerdict]) -> None:
 
 
 def _quarantine(settings: Settings) -> list[dict[str, Any]]:
-    return Found.read(settings, None, None, None, letters=False, every=False).rows
+    rows: list[dict[str, Any]] = Found.read(settings).rows.to_pylist()
+    return rows
 
 
 def _equal(verdict: TableVerdict) -> str:

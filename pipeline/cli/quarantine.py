@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from rich.console import Console
 
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
 
 QUARANTINE, LETTERS = "quarantine", "dead_letters"
+NO_TABLE = "no table"
 _FIELDS = (
     "recorded_at", "batch_id", "topic", "kafka_partition", "offset", "index", "schema_name", "table_name", "code",
     "message", "rules", "fingerprint", "commit_ts", "key_values", "status",
 )  # fmt: skip
+_LONG = ("message", "key_values", "fingerprint")
 _GROUP = ("table", "reason", "records", "first", "last")
 _ROW = ("recorded_at", "table", "topic", "partition", "offset", "key", "rules", "message", "status")
 
@@ -59,15 +62,12 @@ def list_quarantine(  # noqa: PLR0913 - options
     """Count what was set aside, by table and rule (dead letters: by code)."""
     settings = load(config)
     with opened(output) as out:
-        found = Found.read(settings, table, rule, since, letters=letters, every=every)
-        groups: dict[tuple[str, str], list[datetime]] = defaultdict(list)
-        for row in found.rows:
-            for reason in (None if letters else row["rules"]) or [row["code"]]:
-                groups[_table(row), reason].append(row["recorded_at"])
-        lines = [(*group, len(times), min(times), max(times)) for group, times in sorted(groups.items())]
-        _shown(out, output, found.what, _GROUP, lines)
+        fields = [name for name in _FIELDS if name not in _LONG]
+        found = Found.read(settings, table, rule, since, letters=letters, every=every, fields=fields)
+        groups = found.groups()
+        _shown(out, output, found.what, _GROUP, groups)
         out.result({"records": len(found.rows)}, found.sentence())
-        for table_name, reason in sorted(groups):
+        for table_name, reason, *_ in groups:
             out.line(_way_back(table_name, reason, letters=letters))
 
 
@@ -87,7 +87,7 @@ def show(  # noqa: PLR0913 - options
     settings = load(config)
     with opened(output) as out:
         found = Found.read(settings, table, rule, since, letters=letters, every=every)
-        rows = sorted(found.rows, key=lambda row: (row["recorded_at"], row["offset"]), reverse=True)[:limit]
+        rows = found.newest(limit)
         lines = [
             (
                 row["recorded_at"], _table(row), row["topic"], row["kafka_partition"], row["offset"],
@@ -128,45 +128,75 @@ def redrive(
 
 
 class Found:
-    """The records that options select."""
+    """The records that options select, as an Arrow table: there may be millions."""
 
-    def __init__(self, what: str, rows: list[dict[str, Any]], *, every: bool) -> None:
+    def __init__(self, what: str, rows: Any, *, every: bool) -> None:
         self.what = what
         self.rows = rows
         self._every = every
 
     @classmethod
-    def read(
-        cls, settings: Settings, table: str | None, rule: str | None, since: str | None, *, letters: bool, every: bool
+    def read(  # noqa: PLR0913 - the options
+        cls,
+        settings: Settings,
+        table: str | None = None,
+        rule: str | None = None,
+        since: str | None = None,
+        *,
+        letters: bool = False,
+        every: bool = False,
+        fields: Sequence[str] = _FIELDS,
     ) -> Found:
         """Read them; without their bytes, which may be large."""
         what = LETTERS if letters else QUARANTINE
-        rows = records(reader(settings), what, _FIELDS, "" if every else "status = 'open'").to_pylist()
+        rows = records(reader(settings), what, fields, "" if every else "status = 'open'")
         if table:
-            rows = [row for row in rows if _table(row).casefold() == table.casefold()]
+            rows = rows.filter(pc.equal(pc.utf8_lower(_tables(rows)), table.lower()))
         if rule:
-            rows = [row for row in rows if rule in (row["rules"] or [])]
+            broken = rows["rules"].combine_chunks()
+            rows = rows.take(pc.unique(pc.list_parent_indices(broken).filter(pc.equal(pc.list_flatten(broken), rule))))
         if since:
-            moment = _moment(since)
-            rows = [row for row in rows if row["recorded_at"] >= moment]
+            rows = rows.filter(pc.greater_equal(rows["recorded_at"], pa.scalar(_moment(since))))
         return cls(what, rows, every=every)
+
+    def groups(self) -> list[tuple[Any, ...]]:
+        """By table and what is broken: how many, the first and the last. A row that breaks two rules is in two."""
+        rules = self.rows["rules"].combine_chunks()
+        alone = pc.equal(pc.fill_null(pc.list_value_length(rules), 0), 0)
+        told = pa.table({"table": _tables(self.rows), "reason": self.rows["code"], "at": self.rows["recorded_at"]})
+        broken = told.take(pc.list_parent_indices(rules)).set_column(1, "reason", pc.list_flatten(rules))
+        both = pa.concat_tables([told.filter(alone), broken], promote_options="permissive")
+        counted = both.group_by(["table", "reason"]).aggregate([("at", "count"), ("at", "min"), ("at", "max")])
+        ordered = counted.sort_by([("table", "ascending"), ("reason", "ascending")]).to_pylist()
+        return [tuple(row[name] for name in ("table", "reason", "at_count", "at_min", "at_max")) for row in ordered]
+
+    def newest(self, limit: int) -> list[dict[str, Any]]:
+        """The rows that were set aside last."""
+        order = [("recorded_at", "descending"), ("offset", "descending")]
+        rows: list[dict[str, Any]] = self.rows.take(pc.select_k_unstable(self.rows, limit, order)).to_pylist()
+        return rows
 
     def sentence(self, shown: int | None = None) -> str:
         """Say how many there are."""
         kind = "dead letters" if self.what == LETTERS else "quarantined rows"
-        if not self.rows:
+        if not len(self.rows):
             return f"no {kind}" + ("" if self._every else " wait")
         cut = shown is not None and shown < len(self.rows)
         more = f"; shown: the newest{'' if shown == 1 else f' {shown}'}" if cut else ""
         return f"{len(self.rows):,} {kind}{'' if self._every else ' wait'}{more}"
 
 
+def _tables(rows: Any) -> Any:
+    """The name of each row's table."""
+    return pc.fill_null(pc.binary_join_element_wise(rows["schema_name"], rows["table_name"], "."), NO_TABLE)
+
+
 def _table(row: dict[str, Any]) -> str:
-    return f"{row['schema_name']}.{row['table_name']}" if row["table_name"] is not None else "no table"
+    return f"{row['schema_name']}.{row['table_name']}" if row["table_name"] is not None else NO_TABLE
 
 
 def _way_back(table: str, reason: str, *, letters: bool) -> str:
-    named = "" if table == "no table" else f" --table {table}"
+    named = "" if table == NO_TABLE else f" --table {table}"
     if letters:
         return f"when they can be read: ticdc-warehouse quarantine redrive --dead-letters{named}"
     return f"when {reason} is mended: ticdc-warehouse quarantine redrive{named} --rule {reason}"

@@ -96,11 +96,9 @@ def _records(settings: Settings) -> Records:
         if refusal.code == NO_WAREHOUSE:
             return {}
         raise
-    batches = list(_rows(catalog, "batches"))
-    first = Window.of(row for row in batches if row["pipeline"] == settings.name).first
-    rest = {name: _rows(catalog, name) for name in COLUMNS if name not in {"batches", "quality_results"}}
-    results = _rows(catalog, "quality_results", f"batch_id >= {first}")
-    return {"batches": batches, "quality_results": results, **rest}
+    first = Window.of(row for row in _rows(catalog, "batches") if row["pipeline"] == settings.name).first
+    rest = {name: _rows(catalog, name) for name in COLUMNS if name != "quality_results"}
+    return {"quality_results": _rows(catalog, "quality_results", f"batch_id >= {first}"), **rest}
 
 
 def _rows(catalog: Reader, name: str, where: str = "") -> Iterator[dict[str, Any]]:

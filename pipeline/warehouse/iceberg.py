@@ -405,9 +405,13 @@ class Table:
             action = action.option(key, value)
         action.execute()
 
+    def rewrite_deletes(self) -> None:
+        """Rewrite the files of deletes; what they say of data files that are gone goes with it."""
+        self._catalog.actions().rewritePositionDeletes(self._java).option("min-input-files", "2").execute()
+
     def totals(self) -> dict[str, int]:
-        """`data-files`, `delete-files`, `records` and `files-size` of main, from the snapshot summary."""
+        """What main's snapshot has in all, from its summary: files, records and deleted ones among them, bytes."""
         snapshot = self._java.currentSnapshot()
         summary = {} if snapshot is None else self._catalog.summary(snapshot)
-        names = ("data-files", "delete-files", "records", "files-size")
+        names = ("data-files", "delete-files", "records", "position-deletes", "files-size")
         return {name: int(summary.get(f"total-{name}", 0)) for name in names}

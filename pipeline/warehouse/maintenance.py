@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
     from pipeline.warehouse.tables import WarehouseTable
 
+_DELETED_SHARE = 0.2
+"""A large data file is rewritten when so much of its rows is deleted."""
+_NOTHING = {"data-files": 0, "delete-files": 0, "position-deletes": 0}
+
 
 @dataclass(slots=True)
 class Maintainer:
@@ -26,7 +30,7 @@ class Maintainer:
     spark: SparkSession
     thresholds: Maintenance
     step: Callable[[str], None]
-    _files_after: dict[str, dict[str, int]] = field(default_factory=dict)
+    _totals_after: dict[str, dict[str, int]] = field(default_factory=dict)
     _commits: dict[str, int] = field(default_factory=dict)
 
     def after_batch(self, written: Iterable[WarehouseTable], records: Records) -> None:
@@ -43,19 +47,30 @@ class Maintainer:
         self._expire_if_due(table)
 
     def _compact_if_due(self, table: Table) -> None:
-        now = table.totals()
-        before = self._files_after.setdefault(table.uuid, {"data-files": 0, "delete-files": 0})
-        grown = now["data-files"] - before["data-files"] >= self.thresholds.compact_files
-        deletes = now["delete-files"] - before["delete-files"] >= self.thresholds.compact_deletes
-        if grown or deletes:
+        now, before = table.totals(), self._totals_after.setdefault(table.uuid, _NOTHING)
+        files, deletes, rows = (now[name] - before[name] for name in _NOTHING)
+        if (
+            files >= self.thresholds.compact_files
+            or deletes >= self.thresholds.compact_deletes
+            or rows > _DELETED_SHARE * now["records"]
+        ):
             self.compact(table)
 
     def compact(self, table: Table) -> None:
-        """Rewrite small files and files with deletes into large ones; the rows stay the same."""
-        options = {"min-input-files": "2", "delete-file-threshold": "1", "remove-dangling-deletes": "true"}
-        table.rewrite(options)
+        """Rewrite small data files into large ones, and those of which much is deleted; the rows stay the same.
+
+        What that costs is bounded by the size of a file and by what was deleted, not by the table's: a large file with
+        few deletes stays as it is, with the one file that has its deletes.
+        """
+        table.rewrite({"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)})
         table.refresh()
-        self._files_after[table.uuid] = table.totals()
+        now = table.totals()
+        if (
+            now["delete-files"] - 2 * now["data-files"] >= self.thresholds.compact_deletes
+        ):  # most are of files that went
+            table.rewrite_deletes()
+            table.refresh()
+        self._totals_after[table.uuid] = table.totals()
         self.step("compacted")
 
     def _expire_if_due(self, table: Table) -> None:

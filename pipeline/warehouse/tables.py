@@ -148,7 +148,6 @@ class Tables:
         self._namespace = namespace
         self._with_current = with_current
         self._tables: dict[str, WarehouseTable] = {}
-        self.taken: dict[TableName, str] = {}
 
     def load(self) -> None:
         """Read every pair's state from the catalog."""
