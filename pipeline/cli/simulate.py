@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,6 +48,10 @@ class _BigintUnsigned(StrEnum):
     string = "string"
 
 
+_MOST = 10_000
+"""Orders, customers and products that a shop without an end has at once: some 100 MB."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     transactions: int
@@ -61,7 +66,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     bootstrap_servers: Annotated[str | None, typer.Option(help="Kafka brokers, host:port.")] = None,
     registry_url: Annotated[str | None, typer.Option(help="The registry's Confluent API.")] = None,
     transactions: Annotated[int, typer.Option(min=0, help="How many; the column comes half way.")] = 2_000,
-    continuous: Annotated[bool, typer.Option(help="Go on after that until interrupted.")] = False,
+    continuous: Annotated[bool, typer.Option(help="Go on until interrupted, with 10,000 orders at most.")] = False,
     rate: Annotated[float | None, typer.Option(min=0.1, help="Row events a second at most.")] = None,
     partitions: Annotated[int, typer.Option(min=1, help="Of each topic that is made.")] = 2,
     prefix: Annotated[
@@ -98,7 +103,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     }
     file = None if config is None and bootstrap_servers and registry_url else _file(config)
     changefeed = _changefeed(file, given, partitions=partitions, rate=rate)
-    shop = Shop(seed, wall_clock if clock is _Clock.now else None, dirty)
+    shop = Shop(seed, wall_clock if clock is _Clock.now else None, dirty, _MOST if continuous else None)
     source = _endless(shop, transactions) if continuous else shop.transactions(transactions)
     with opened(output) as out:
         if once and changefeed.has_sent():
@@ -197,7 +202,8 @@ def _endless(shop: Shop, first: int) -> Iterator[Transaction]:
 
 
 def _send(transactions: Iterator[Transaction], changefeed: Changefeed, total: int | None) -> _Sent:
-    """Send all; Ctrl-C ends a continuous run in order."""
+    """Send all; Ctrl-C or SIGTERM ends a continuous run in order."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started, done = time.monotonic(), 0
     with sending(Console(stderr=True), total) as show:
         try:

@@ -101,3 +101,13 @@ def test_a_dirty_shop_has_faults_for_checks_to_find_and_a_clean_one_has_none(run
     orders = sum(e.table.name == "orders" and e.op == "insert" for e in events(dirty.transactions(TRANSACTIONS)))
     assert 0.1 * orders < faults(dirty) < 0.3 * orders
     assert faults(run[0]) == 0
+
+
+def test_a_shop_with_a_bound_never_has_more_and_goes_on_selling():
+    shop = Shop(most=20)
+    placed = set()
+    for transaction in shop.transactions(3_000):
+        placed |= {e.after["order_id"] for e in transaction.events if e.table.name == "orders" and e.op == "insert"}
+        bounded = [t for t in shop.database.tables() if t.name in {"orders", "customers", "products"}]
+        assert all(len(shop.database.rows(t.schema, t.name)) <= 20 for t in bounded)
+    assert len(placed) > 200

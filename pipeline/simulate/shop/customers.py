@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from pipeline.simulate.shop.tables import SCHEMA
@@ -17,6 +18,8 @@ _TIERS = ("bronze", "silver", "gold")
 _BIG_KEYS_FROM = 1 << 63
 _BIG_KEY_EVERY = 40
 _TABLE = (SCHEMA, "customers")
+_REMEMBERED = 10_000
+"""So many of those that went may come back."""
 
 
 class Customers:
@@ -25,7 +28,7 @@ class Customers:
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
         self._count = 0
-        self._gone: list[int] = []
+        self._gone: deque[int] = deque(maxlen=_REMEMBERED)
         self.alive: Pool[int] = Pool()
 
     def sign_up(self, writer: Writer) -> None:

@@ -27,13 +27,22 @@ class Shop:
     `clock` gives the physical time in ms of commit timestamps (default: simulated, 100 ms a transaction, from
     the base of the golden data). `dirty` is the share of orders with a fault that a quality rule should
     catch: a negative total, an unknown currency, or a time of order a century ahead.
+
+    `most` bounds the orders, the customers and the products that there are at once, and with them the memory.
     """
 
-    def __init__(self, seed: int = 7, clock: Callable[[], int] | None = None, dirty: float = 0.0) -> None:
+    def __init__(
+        self,
+        seed: int = 7,
+        clock: Callable[[], int] | None = None,
+        dirty: float = 0.0,
+        most: int | None = None,
+    ) -> None:
         self.database = Database(clock)
         self._dice = Dice(seed, lambda: self.database.now)
         self._customers, self._products = Customers(self._dice), Products(self._dice)
         self._orders = Orders(self._dice, self._customers, self._products, dirty)
+        self._most = most
         weights = _weights(self._customers, self._products, self._orders)
         self._actions, self._weights = list(weights), list(weights.values())
 
@@ -73,6 +82,20 @@ class Shop:
             return self._products.add
         if len(self._customers.alive) < _STOCK:
             return self._customers.sign_up
+        return self._drawn() if self._most is None else self._instead(self._drawn(), self._most)
+
+    def _instead(self, action: Action, most: int) -> Action:
+        """Where there are enough, an old one goes for one that would come."""
+        for kind, more, less in (
+            (self._orders, (self._orders.place,), self._orders.cancel),
+            (self._customers, (self._customers.sign_up, self._customers.come_back), self._customers.close_account),
+            (self._products, (self._products.add,), self._products.reprice),
+        ):
+            if action in more and len(kind.alive) >= most:
+                return less
+        return action
+
+    def _drawn(self) -> Action:
         return self._dice.choices(self._actions, self._weights)[0]
 
 
