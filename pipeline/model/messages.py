@@ -78,12 +78,13 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Rows of a version that nothing has described yet; `since` is their least commit ts."""
+    """Rows of a version that nothing has described yet; `since` is their least commit ts, `where` finds them."""
 
     table: TableName
     version: SchemaId
     rows: int
     since: int
+    where: Column = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.tables import WarehouseTable
 
 TABLE_REMOVED = "TABLE_REMOVED"
+SCHEMA_UNKNOWN = "SCHEMA_UNKNOWN"
 Shown = tuple["WarehouseTable", "int | None"]
 
 
@@ -114,7 +115,22 @@ class CutBatch(SparkBatch):
         self.raw = self.raw.unionByName(held)
         self.waited_names = frozenset(table.table.key for table in waited.tables)
         self.waited_statements = frozenset((ddl.commit_ts, ddl.sql) for ddl in waited.ddl)
-        return _joined(messages, waited)
+        return self._without_hope(_joined(messages, waited))
+
+    def _without_hope(self, messages: Messages) -> Messages:
+        """Of tables that a person has released, rows whose schema has not come are dead letters: others go on."""
+        given_up = [one for one in messages.unknown if one.table.key in self.obliged]
+        refused = [
+            Refused(
+                SCHEMA_UNKNOWN,
+                f"version {one.version} of {one.table} had not been described when the table was released",
+                one.where,
+                one.rows,
+            )
+            for one in given_up
+        ]
+        unknown = tuple(one for one in messages.unknown if one not in given_up)
+        return replace(messages, refused=(*messages.refused, *refused), unknown=unknown)
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""

@@ -20,7 +20,7 @@ from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.messages import EVER
 from pipeline.warehouse import multiset
-from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, placed
+from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, placed, survive
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
 from pipeline.warehouse.removals import removed
 from pipeline.warehouse.tables import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES, WarehouseTable, obligations
@@ -274,6 +274,8 @@ def _show_few(publisher: Publisher, keys: Keys, ordered: DataFrame) -> int:
     names = tuple(keys.expressions)
     for row in events(publisher, keys, ordered).collect():
         key = tuple(bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in names)
+        if not survive(key):
+            return _show_many(publisher, keys, ordered)
         last[key] = max(last.get(key, (-1, 0, 0)), (row[ORDER], row[PLACE], row[SOURCE]))
     publisher.delete_few(keys, list(last))
     publisher.step("keys-deleted")

@@ -18,7 +18,7 @@ from pipeline.model.names import quoted
 from pipeline.model.projection import Projection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
@@ -30,12 +30,18 @@ PLACE, SOURCE, LAST = "_place", "_source", "_last"
 ORDER = "_order"
 """Cut regime: twice the commit ts, and one more for a row that is there behind the change."""
 _INDEX_BITS = 20
+_LOST = "\ufffd"
 _CALENDAR = frozenset({types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ})
 _ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGINT})
 _LITERAL = _ORDERED | {types.BINARY}
 
 Key = tuple[Any, ...]
 """A value for each handle column."""
+
+
+def survive(values: Iterable[Any]) -> bool:
+    """Whether these came to the driver as they are: of bytes that are no UTF-8 each is U+FFFD here."""
+    return not any(isinstance(value, str) and _LOST in value for value in values)
 
 
 @dataclass(frozen=True)
@@ -101,14 +107,14 @@ class Keys:
     def few_last_places(self, rows: DataFrame) -> list[tuple[Key, int, int]] | None:
         """(key, source, place) of each key's last change, for a handful of rows: picked here, without a shuffle.
 
-        None where a key has changes in more than one partition.
+        None where a key has changes in more than one partition, or is a text that Python cannot hold.
         """
         last: dict[Key, tuple[int, int]] = {}
         names = tuple(self.expressions)
         for row in self._narrow.of(rows).collect():
             key = tuple(bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in names)
             source, place = last.get(key, (row[SOURCE], row[PLACE]))
-            if source != row[SOURCE]:
+            if source != row[SOURCE] or not survive(key):
                 return None
             last[key] = source, max(place, row[PLACE])
         return [(key, source, place) for key, (source, place) in last.items()]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.names import quoted
-from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys
+from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
 from pipeline.warehouse.shape import Pending, backfill, current_shape
 from pipeline.warehouse.tables import FILLED, OPERATION, STAGE, TRUNCATED, obligations
 
@@ -177,7 +177,8 @@ def facts_of(keys: Keys, last: DataFrame, *further: Column) -> dict[str, Any]:
     """How many keys there are, the range of the first key column where it prunes, and further aggregates."""
     bounds = [F.min("k0").alias("low"), F.max("k0").alias("high")] if keys.prunable else []
     row = last.agg(F.count(F.lit(1)).alias("keys"), *further, *bounds).collect()[0]
-    return {"low": None, "high": None, **row.asDict()}
+    told = {"low": None, "high": None, **row.asDict()}
+    return told if survive((told["low"], told["high"])) else {**told, "low": None, "high": None}
 
 
 @lru_cache(maxsize=1024)

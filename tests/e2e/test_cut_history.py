@@ -12,6 +12,7 @@ from pipeline.model.names import TableName
 from pipeline.simulate import Changefeed, ddl
 from pipeline.simulate.database import Database
 from pipeline.simulate.tables import Column, Table
+from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -147,3 +148,20 @@ def test_a_partition_that_waits_for_the_table_it_is_exchanged_with_shows_nothing
     till.run()
     assert both.rows(PARTS) == {2: 2, 3: -3, 5: 50, 6: 60, 20: 200, 21: 210}
     assert both.rows(WHOLE) == {1: 10, 4: 40}
+
+
+def test_rows_whose_schema_never_comes_are_given_up_by_a_release_and_the_others_go_on(stack, tmp_path):
+    till = Till(stack, tmp_path, "simple")
+    till.accounts((1, 500))
+    till.lost_version((2, 7))
+    till.accounts((3, 9))
+    till.run()
+    assert sorted(till.balances()) == [1]
+    assert till.release() > 0
+    assert sorted(till.balances()) == [1, 3]
+    assert [row["code"] for row in till.own("dead_letters")] == ["SCHEMA_UNKNOWN"]
+    till.accounts((4, 1))
+    till.run()
+    assert sorted(till.balances()) == [1, 3, 4]
+    assert till.redrive(what="dead_letters") == Redriven(open=1)
+    till.feed.close()

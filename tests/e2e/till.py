@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import uuid
+from decimal import Decimal
 
 import yaml
 from e2e import judging
@@ -81,6 +82,17 @@ class Till:
 
     def delete(self, number):
         self._commit(lambda writer: writer.delete(SCHEMA, "account", (number,)))
+
+    def lost_version(self, *rows):
+        """Insert accounts under a version of the table that nothing describes."""
+        for number, balance in rows:
+            moment = self.database.commit(self.database.begin()).commit_ts
+            codec = self.feed._sender._codec(self.database.table(SCHEMA, ACCOUNT.name), moment)
+            row = {"id": number, "owner": f"o{number}", "balance": Decimal(balance)}
+            sent = json.loads(codec.value("insert", None, row, moment))
+            value = json.dumps({**sent, "schemaVersion": sent["schemaVersion"] + 1}, separators=(",", ":"))
+            self.feed._topics.send(f"{self.feed.prefix}_cdc", 0, None, value.encode())
+            self.last_ts = moment
 
     def puzzle(self):
         """A statement that nobody can obey; it moves no row."""

@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pytest
+from pyspark.sql import functions as F
 
 from pipeline.model import change, types
 from pipeline.model.columns import SourceColumn, TableVersion
@@ -19,6 +20,7 @@ KEYS = {
     "text": (types.STRING, lambda n: f"'{n}"),
     "binary": (types.BINARY, lambda n: bytearray(n.to_bytes(4, "big"))),
     "unsigned": (types.UNSIGNED_BIGINT, lambda n: 2**64 - 1 - n),
+    "torn": (types.STRING, lambda n: f"{0x8000 + n:04X}"),  # the bytes, which are no UTF-8
     "date": (types.DATE, lambda n: dt.date(2024, 1, 1) + dt.timedelta(n)),
 }
 
@@ -29,6 +31,7 @@ class Stream:
     def __init__(self, warehouse, kinds):
         self.spark, tables, _ = warehouse
         self.columns = {f"k{n}": KEYS[kind] for n, kind in enumerate(kinds)}
+        self.torn = {f"k{n}" for n, kind in enumerate(kinds) if kind == "torn"}
         source = (
             *(SourceColumn(name, kind, "", nullable=False) for name, (kind, _) in self.columns.items()),
             SourceColumn("v", types.INT, "INT", nullable=True),
@@ -49,6 +52,7 @@ class Stream:
             self.offset += 1
         kinds = ", ".join(f"{name} {kind}" for name, (kind, _) in self.columns.items())
         frame = self.spark.createDataFrame(_exact(rows), f"{change.OP} string, {change.OFFSET} bigint, {kinds}, v int")
+        frame = frame.withColumns({name: F.expr(f"CAST(unhex({name}) AS STRING)") for name in self.torn})
         constant = {
             change.TOPIC: "'t'", change.PARTITION: "0", change.INDEX: "0", change.SCHEMA_ID: "1L",
             change.ERROR: "CAST(NULL AS STRING)",
@@ -62,7 +66,8 @@ class Stream:
         self.batch += 1
 
     def rows(self):
-        found = self.spark.table(self.table.name.sql).select(*self.columns, "v").collect()
+        shown = [f"hex({name}) AS {name}" if name in self.torn else name for name in self.columns]
+        found = self.spark.table(self.table.name.sql).selectExpr(*shown, "v").collect()
         return sorted((tuple(row)[:-1], row.v) for row in found)
 
     def wanted(self, values):
@@ -77,7 +82,8 @@ def _exact(rows):
 
 
 @pytest.mark.parametrize(
-    "kinds", [["bigint"], ["text"], ["binary"], ["unsigned"], ["date"], ["bigint", "text"], ["unsigned", "binary"]]
+    "kinds",
+    [["bigint"], ["text"], ["binary"], ["unsigned"], ["date"], ["torn"], ["bigint", "text"], ["unsigned", "binary"]],
 )
 def test_the_last_change_of_a_key_is_its_row(warehouse, kinds):
     stream = Stream(warehouse, kinds)

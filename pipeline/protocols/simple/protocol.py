@@ -317,7 +317,9 @@ def _resolve(
         if key in versions:
             tables[key[0]].append(_seen(versions[key], alike))
         else:
-            unknown.append(Unknown(alike[0].name, key[1], sum(one.rows for one in alike), _since(alike)))
+            name, number = alike[0].name, key[1]
+            where = (field_of("kind") == Kind.DML) & _within(Part(name)) & (field_of("version") == number)
+            unknown.append(Unknown(name, number, sum(one.rows for one in alike), _since(alike), where))
     return tuple(TableMessages(seen[0].version.table, tuple(seen)) for seen in tables.values()), tuple(unknown)
 
 
