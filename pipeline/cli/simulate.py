@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import signal
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +24,7 @@ from registry.client import RegistryConfig
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import FrameType
 
     from pipeline.settings import Settings
     from pipeline.simulate import Transaction
@@ -202,19 +205,34 @@ def _endless(shop: Shop, first: int) -> Iterator[Transaction]:
 
 
 def _send(transactions: Iterator[Transaction], changefeed: Changefeed, total: int | None) -> _Sent:
-    """Send all; Ctrl-C or SIGTERM ends a continuous run in order."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    started, done = time.monotonic(), 0
-    with sending(Console(stderr=True), total) as show:
-        try:
-            for transaction in transactions:
-                changefeed.send(transaction)
-                done += transaction.ddl is None
-                show(done, changefeed.total)
-        except KeyboardInterrupt:
-            pass
+    """Send all; Ctrl-C or SIGTERM ends it behind the transaction that is being sent."""
+    started, done, asked = time.monotonic(), 0, threading.Event()
+    with sending(Console(stderr=True), total) as show, _asking(asked):
+        for transaction in transactions:
+            changefeed.send(transaction)
+            done += transaction.ddl is None
+            show(done, changefeed.total)
+            if asked.is_set():
+                break
         changefeed.close()
     return _Sent(done, changefeed.counts, time.monotonic() - started)
+
+
+@contextmanager
+def _asking(asked: threading.Event) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C set `asked`; a second time they end the process."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            signal.default_int_handler(number, frame)
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _facts(sent: _Sent) -> dict[str, Any]:

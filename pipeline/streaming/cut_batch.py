@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -96,6 +97,9 @@ class CutBatch(SparkBatch):
 
     def read(self) -> Messages:
         """See `Port.read`: what is new, and what has waited."""
+        return moments.believed(self._read(), time.time())
+
+    def _read(self) -> Messages:
         messages = super().read()
         self.topic_ids = self.topic_ids or self.bench.cluster.topic_ids()
         self.described.learn(messages.described)

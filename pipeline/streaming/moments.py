@@ -6,17 +6,24 @@ a watermark D closes and itself. So it makes no difference on which side of a DD
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NewType
+
+from pipeline.model.columns import LOGICAL_BITS
+from pipeline.model.messages import Refused
+from pipeline.model.places import stands_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pipeline.model.messages import Ddl, TopicPartition
+    from pipeline.model.messages import Ddl, Messages, TopicPartition
 
 Moment = NewType("Moment", int)
 """Commit ts * 2, and one more behind the DDL of that ts."""
 
 NEVER = Moment(0)
+AHEAD = "COMMIT_TS_AHEAD"
+_DAY = 24 * 3600
 
 
 def closed_by_watermark(commit_ts: int) -> Moment:
@@ -45,6 +52,29 @@ def progress(
         for at in statement.at:
             found[at] = max(behind_ddl(statement.commit_ts), found.get(at, NEVER))
     return found
+
+
+def believed(messages: Messages, now: float) -> Messages:
+    """Messages without progress that TiDB cannot have made: beyond it everything would count as sent again, for good.
+
+    `now`: seconds since the epoch. A watermark of more than a day ahead is passed over with a warning, a statement is a
+    dead letter.
+    """
+    most = (int((now + _DAY) * 1000) + 1) << LOGICAL_BITS
+    marks = {at: ts for at, ts in messages.watermarks.items() if ts > most}
+    ddl = [one for one in messages.ddl if one.commit_ts > most]
+    if not (marks or ddl):
+        return messages
+    said = [f"watermark {ts} of {at.topic}/{at.partition} is days ahead: passed over" for at, ts in marks.items()]
+    why = "commit ts {} is days ahead: {}"
+    refused = [Refused(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
+    return replace(
+        messages,
+        watermarks={at: ts for at, ts in messages.watermarks.items() if at not in marks},
+        ddl=tuple(one for one in messages.ddl if one not in ddl),
+        refused=(*messages.refused, *refused),
+        warnings=(*messages.warnings, *said),
+    )
 
 
 def resolved(

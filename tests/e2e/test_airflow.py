@@ -6,7 +6,9 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import docker
 import pytest
@@ -41,9 +43,27 @@ def held(context, tables):
 
 dag = changefeed_dag(
     "bank", {config!r}, {execution}, report={report!r}, on_held=held, retries=0,
-    environment={{"TICDC_WAREHOUSE__HOLD__MAX_RECORDS": "{{{{ var.value.most_held }}}}"}},
+    environment={{
+        "TICDC_WAREHOUSE__HOLD__MAX_RECORDS": "{{{{ var.value.most_held }}}}",
+        "TICDC_WAREHOUSE__REGISTRY__URL": "http://{{{{ conn.registry.host }}}}:{{{{ conn.registry.port }}}}",
+        "TICDC_WAREHOUSE__REGISTRY__USERNAME": "{{{{ conn.registry.login }}}}",
+        "TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{{{ conn.registry.password }}}}",
+    }},
 )
 """
+DOWNSTREAM = """
+import sys
+sys.path.insert(0, {package!r})
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from pipeline.airflow import table_asset
+
+with DAG("reads_accounts", schedule=[table_asset("bank", "bank.account")]):
+    EmptyOperator(task_id="reads")
+"""
+SECRET = "s3cret-of-the-connection"  # noqa: S105 - of this test
+NOWHERE = {"url": "http://127.0.0.1:9"}
+"""A registry that does not answer: where it is comes from Airflow's connection."""
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +87,10 @@ class Office:
     """A bank, its warehouse, and an Airflow that has the DAG of its changefeed."""
 
     def __init__(self, python, stack, folder, execution="Local({command!r})", **changes):
-        self.python, self.folder = python, folder
+        self.python, self.folder, self.stack = python, folder, stack
         self.bank = Bank(stack, 5, (ACCOUNT,))
         self.bank.open()
-        self.file = self.bank.settings(folder, quality={"suites": "./checks"}, **changes)
+        self.file = self.bank.settings(folder, quality={"suites": "./checks"}, registry=NOWHERE, **changes)
         (folder / "checks").mkdir()
         self.expect(severity="warn")
         package = folder / "package"  # the package alone, and nothing beside it
@@ -108,28 +128,35 @@ class Office:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
             "AIRFLOW_VAR_MOST_HELD": "1000",
+            "AIRFLOW_CONN_REGISTRY": json.dumps(self.connection()),
         }
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         own |= {"JAVA_HOME": java_home()}
         line = [str(self.python), "-m", "airflow", *words]
         return subprocess.run(line, env={**environment, **own}, capture_output=True, text=True, check=False)
 
+    def connection(self):
+        where = urlsplit(self.stack.registry_url)
+        return {"conn_type": "http", "host": where.hostname, "port": where.port, "login": "me", "password": SECRET}
+
     def run(self):
         """One run of the DAG: the state of each task, and everything that was said."""
         self.bank.checkpoint()
         done = self.airflow("dags", "test", DAG)
-        with sqlite3.connect(self.folder / "airflow" / "airflow.db") as database:
-            states = database.execute(
-                "SELECT task_id, state FROM task_instance "
-                "WHERE run_id = (SELECT run_id FROM dag_run ORDER BY id DESC LIMIT 1)"
-            ).fetchall()
+        states = self.asked(
+            "SELECT task_id, state FROM task_instance WHERE run_id = "
+            "(SELECT run_id FROM dag_run WHERE dag_id = ? ORDER BY id DESC LIMIT 1)", DAG
+        )  # fmt: skip
         return dict(states), done.stdout + done.stderr
+
+    def asked(self, query, *parameters):
+        """What Airflow's own database says."""
+        with closing(sqlite3.connect(self.folder / "airflow" / "airflow.db")) as database:
+            return database.execute(query, parameters).fetchall()
 
     def events(self):
         """The tables whose assets were updated, once for each time."""
-        with sqlite3.connect(self.folder / "airflow" / "airflow.db") as database:
-            found = database.execute("SELECT a.name FROM asset_event e JOIN asset a ON a.id = e.asset_id").fetchall()
-        return [name for (name,) in found]
+        return [name for (name,) in self.asked("SELECT a.name FROM asset_event e JOIN asset a ON a.id = e.asset_id")]
 
     @property
     def warehouse(self):
@@ -150,7 +177,8 @@ def test_the_dag_parses_with_its_tasks_in_order(office):
     code = (
         "import json, runpy, sys; dag = runpy.run_path(sys.argv[1])['dag'];"
         "print(json.dumps([dag.dag_id, dag.max_active_runs, dag.catchup,"
-        " {t.task_id: sorted(t.upstream_task_ids) for t in dag.tasks}]))"
+        " {t.task_id: sorted(t.upstream_task_ids) for t in dag.tasks},"
+        " sorted({(t.execution_timeout.total_seconds(), t.retries) for t in dag.tasks})]))"
     )
     told = subprocess.run(
         [str(office.python), "-c", code, str(office.folder / "dags" / "bank.py")],
@@ -158,7 +186,7 @@ def test_the_dag_parses_with_its_tasks_in_order(office):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     upstream = {"run": [], "checks": ["run"], "report": ["checks"], "maintain": ["checks", "report"]}
-    assert json.loads(told.stdout.splitlines()[-1]) == [DAG, 1, False, upstream], told.stderr
+    assert json.loads(told.stdout.splitlines()[-1]) == [DAG, 1, False, upstream, [[7200.0, 0]]], told.stderr
 
 
 def test_a_run_fills_the_tables_and_says_which_changed(office):
@@ -168,6 +196,7 @@ def test_a_run_fills_the_tables_and_says_which_changed(office):
     assert list(judging.untrue(office.bank, office.warehouse)) == []
     assert office.events() == ["bank/bank.account"]
     assert "<html" in (office.folder / "report.html").read_text()
+    assert SECRET not in said
 
 
 def test_a_rerun_changes_nothing(office):
@@ -181,10 +210,27 @@ def test_what_a_try_that_failed_has_committed_is_told_by_the_next_one(office):
     before = len(office.events())
     office.bank.rounds(1)
     words = [str(office.folder / "ticdc-warehouse"), "run", "--available-now", "-c", str(office.file)]
-    subprocess.run(words, check=True, capture_output=True)  # as if Airflow's worker had died behind it
+    where = {"TICDC_WAREHOUSE__REGISTRY__URL": office.stack.registry_url}
+    subprocess.run(
+        words, env={**os.environ, **where}, check=True, capture_output=True
+    )  # as if Airflow's worker had died behind it
     states, _ = office.run()
     assert states == SUCCESS
     assert len(office.events()) == before + 1
+
+
+def test_a_dag_that_reads_the_table_is_started_when_the_table_changes(office):
+    (office.folder / "dags" / "reads.py").write_text(DOWNSTREAM.format(package=str(office.folder / "package")))
+    assert office.airflow("dags", "reserialize").returncode == 0
+    assert office.airflow("dags", "unpause", "reads_accounts").returncode == 0
+    runs = "SELECT run_type FROM dag_run WHERE dag_id = 'reads_accounts'"
+    office.run()
+    office.airflow("scheduler", "--num-runs", "2")
+    assert office.asked(runs) == []
+    office.bank.rounds(1)
+    office.run()
+    office.airflow("scheduler", "--num-runs", "2")
+    assert office.asked(runs) == [("asset_triggered",)]
 
 
 def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_written(office):

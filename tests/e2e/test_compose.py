@@ -139,6 +139,9 @@ def test_the_file_makes_sense(engine, profile):
         assert ":" in service["image"], name
         assert not service["image"].endswith(":latest"), name
         assert int(service["mem_limit"]) > 0, name
+        if service["image"].startswith("ticdc-warehouse"):
+            assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"]), name
+            assert "user" not in service, name  # the image's own, which is not root
         assert "healthcheck" in service or "restart" not in service or name in NOBODY_WAITS_FOR, name
 
 
@@ -161,6 +164,19 @@ def test_volumes_outlive_down_and_a_second_demo_takes_nothing_twice(engine, show
     compose("up", "--detach", "demo")
     assert "nothing new" in ended(engine, "demo")
     assert tables() == before
+
+
+@pytest.mark.skipif(not EVERY, reason="a minute: `make test-all` runs it")
+def test_the_image_needs_no_network(engine, shown):
+    """Broker, registry, source and pipeline in one container, whose jars and libraries are there."""
+    del shown
+    image = container(engine, "demo").image.id
+    folders = dict.fromkeys(("/tmp", "/data"), "mode=1777,exec")  # noqa: S108 - in a container
+    told = engine.containers.run(
+        image, ["demo"], network_mode="none", mem_limit="4g", remove=True, read_only=True, tmpfs=folders,
+        working_dir="/data",
+    )  # fmt: skip
+    assert "equal" in told.decode()
 
 
 @pytest.mark.skipif(not EVERY, reason="three minutes: `make test-all` runs it")

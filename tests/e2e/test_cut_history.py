@@ -93,6 +93,8 @@ COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nulla
 PARTS, WHOLE = (Table("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
 PARTITIONS = " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (100))"
 EXCHANGE_PARTITION = 42
+ALTER_COMMENT = 5
+FAR = 2**63 - 2
 
 
 class Swapped:
@@ -165,3 +167,18 @@ def test_rows_whose_schema_never_comes_are_given_up_by_a_release_and_the_others_
     assert sorted(till.balances()) == [1, 3, 4]
     assert till.redrive(what="dead_letters") == Redriven(open=1)
     till.feed.close()
+
+
+def test_a_watermark_and_a_statement_of_the_far_future_close_nothing(till):
+    till.accounts((1, 500))
+    till.run()
+    till.feed.checkpoint(FAR)
+    sql = "ALTER TABLE `bank`.`account` COMMENT = 'not yet'"
+    table = till.database.table("bank", "account")
+    till.feed._sender.ddl(ddl.Ddl(sql, ALTER_COMMENT, "bank", "account", table, table), FAR)
+    till.accounts((2, 7))
+    till.run()
+    till.accounts((3, 9))
+    till.run()
+    till.assert_right()
+    assert {row["code"] for row in till.own("dead_letters")} == {"COMMIT_TS_AHEAD"}

@@ -1,7 +1,10 @@
 """`doctor` and `inspect` against a real broker and a real registry: what is wrong, and what one record is."""
 
 import json
+import shutil
+import sqlite3
 import uuid
+from contextlib import closing
 
 import pytest
 import requests
@@ -129,6 +132,39 @@ class TestDoctor:
         ((mark, said, todo),) = about(found, "registry")
         assert (mark, bool(todo)) == ("wrong", True)
         assert "127.0.0.1:9" in said
+
+    def test_topics_without_schemas_and_a_folder_that_cannot_be_are_told(self, desk):
+        desk.bank.open()
+        desk.bank.checkpoint()
+        (desk.folder / "file").touch()
+        found = desk.findings(desk.other(warehouse={"path": str(desk.folder / "file" / "warehouse")}))
+        ((_, said, todo),) = [one for one in about(found, "registry") if one[0] == "note"]
+        assert f"{desk.topic}-value" in said
+        assert "schema-registry" in todo
+        assert [said for mark, said, _ in about(found, "warehouse") if mark == "wrong"] == [
+            f"{desk.folder / 'file'} cannot be written by this user"
+        ]
+
+    def test_a_checkpoint_of_another_moment_and_tables_that_the_catalog_has_lost_are_told(self, desk):
+        desk.fill()
+        self.run(desk)
+        shutil.copytree(desk.folder / "checkpoint", desk.folder / "older")
+        desk.bank.rounds(1)
+        self.run(desk)
+        shutil.rmtree(desk.folder / "checkpoint")
+        (desk.folder / "older").rename(desk.folder / "checkpoint")
+        with closing(sqlite3.connect(desk.folder / "warehouse" / "catalog.db")) as catalog, catalog:
+            catalog.execute("DELETE FROM iceberg_tables WHERE table_name = 'account'")
+        found = desk.findings()
+        ((mark, said, _),) = about(found, "checkpoint")[-1:]
+        assert (mark, "another moment" in said) == ("note", True)
+        ((_, said, todo),) = [one for one in about(found, "warehouse") if one[0] == "wrong"]
+        assert "bank.account" in said
+        assert todo == "ticdc-warehouse tables restore"
+
+    def run(self, desk):
+        with Pipeline.open(load(desk.file)) as pipeline:
+            pipeline.run(available_now=True)
 
     def test_settings_that_make_no_sense_do_not_hide_the_machine(self, desk):
         file = desk.folder / "bad.yaml"

@@ -1,6 +1,7 @@
 """`ticdc-warehouse simulate`: where its settings come from, and what it prints."""
 
 import json
+import signal
 
 import pytest
 from typer.testing import CliRunner
@@ -129,17 +130,24 @@ def test_the_fixed_clock_and_a_seed_repeat_a_run_exactly(run):
     assert counts("--clock", "fixed", "--seed", "4") != counts("--clock", "fixed", "--seed", "5")
 
 
-def test_a_continuous_run_ends_in_order_when_interrupted(run, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_continuous_run_ends_behind_the_transaction_that_is_being_sent(run, monkeypatch, number):
+    transactions = []
+
     def send(self, transaction):
+        if transaction.ddl is None:
+            transactions.append(transaction)
+        if len(transactions) == 70:
+            signal.raise_signal(number)
         sent(self, transaction)
-        if self.total > 200:
-            raise KeyboardInterrupt
 
     sent = Feed.send
     monkeypatch.setattr(Feed, "send", send)
     result = run(*BROKER, "--continuous", "--transactions", "10", "--output", "json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["transactions"] > 50
+    told = json.loads(result.stdout)
+    assert told["transactions"] == len(transactions) == 70
+    assert sum(sum(ops.values()) for ops in told["rows"].values()) == sum(len(t.events) for t in transactions)
 
 
 def test_a_simple_pipelines_file_gives_the_protocol_and_its_topic_and_needs_no_registry(run, tmp_path):
