@@ -188,7 +188,8 @@ class Found:
 
 def _tables(rows: Any) -> Any:
     """The name of each row's table."""
-    return pc.fill_null(pc.binary_join_element_wise(rows["schema_name"], rows["table_name"], "."), NO_TABLE)
+    schema, table = (rows[name].cast(pa.string()) for name in ("schema_name", "table_name"))
+    return pc.fill_null(pc.binary_join_element_wise(schema, table, "."), NO_TABLE)
 
 
 def _table(row: dict[str, Any]) -> str:

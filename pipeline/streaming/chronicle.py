@@ -28,14 +28,14 @@ from pipeline.warehouse.tables import EXCHANGED, GONE, SPANS, State, read_spans,
 from pipeline.warehouse.tables import Span as Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.ddl.partitions import PartitionScheme
     from pipeline.model.messages import Ddl, Messages, SeenVersion
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
-    from pipeline.streaming.workbench import Ledger, Workbench
+    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.tables import WarehouseTable
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
@@ -78,19 +78,19 @@ class Chronicle:
 
     @classmethod
     def begin(
-        cls, bench: Workbench, messages: Messages, resolved: Moment, waited: frozenset[tuple[int, str]]
+        cls, bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[tuple[int, str]]
     ) -> Chronicle:
         """The statements understood and told apart by whether their time has come.
 
-        `waited`: commit ts and text of those that come from `held`; the others are sent again, if the ledger and the
-        partitions that they stand in have passed them.
+        `due`: up to which moment a statement is obeyed. `waited`: commit ts and text of those that come from `held`;
+        the others are sent again, if the ledger has passed them (see `_passed`).
         """
         statements = sorted(map(_understood, messages.ddl), key=lambda one: one.ddl.commit_ts)
-        news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench.ledger)]
+        news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench)]
         said = _causes(bench, news)
         names = Names.of(_spans(bench), said)
-        now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= resolved]
-        later = [s for s in news if behind_ddl(s.ddl.commit_ts) > resolved]
+        now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
+        later = [s for s in news if s not in now]
         made = cls(bench, messages, names, (), (), said=said)
         made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
         stuck = [s for s, _ in made.stuck]
@@ -368,10 +368,34 @@ def with_handles(layout: Layout, at: int) -> Layout:
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
-def _passed(statement: Statement, ledger: Ledger) -> bool:
-    """Whether a statement is sent again: a partition that came later than the others may have old ones that are new."""
+def _passed(statement: Statement, bench: Workbench) -> bool:
+    """Whether a statement is sent again, or comes too late for its tables.
+
+    In a partition that came later than the others an old one may be new: it is, for tables that have not been shown
+    beyond it. Those that have are left as they are, since what they became behind it is shown.
+    """
     moment = behind_ddl(statement.ddl.commit_ts)
-    return moment < ledger.resolved and all(moment <= ledger.moments.get(at, NEVER) for at in statement.ddl.at)
+    if moment >= bench.ledger.resolved:
+        return False
+    if all(moment <= bench.ledger.moments.get(at, NEVER) for at in statement.ddl.at):
+        return True
+    return any(pair.current is None or pair.cut >= statement.ddl.commit_ts for pair in _pairs_of(statement, bench))
+
+
+def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:
+    """The pairs that have, or had, a name that a statement names."""
+    ddl = statement.ddl
+    names = {name.key for name in text.named_tables(ddl.sql, ddl.table)}
+    schemas = set()
+    for action in statement.actions:
+        if isinstance(action, text.RenameTable):
+            names |= {action.old.key, action.new.key}
+        if isinstance(action, text.DropDatabase):
+            schemas.add(action.name.casefold())
+    for pair in bench.tables:
+        keys = [TableName(span.schema, span.table).key for span in pair.spans]
+        if any(key in names or key[0] in schemas for key in keys):
+            yield pair
 
 
 def _understood(ddl: Ddl) -> Statement:

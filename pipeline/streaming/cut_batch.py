@@ -57,8 +57,16 @@ class CutBatch(SparkBatch):
     """How far the tables are to be brought."""
     read_to: Moment = NEVER
     """How far all partitions have been read: what the ledger says."""
-    behind: Moment | None = None
-    """How far partitions have been read that came later than the others and have a history of their own."""
+    behind: Moment = NEVER
+    """How far the late topics have been read."""
+    late: frozenset[str] = frozenset()
+    """Topics that have not been read as far as the others: they came later, with a history of their own."""
+    gives_up: tuple[str, str] | None = None
+    """A table (`TableName.key`) that a person has released from waiting for a schema."""
+    given_up: Column | None = None
+    """Its rows that are not described."""
+    undone: list[Exchange] = field(default_factory=list)
+    """Exchanges whose time has not come for both tables."""
     placed: dict[int, Placed] = field(default_factory=dict)
     """By the identity of its messages."""
     parts: dict[Part, str] = field(default_factory=dict)
@@ -119,22 +127,18 @@ class CutBatch(SparkBatch):
         self.raw = self.raw.unionByName(held)
         self.waited_names = frozenset(table.table.key for table in waited.tables)
         self.waited_statements = frozenset((ddl.commit_ts, ddl.sql) for ddl in waited.ddl)
-        return self._without_hope(_joined(messages, waited))
+        return _joined(messages, self._without_hope(waited))
 
-    def _without_hope(self, messages: Messages) -> Messages:
-        """Of tables that a person has released, rows whose schema has not come are dead letters: others go on."""
-        given_up = [one for one in messages.unknown if one.table.key in self.obliged]
-        refused = [
-            Refused(
-                SCHEMA_UNKNOWN,
-                f"version {one.version} of {one.table} had not been described when the table was released",
-                one.where,
-                one.rows,
-            )
-            for one in given_up
-        ]
-        unknown = tuple(one for one in messages.unknown if one not in given_up)
-        return replace(messages, refused=(*messages.refused, *refused), unknown=unknown)
+    def _without_hope(self, waited: Messages) -> Messages:
+        """Rows that a person has released from waiting for their schema are dead letters: the others go on."""
+        given_up = [one for one in waited.unknown if one.table.key == self.gives_up]
+        if not given_up:
+            return waited
+        why = "version {} of {} had not been described when the table was released"
+        refused = [Refused(SCHEMA_UNKNOWN, why.format(u.version, u.table), u.where, u.rows) for u in given_up]
+        self.given_up = reduce(or_, (one.where for one in given_up))
+        unknown = tuple(one for one in waited.unknown if one not in given_up)
+        return replace(waited, refused=(*waited.refused, *refused), unknown=unknown)
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
@@ -145,12 +149,14 @@ class CutBatch(SparkBatch):
         latest = self.bench.cluster.latest(partitions)
         live = {at: moment for at, moment in self.moments.items() if at in latest}
         read, passed = moments.resolved(live, reached, latest), self.bench.ledger.resolved
-        self.read_to, self.behind = max(passed, read), read if read < passed else None
+        self.read_to, self.behind = max(passed, read), read
+        if read < passed:
+            slow = (at for at, end in latest.items() if live.get(at, NEVER) < passed and reached.get(at, 0) < end)
+            self.late = frozenset(at.topic for at in slow)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
-        due = self.resolved if self.behind is None else self.behind
-        self.chronicle = Chronicle.begin(self.bench, messages, due, self.waited_statements)
+        self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
         self.parts = self.chronicle.waits()
         placed = self.chronicle.placed()
@@ -158,6 +164,10 @@ class CutBatch(SparkBatch):
         self._set_aside_gone(gone)
         self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
+
+    def _due(self, ddl: Ddl) -> Moment:
+        """Up to which moment a statement is obeyed."""
+        return self.behind if any(at.topic in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
         """Rows of tables that were dropped and removed: re-sends, which nothing can take."""
@@ -234,7 +244,8 @@ class CutBatch(SparkBatch):
     def _exchanged(self) -> list[WarehouseTable]:
         """Let partitions and tables change places whose time has come, each when both show that moment; which."""
         concerned: list[WarehouseTable] = []
-        for one in self._exchanges():
+        self.undone = self._exchanges()
+        for one in tuple(self.undone):
             both = (one.table, one.other)
             if any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
                 continue
@@ -243,6 +254,7 @@ class CutBatch(SparkBatch):
                     self._advanced((table, one.removal.at))
             operation = f"batch{self.batch_id}"
             exchange(self.bench.spark, one, self.bench.timezone, operation, self.bench.step)
+            self.undone.remove(one)
             concerned += both
         return concerned
 
@@ -258,14 +270,18 @@ class CutBatch(SparkBatch):
 
     def _until(self, table: WarehouseTable) -> int:
         """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""
-        until = moments.commit_ts_of(self.resolved)
-        if self.behind is not None and table.cut < moments.commit_ts_of(self.bench.ledger.resolved):
-            until = moments.commit_ts_of(self.behind)
-        until = min([until, *(one.removal.at for one in self._exchanges() if table in (one.table, one.other))])
+        until = moments.commit_ts_of(self.behind if self._is_late(table) else self.resolved)
+        until = min([until, *(one.removal.at for one in self.undone if table in (one.table, one.other))])
         for part in self.parts:
             if self.chronicle.pair(part.table.key, part.since + 1) is table:
                 until = min(until, part.since)
         return until
+
+    def _is_late(self, table: WarehouseTable) -> bool:
+        """Whether rows may be missing up to where the others are: its topic came later. Rows that waited have none."""
+        topics = {self.topic_ids.get(topic) for topic in self.late}
+        mine = not table.ends or any(topic in topics for topic, _ in table.ends)
+        return bool(self.late) and mine and table.cut < moments.commit_ts_of(self.bench.ledger.resolved)
 
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due
@@ -294,7 +310,8 @@ class CutBatch(SparkBatch):
             mirror(self.bench, number)
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[TopicPartition, CommitTs]) -> str:
-        return cuts.exact(self.bench, self.batch_id, moments.commit_ts_of(self.resolved), self.shown, self.parts)
+        cut_ts = moments.commit_ts_of(self.resolved)
+        return cuts.exact(self.bench, self.batch_id, cut_ts, self.shown, self.parts, self.late)
 
     def _complete(self, fresh: Ledger) -> None:
         """Schemas, and what waits no longer: durable before the ledger is."""
@@ -324,7 +341,10 @@ class CutBatch(SparkBatch):
             wanted.append(waiting.rows_of(self.bench.protocol, parts))
         if statements:
             wanted.append(waiting.is_copy_of(statements))
-        return reduce(or_, wanted) if wanted else None
+        if not wanted:
+            return None
+        still = reduce(or_, wanted)
+        return still if self.given_up is None else still & ~F.coalesce(self.given_up, F.lit(False))
 
     def close(self) -> None:
         """See `SparkBatch.close`."""

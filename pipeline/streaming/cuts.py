@@ -11,7 +11,7 @@ from pipeline.model.columns import time_of
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Part, TopicPartition
@@ -60,14 +60,17 @@ def exact(
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
     waits: Mapping[Part, str],
+    late: Collection[str] = (),
 ) -> str:
     """Write the cut of a batch in the cut regime, a row per table whose snapshot changed; gives its level.
 
-    `waits`: the rows that cannot be placed yet. A cut is exact while nothing up to it is missing from the tables.
+    `waits`: the rows that cannot be placed yet; `late`: topics that have not been read that far. A cut is exact while
+    nothing up to it is missing from the tables.
     """
     if not cut_ts:
         return NONE
     reasons = list(_missing(bench, cut_ts, waits))
+    reasons += [f"read later: {', '.join(sorted(late))}"] if late else []
     level, reason = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
         shown = [(table, _head(table)) for table in bench.tables]

@@ -63,19 +63,24 @@ def release(bench: Workbench, source: TableName) -> int:
 
 
 def _release_by_cut(bench: Workbench, source: TableName) -> int:
-    """Let the records go the way of those that wait by themselves, in a batch that has nothing else."""
+    """Let the records go the way of those that wait by themselves, in a batch that has nothing else.
+
+    Where the table is not held, but waits for a schema, what is not described by now is given up (dead letters).
+    """
     table = bench.tables.find(source)
     obstacle = bench.tables.obstacle(source) if table is None else None
     if obstacle:
         raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
+    waits_alone = table is None or table.state == State.LIVE
     records = let_go(bench, source)
-    if records == 0 and (table is None or table.state == State.LIVE):
+    if records == 0 and waits_alone:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
     bench.step("release-begun")
     bench.waits = True
     batch = CutBatch(bench, bench.records.read("held").where("false").select(*as_raw()), f"release of {source}")
+    batch.gives_up = source.key if waits_alone else None
     try:
         micro_batch(batch, bench.step)
     finally:

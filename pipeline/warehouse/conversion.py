@@ -29,27 +29,29 @@ def converted(value: Column, old: WarehouseType, new: WarehouseType, tidb_type: 
     """A value of type `old` as the new column of type `new` (in TiDB: `tidb_type`) shows it."""
     if old == new:
         return Value(_rewritten(value, new, tidb_type))
-    if new == t.STRING:
-        shown = as_text(value, old)
-        lost = F.when(shown.isNull(), F.hex(value)) if old == t.BINARY else None
-        return Value(_rewritten(shown, new, tidb_type), lost)
-    if new == t.BINARY:
-        return Value(as_text(value, old).cast("binary"))
+    if old == t.BINARY:
+        shown = F.try_validate_utf8(value.cast("string"))
+        read = converted(shown, t.STRING, new, tidb_type, timezone)
+        lost = F.lit(None) if read.lost is None else read.lost
+        return Value(read.column, F.when(shown.isNull(), F.hex(value)).otherwise(lost))
+    if new in (t.STRING, t.BINARY):
+        shown = as_text(value, old, timezone)
+        return Value(shown.cast("binary") if new == t.BINARY else _rewritten(shown, new, tidb_type))
     if t.TIMESTAMP in (old, new) and old in _TIMES and new in _TIMES:
         local = F.from_utc_timestamp(value, timezone) if old == t.TIMESTAMP else value
         return text.parsed(local.cast("string"), new, timezone)
-    if old in (t.STRING, t.BINARY) or (old in _TIMES) != (new in _TIMES):
-        shown = _as_number(value, old, timezone) if old in _TIMES else as_text(value, old)
+    if old == t.STRING or (old in _TIMES) != (new in _TIMES):
+        shown = _as_number(value, old, timezone) if old in _TIMES else as_text(value, old, timezone)
         return text.parsed(_as_time(shown) if new in _TIMES else shown, new, timezone)
     return text.casted(F.round(value, 0) if new in (t.INT, t.BIGINT) else value, new)
 
 
-def as_text(value: Column, old: WarehouseType) -> Column:
-    """A number, date or binary value as TiDB writes it as text."""
+def as_text(value: Column, old: WarehouseType, timezone: str) -> Column:
+    """A number or date as TiDB writes it as text; instants as the changefeed's zone shows them."""
     if old in (t.FLOAT, t.DOUBLE):
         return _plain_number(value)
-    if old == t.BINARY:
-        return F.try_validate_utf8(value.cast("string"))
+    if old == t.TIMESTAMP:
+        return F.from_utc_timestamp(value, timezone).cast("string")
     return value.cast("string")
 
 

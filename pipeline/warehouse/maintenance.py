@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _DELETED_SHARE = 0.2
 """A large data file is rewritten when so much of its rows is deleted."""
+_FEW_DELETED = 100_000
+"""So many deleted rows cost a reader nothing to speak of: small tables are compacted by the number of their files."""
 _NOTHING = {"data-files": 0, "delete-files": 0, "position-deletes": 0}
 
 
@@ -52,15 +54,15 @@ class Maintainer:
         if (
             files >= self.thresholds.compact_files
             or deletes >= self.thresholds.compact_deletes
-            or rows > _DELETED_SHARE * now["records"]
+            or rows > max(_DELETED_SHARE * now["records"], _FEW_DELETED)
         ):
             self.compact(table)
 
     def compact(self, table: Table) -> None:
         """Rewrite small data files into large ones, and those of which much is deleted; the rows stay the same.
 
-        What that costs is bounded by the size of a file and by what was deleted, not by the table's: a large file with
-        few deletes stays as it is, with the one file that has its deletes.
+        What that costs is bounded by the size of a file and by what was deleted, not by the table's size: a large file
+        with few deletes stays as it is, with the file or two that have its deletes.
         """
         table.rewrite({"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)})
         table.refresh()

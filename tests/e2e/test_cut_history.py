@@ -67,6 +67,11 @@ class Annex:
         self.do(lambda writer: [writer.delete("annex", "account", (number,)) for number in range(30, 36)])
         self.feed.close()
 
+    def say(self, sql, action):
+        """A statement about a table of the other changefeed, older than what that one has been shown."""
+        moment = self.database.commit(self.database.begin()).commit_ts
+        self.feed._sender.ddl(ddl.Ddl(sql, action, "bank", "account", ACCOUNT, ACCOUNT), moment)
+
     def do(self, change):
         writer = self.database.begin()
         change(writer)
@@ -78,6 +83,7 @@ def test_a_topic_that_comes_late_with_a_history_is_taken_in_whole(till, stack):
     till.accounts(*((number, number) for number in range(1, 81)))
     till.run()
     annex = Annex(till, stack)
+    annex.say("DROP TABLE `bank`.`account`", DROP_TABLE)
     annex.happen()
     till.set("source", topics=[f"{till.feed.prefix}_cdc", annex.topic], max_offsets_per_trigger=15)
     till.accounts((81, 81))
@@ -93,7 +99,7 @@ COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nulla
 PARTS, WHOLE = (Table("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
 PARTITIONS = " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (100))"
 EXCHANGE_PARTITION = 42
-ALTER_COMMENT = 5
+ALTER_COMMENT, DROP_TABLE = 5, 4
 FAR = 2**63 - 2
 
 
