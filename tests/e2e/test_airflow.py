@@ -45,7 +45,8 @@ dag = changefeed_dag(
     "bank", {config!r}, {execution}, report={report!r}, on_held=held, retries=0,
     environment={{
         "TICDC_WAREHOUSE__HOLD__MAX_RECORDS": "{{{{ var.value.most_held }}}}",
-        "TICDC_WAREHOUSE__REGISTRY__URL": "http://{{{{ conn.registry.host }}}}:{{{{ conn.registry.port }}}}",
+        "TICDC_WAREHOUSE__REGISTRY__URL":
+            "http://{{{{ conn.registry.host }}}}:{{{{ conn.registry.port }}}}{{{{ conn.registry.extra_dejson.path }}}}",
         "TICDC_WAREHOUSE__REGISTRY__USERNAME": "{{{{ conn.registry.login }}}}",
         "TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{{{ conn.registry.password }}}}",
     }},
@@ -137,7 +138,8 @@ class Office:
 
     def connection(self):
         where = urlsplit(self.stack.registry_url)
-        return {"conn_type": "http", "host": where.hostname, "port": where.port, "login": "me", "password": SECRET}
+        place = {"host": where.hostname, "port": where.port, "extra": {"path": where.path}}
+        return {"conn_type": "http", "login": "me", "password": SECRET, **place}
 
     def run(self):
         """One run of the DAG: the state of each task, and everything that was said."""
