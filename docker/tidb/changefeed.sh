@@ -7,5 +7,4 @@ if /cdc cli changefeed query --server="$server" --changefeed-id=warehouse >/dev/
   exit 0
 fi
 /cdc cli changefeed create --server="$server" --changefeed-id=warehouse --config=/etc/ticdc-warehouse/changefeed.toml \
-  --sink-uri='kafka://kafka:9092/cdc_changes?protocol=avro&enable-tidb-extension=true&avro-enable-watermark=true&partition-num=2&replication-factor=1' \
-  --schema-registry=http://registry:8080/apis/ccompat/v7
+  --sink-uri='kafka://kafka:9092/cdc_changes?protocol=simple&partition-num=2&replication-factor=1'

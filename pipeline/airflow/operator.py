@@ -33,7 +33,7 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
     """Runs `ticdc-warehouse <words> --config <config> --output json`; gives what it prints as a document.
 
     `environment`: variables for the command, templated, so that secrets come from Airflow's connections and variables:
-    `{"TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{ conn.registry.password }}"}`.
+    `{"TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{ conn.registry.password | tojson }}"}`.
     """
 
     template_fields = ("words", "config", "environment")

@@ -26,7 +26,7 @@ from pipeline.settings import load
 from pipeline.streaming import Pipeline
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
-from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED
+from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class Run:
     def _say_missing(self, pipeline: Pipeline) -> None:
         """Name the listed topics that do not exist: skipped now, or waited for."""
         present = set(pipeline.bench.cluster.topic_ids())
-        for sentence in missing(self._settings, present, available_now=self._available_now):
+        sentences = missing(self._settings, present, available_now=self._available_now)
+        for sentence in (*gone(self._settings.source, pipeline.bench.ledger.committed, present), *sentences):
             self._warnings.append(sentence)
             self._out.line(sentence)
 

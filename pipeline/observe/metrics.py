@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from wsgiref.simple_server import WSGIServer
 
 PREFIX = "ticdc_warehouse"
@@ -107,6 +107,13 @@ class Metrics:
         self._waiting.set(int(done.waits))
         if done.cut_time is not None:
             self._cut.set(done.cut_time)
+
+    def begin(self, tables: Iterable[str]) -> None:
+        """Count from nothing what these tables may have set aside: an increase is none, for a series that is new."""
+        self._letters.labels("")
+        for table in tables:
+            for counter in (self._quarantined, self._letters, self._held):
+                counter.labels(table)
 
     def opened(self, number: int, committed_at: float, cut_time: float | None) -> None:
         """A warehouse was opened that has batches: what is known of the newest."""

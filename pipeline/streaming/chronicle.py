@@ -90,7 +90,7 @@ class Chronicle:
         said = _causes(bench, news)
         names = Names.of(_spans(bench), said)
         now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-        later = [s for s in news if s not in now]
+        later = [s for s in news if behind_ddl(s.ddl.commit_ts) > due(s.ddl)]
         made = cls(bench, messages, names, (), (), said=said)
         made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
         stuck = [s for s, _ in made.stuck]
@@ -369,17 +369,19 @@ def with_handles(layout: Layout, at: int) -> Layout:
 
 
 def _passed(statement: Statement, bench: Workbench) -> bool:
-    """Whether a statement is sent again, or comes too late for its tables.
+    """Whether a statement is sent again, or is none of this time for the tables that it names.
 
-    In a partition that came later than the others an old one may be new: it is, for tables that have not been shown
-    beyond it. Those that have are left as they are, since what they became behind it is shown.
+    In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
+    topics bring have been shown beyond it, and what they became behind it too.
     """
-    moment = behind_ddl(statement.ddl.commit_ts)
+    moment, at = behind_ddl(statement.ddl.commit_ts), statement.ddl.at
     if moment >= bench.ledger.resolved:
         return False
-    if all(moment <= bench.ledger.moments.get(at, NEVER) for at in statement.ddl.at):
+    if all(moment < bench.ledger.moments.get(partition, NEVER) for partition in at):
         return True
-    return any(pair.current is None or pair.cut >= statement.ddl.commit_ts for pair in _pairs_of(statement, bench))
+    here = {partition.topic for partition in at}
+    names = {topic: name for topic, name in bench.ledger.topics.items() if name not in here}
+    return any(topic in names for pair in _pairs_of(statement, bench) for topic, _ in pair.ends)
 
 
 def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -105,7 +104,7 @@ class CutBatch(SparkBatch):
 
     def read(self) -> Messages:
         """See `Port.read`: what is new, and what has waited."""
-        return moments.believed(self._read(), time.time())
+        return moments.believed(self._read())
 
     def _read(self) -> Messages:
         messages = super().read()
@@ -149,10 +148,12 @@ class CutBatch(SparkBatch):
         latest = self.bench.cluster.latest(partitions)
         live = {at: moment for at, moment in self.moments.items() if at in latest}
         read, passed = moments.resolved(live, reached, latest), self.bench.ledger.resolved
-        self.read_to, self.behind = max(passed, read), read
         if read < passed:
             slow = (at for at, end in latest.items() if live.get(at, NEVER) < passed and reached.get(at, 0) < end)
-            self.late = frozenset(at.topic for at in slow)
+            self.late, self.behind = frozenset(at.topic for at in slow), read
+            others = {at: end for at, end in latest.items() if at.topic not in self.late}
+            read = moments.resolved({at: live[at] for at in others if at in live}, reached, others)
+        self.read_to = max(passed, read)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
@@ -280,8 +281,7 @@ class CutBatch(SparkBatch):
     def _is_late(self, table: WarehouseTable) -> bool:
         """Whether rows may be missing up to where the others are: its topic came later. Rows that waited have none."""
         topics = {self.topic_ids.get(topic) for topic in self.late}
-        mine = not table.ends or any(topic in topics for topic, _ in table.ends)
-        return bool(self.late) and mine and table.cut < moments.commit_ts_of(self.bench.ledger.resolved)
+        return bool(self.late) and (not table.ends or any(topic in topics for topic, _ in table.ends))
 
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due
@@ -311,7 +311,8 @@ class CutBatch(SparkBatch):
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[TopicPartition, CommitTs]) -> str:
         cut_ts = moments.commit_ts_of(self.resolved)
-        return cuts.exact(self.bench, self.batch_id, cut_ts, self.shown, self.parts, self.late)
+        late = {table.uuid for table in self.bench.tables if self._is_late(table)}
+        return cuts.exact(self.bench, self.batch_id, cut_ts, self.shown, self.parts, late)
 
     def _complete(self, fresh: Ledger) -> None:
         """Schemas, and what waits no longer: durable before the ledger is."""

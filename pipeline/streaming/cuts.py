@@ -11,7 +11,7 @@ from pipeline.model.columns import time_of
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Part, TopicPartition
@@ -60,22 +60,23 @@ def exact(
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
     waits: Mapping[Part, str],
-    late: Collection[str] = (),
+    late: Collection[str],
 ) -> str:
     """Write the cut of a batch in the cut regime, a row per table whose snapshot changed; gives its level.
 
-    `waits`: the rows that cannot be placed yet; `late`: topics that have not been read that far. A cut is exact while
-    nothing up to it is missing from the tables.
+    `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose topics have not been read that far. A cut
+    is exact while nothing up to it is missing from the tables.
     """
     if not cut_ts:
         return NONE
     reasons = list(_missing(bench, cut_ts, waits))
-    reasons += [f"read later: {', '.join(sorted(late))}"] if late else []
-    level, reason = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
-    if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
+    said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
+    behind = PARTIAL, "; ".join([*reasons, "its topic came later, and is not read that far"])
+    if bench.recovering or bench.late != late:  # what a try that died, a release or a rebuild published has no cut yet
         shown = [(table, _head(table)) for table in bench.tables]
-    _write(bench, batch_id, cut_ts, shown, (level, reason))
-    return level
+    bench.late = frozenset(late)
+    _write(bench, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
+    return PARTIAL if late else said[0]
 
 
 def _held(bench: Workbench) -> str:
@@ -122,7 +123,7 @@ def record(
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
     if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
         snapshots = {str(t.source): head for t in bench.tables if (head := _head(t)) is not None} | snapshots
-    _write(bench, batch_id, cut_ts, by_name(bench.tables, snapshots), (level, reason))
+    _write(bench, batch_id, cut_ts, by_name(bench.tables, snapshots), lambda _: (level, reason))
     return level
 
 
@@ -131,15 +132,16 @@ def _write(
     batch_id: int,
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
-    said: tuple[str, str],
+    said: Callable[[WarehouseTable], tuple[str, str]],
 ) -> None:
-    cut_time, (level, reason) = time_of(cut_ts), said
     bench.cut_ts = cut_ts
-    rows = [
-        {
-            "cut_ts": cut_ts, "cut_time": cut_time, "table_uuid": t.uuid, "schema_name": t.source.schema,
-            "table_name": t.source.table, "snapshot_id": snapshot, "level": level, "reason": reason,
-        }
-        for t, snapshot in shown if snapshot is not None
-    ]  # fmt: skip
+    rows = []
+    for table, snapshot in shown:
+        level, reason = said(table)
+        row = {
+            "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": table.uuid,
+            "schema_name": table.source.schema, "table_name": table.source.table, "snapshot_id": snapshot,
+            "level": level, "reason": reason,
+        }  # fmt: skip
+        rows += [row] if snapshot is not None else []
     bench.records.write("cuts", batch_id, rows)

@@ -7,6 +7,7 @@ a watermark D closes and itself. So it makes no difference on which side of a DD
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NewType
 
 from pipeline.model.columns import LOGICAL_BITS
@@ -23,7 +24,7 @@ Moment = NewType("Moment", int)
 
 NEVER = Moment(0)
 AHEAD = "COMMIT_TS_AHEAD"
-_DAY = 24 * 3600
+_MOST = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) << LOGICAL_BITS
 
 
 def closed_by_watermark(commit_ts: int) -> Moment:
@@ -54,19 +55,17 @@ def progress(
     return found
 
 
-def believed(messages: Messages, now: float) -> Messages:
-    """Messages without progress that TiDB cannot have made: beyond it everything would count as sent again, for good.
+def believed(messages: Messages) -> Messages:
+    """Messages without progress that TiDB cannot have made: behind it everything would count as sent again, for good.
 
-    `now`: seconds since the epoch. A watermark of more than a day ahead is passed over with a warning, a statement is a
-    dead letter.
+    A watermark from the year 2200 on is passed over with a warning, a statement is a dead letter.
     """
-    most = (int((now + _DAY) * 1000) + 1) << LOGICAL_BITS
-    marks = {at: ts for at, ts in messages.watermarks.items() if ts > most}
-    ddl = [one for one in messages.ddl if one.commit_ts > most]
+    marks = {at: ts for at, ts in messages.watermarks.items() if ts > _MOST}
+    ddl = [one for one in messages.ddl if one.commit_ts > _MOST]
     if not (marks or ddl):
         return messages
-    said = [f"watermark {ts} of {at.topic}/{at.partition} is days ahead: passed over" for at, ts in marks.items()]
-    why = "commit ts {} is days ahead: {}"
+    said = [f"{at.topic}/{at.partition}: watermark {ts}, of the far future, is passed over" for at, ts in marks.items()]
+    why = "commit ts {} is of the far future: {}"
     refused = [Refused(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
     return replace(
         messages,

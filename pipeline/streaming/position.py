@@ -6,6 +6,7 @@ Pure: every case is a value in, a value or a refusal out.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from pipeline.errors import Refused
 from pipeline.model.messages import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from pipeline.settings.sections import Source
     from pipeline.sources.kafka import Topic
     from pipeline.warehouse.tables import TopicIdPartition
 
@@ -53,6 +55,15 @@ class Committed:
         return {
             TopicPartition(ids[topic], partition): end for (topic, partition), end in self.ends.items() if topic in ids
         }
+
+
+def gone(source: Source, committed: Committed, present: Collection[str]) -> list[str]:
+    """Give a sentence for each topic that the tables have records of, that is asked for, and that is not there."""
+    asked = [
+        name for name in sorted({*committed.names.values()} - {*present})
+        if (name in source.topics if source.topic_pattern is None else re.fullmatch(source.topic_pattern, name))
+    ]  # fmt: skip
+    return [f"topic {name} is not there any more: what had not been read of it is lost" for name in asked]
 
 
 def check(committed: Committed, state: KafkaState, accepted: frozenset[str]) -> None:

@@ -15,7 +15,7 @@ from pipeline.streaming.cut_batch import CutBatch
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.mirror import mirror
-from pipeline.streaming.waiting import as_raw, let_go
+from pipeline.streaming.waiting import as_raw, let_go, released
 from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
@@ -71,16 +71,17 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     obstacle = bench.tables.obstacle(source) if table is None else None
     if obstacle:
         raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
-    waits_alone = table is None or table.state == State.LIVE
+    live = table is None or table.state == State.LIVE
+    gives_up = live and source.key not in released(bench.records)  # nor is that the second try of a release
     records = let_go(bench, source)
-    if records == 0 and waits_alone:
+    if records == 0 and live:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
     bench.step("release-begun")
     bench.waits = True
     batch = CutBatch(bench, bench.records.read("held").where("false").select(*as_raw()), f"release of {source}")
-    batch.gives_up = source.key if waits_alone else None
+    batch.gives_up = source.key if gives_up else None
     try:
         micro_batch(batch, bench.step)
     finally:

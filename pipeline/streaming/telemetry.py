@@ -75,6 +75,7 @@ class Telemetry:
             return
         bench.nameless.update(_nameless(bench))
         self._metrics.held(_held(bench))
+        self._metrics.begin(str(table.source) for table in bench.tables)
         committed_at = bench.records.tables["batches"].said_at(BATCH)
         if committed_at is not None:
             self._metrics.opened(bench.ledger.batch_id, committed_at, _cut_time(bench))

@@ -118,7 +118,7 @@ def let_in(bench: Workbench, raw: DataFrame, still: Column | None) -> None:
 
 
 def let_go(bench: Workbench, source: TableName) -> int:
-    """Let everything that waits for a table go into the next batch; how many records that are."""
+    """Let what is held for a table go into the next batch; how many records wait for it, for whatever."""
     records = bench.records
     if records.tables["held"].head() is None:
         return 0
@@ -126,7 +126,8 @@ def let_go(bench: Workbench, source: TableName) -> int:
     count = mine.count()
     bench.spark.sql(
         f"UPDATE {where('held').sql} SET reason = :reason "  # noqa: S608 - names of ours, values as parameters
-        "WHERE lower(schema_name) = lower(:schema) AND lower(table_name) = lower(:table) AND status = 'open'",
+        "WHERE lower(schema_name) = lower(:schema) AND lower(table_name) = lower(:table) AND status = 'open' "
+        f"AND NOT {waits_by_itself()}",
         args={"reason": f"{RELEASED}: by a person", "schema": source.schema, "table": source.table},
     )
     records.tables["held"].refresh()

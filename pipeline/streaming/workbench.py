@@ -126,6 +126,8 @@ class Workbench:
     """Tables whose records have waited; those among them wait on that no warehouse table is for."""
     cut_ts: int = 0
     """The newest cut that this process has written; 0: none."""
+    late: frozenset[str] = frozenset()
+    """Cut regime: tables (uuid) that the newest cut does not show as far as the others."""
     waits: bool = True
     """Cut regime: whether records may wait in `_pipeline.held` that are let in by themselves."""
     recovering: bool = True

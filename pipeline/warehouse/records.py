@@ -82,7 +82,8 @@ class Records:
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
         """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER."""
-        _check_form(catalog.table(where("batches")), data)
+        known = catalog.table(where("batches"))
+        check_form(known.properties if known else {}, data)
         records = Records(spark, catalog, data, pipeline, {})
         for name in DEFINITIONS:
             found = catalog.table(where(name))
@@ -219,9 +220,9 @@ def schema(name: str, *, shared: bool = True) -> StructType:
     return cast("StructType", StructType.fromDDL(ddl))
 
 
-def _check_form(known: Table | None, data: str) -> None:
+def check_form(properties: Mapping[str, str], data: str) -> None:
     """An older version must not write what it does not understand."""
-    form = int(known.properties.get(FORM, _FORM)) if known else _FORM
+    form = int(properties.get(FORM, _FORM))
     if form > _FORM:
         raise Refused(
             "WAREHOUSE_NEWER",

@@ -48,7 +48,7 @@ dag = changefeed_dag(
         "TICDC_WAREHOUSE__REGISTRY__URL":
             "http://{{{{ conn.registry.host }}}}:{{{{ conn.registry.port }}}}{{{{ conn.registry.extra_dejson.path }}}}",
         "TICDC_WAREHOUSE__REGISTRY__USERNAME": "{{{{ conn.registry.login }}}}",
-        "TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{{{ conn.registry.password }}}}",
+        "TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{{{ conn.registry.password | tojson }}}}",
     }},
 )
 """
@@ -62,7 +62,7 @@ from pipeline.airflow import table_asset
 with DAG("reads_accounts", schedule=[table_asset("bank", "bank.account")]):
     EmptyOperator(task_id="reads")
 """
-SECRET = "s3cret-of-the-connection"  # noqa: S105 - of this test
+SECRET = "s3cret #1: of the connection"  # noqa: S105 - of this test
 NOWHERE = {"url": "http://127.0.0.1:9"}
 """A registry that does not answer: where it is comes from Airflow's connection."""
 

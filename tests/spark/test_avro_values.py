@@ -69,7 +69,7 @@ def test_an_unsigned_number_above_javas_is_unwrapped(spark):
     ],
 )
 def test_bits_are_an_unsigned_number(spark, sent, kind, wanted):
-    assert read(spark, "binary", [bytearray(sent)], lambda v: values.bits(v, kind)) == [wanted]
+    assert read(spark, "binary", [bytearray(sent)], lambda v: values.bits(v, kind).column) == [wanted]
 
 
 @pytest.mark.parametrize("sent", ["0000-00-00", "2024-00-10", "2024-02-00", "0000-01-01"])

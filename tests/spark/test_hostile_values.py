@@ -85,3 +85,19 @@ DAY, MOMENT = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3, 4, 5, 600_000)  # 
 )  # fmt: skip
 def test_every_pair_of_types_is_converted(spark, value, old, new, tidb_type, want):
     assert read(spark, value, old, lambda v: converted(v, old, new, tidb_type, "UTC")) == want
+
+
+@pytest.mark.parametrize(
+    ("new", "tidb_type", "want"),
+    [
+        (t.STRING, "VARCHAR(40)", ("2024-01-02 11:04:05", None)),
+        (t.BINARY, "BLOB", (b"2024-01-02 11:04:05", None)),
+        (t.BIGINT, "BIGINT", (20240102110405, None)),
+        (t.DATE, "DATE", (DAY, None)),
+        (t.TIMESTAMP_NTZ, "DATETIME", (dt.datetime(2024, 1, 2, 11, 4, 5), None)),  # noqa: DTZ001
+    ],
+)
+def test_an_instant_is_converted_as_the_changefeed_s_zone_shows_it(spark, new, tidb_type, want):
+    zone = "Asia/Shanghai"
+    instant = dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    assert read(spark, instant, t.TIMESTAMP, lambda v: converted(v, t.TIMESTAMP, new, tidb_type, zone)) == want

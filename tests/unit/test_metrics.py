@@ -49,6 +49,14 @@ def test_a_batch_counts_what_it_did_by_table(metrics):
     assert told["pipeline_info", "1.2.3", "shop"] == 1
 
 
+def test_what_may_be_set_aside_is_counted_from_nothing(metrics):
+    metrics.begin(["shop.orders"])
+    told = scraped(metrics)
+    assert told["dead_letters_total", ""] == 0
+    for name in ("quarantined_total", "dead_letters_total", "held_records_total"):
+        assert told[name, "shop.orders"] == 0
+
+
 def test_what_holds_no_longer_is_gone(metrics):
     metrics.batch(batch(held_tables=("shop.orders",), waits=True, cut_time=5.0))
     metrics.behind({"a": 3, "b": 0})

@@ -28,6 +28,8 @@ def examined(settings: Settings, cluster: Cluster, state: KafkaState, committed:
         return
     has = f"{counted(len(state.topics), 'topic')}, {counted(len(state.partitions()), 'partition')}"
     yield fine("kafka", f"{source.bootstrap_servers} answers; {has}")
+    for sentence in position.gone(source, committed, state.topics):
+        yield note("kafka", sentence, "if it is made again, a run says what to do (TOPIC_RECREATED)")
     missing = [topic for topic in source.topics if topic not in state.topics]
     if missing:
         yield note(

@@ -18,6 +18,7 @@ from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
 from pipeline.streaming.workbench import TOPIC_NAMES
 from pipeline.warehouse.orphans import lost_tables
+from pipeline.warehouse.records import check_form
 from pipeline.warehouse.tables import ENDS, State, read_ends
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
         return
     pairs = shelf.pairs(found)
     yield fine("warehouse", f"{settings.warehouse.catalog.type} catalog answers; {counted(len(pairs), 'source table')}")
+    yield from _form(found)
     yield from _lost(settings, found)
     yield from _writer(settings)
     yield from _owner(settings, found)
@@ -71,6 +73,14 @@ def committed(settings: Settings) -> Committed:
         return Committed()
     metadata = found.metadata(name)
     return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, TOPIC_NAMES) or "{}"))
+
+
+def _form(found: Reader) -> Iterator[Finding]:
+    name = WarehouseName(PIPELINE_NAMESPACE, "batches")
+    try:
+        check_form(found.metadata(name).properties if name in found.names() else {}, str(name))
+    except Refused as refusal:
+        yield wrong("warehouse", f"{refusal.code}: {refusal.message}", refusal.hint)
 
 
 def _lost(settings: Settings, found: Reader) -> Iterator[Finding]:
