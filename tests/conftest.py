@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.devstack import Devstack
+from pipeline.streaming.session import DEFAULTS
+
+DEFAULTS["spark.driver.memory"] = "4g"  # one JVM serves all tests here: it keeps the compiled code of all their tables
 
 sys.path.insert(0, str(Path(__file__).parent))
 

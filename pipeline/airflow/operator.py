@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REFUSED = 1
 """Exit code of a quality stop or a refusal: another try would meet the same."""
 
-PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE", "WAREHOUSE_IN_USE"})
+PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE", "SPARK_ENDED", "WAREHOUSE_IN_USE"})
 """Refusals that may be over by the next try."""
 
 GRACE_SECONDS = 300

@@ -42,7 +42,7 @@ COMMANDS = {
     "checks": "Validate the quality suites, or run them on the tables.",
     "quarantine": "Look at rows that failed a check, and send them on their way again.",
     "report": "Write the report of a pipeline.",
-    "inspect": "Look at single messages, schemas and batches.",
+    "inspect": "Look at one record of Kafka, as the pipeline reads it.",
     "doctor": "Find out what is wrong with the set-up.",
     "config": "Show the configuration in force, and its schema.",
     "devstack": "A real Kafka broker and schema registry on this machine.",
@@ -136,6 +136,7 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
     if isinstance(error, _WrongUsage):
         return _usage(error, output)
     trace = "".join(traceback.format_exception(error)) if debug else ""
+    error = _behind(error)
     if isinstance(error, Explained):
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
@@ -143,6 +144,12 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
     hint = "" if debug else f"this was not foreseen; the same command with --debug, or {DEBUG_VARIABLE}=1, shows where"
     output.error(PipelineError("UNEXPECTED", f"{type(error).__name__}: {first}", hint), trace)
     return UNEXPECTED
+
+
+def _behind(error: Exception) -> Exception:
+    """Give the end of Spark, where that is what is behind an error; who has not brought Spark has none to lose."""
+    spark = sys.modules.get("pipeline.streaming.session")
+    return error if spark is None or isinstance(error, Explained) else spark.spark_ended(error) or error
 
 
 def _usage(error: Exception, output: Output) -> int:

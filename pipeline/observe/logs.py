@@ -1,6 +1,6 @@
 """The log: on stderr, lines for people on a terminal, one JSON object per line elsewhere.
 
-Everything goes one way: our events and those of the libraries (py4j, confluent-kafka, Great Expectations), so
+Everything goes one way: our events and those of the libraries (PySpark, confluent-kafka, Great Expectations), so
 a reader of the JSON needs one parser. `bound(batch=…, table=…)` puts what is being worked on into every event
 of its block. Until `configure` is called, events go to whatever the standard library's logging is set up for.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -36,6 +37,8 @@ def configure(form: LogFormat = LogFormat.AUTO, *, debug: bool = False) -> None:
     """Send the log to stderr: our events from info (or debug) on, libraries' warnings. Again is harmless."""
     as_json = form is LogFormat.JSON or (form is LogFormat.AUTO and not sys.stderr.isatty())
     handler = _Stderr()
+    if not debug:
+        handler.addFilter(_of_use)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,
@@ -71,6 +74,11 @@ class _Stderr(logging.Handler):
             sys.stderr.flush()
         except (OSError, ValueError):
             self.handleError(record)
+
+
+def _of_use(record: logging.LogRecord) -> bool:
+    """Leave out what py4j tells of errors: each is raised too, and ends the run with its code and its sentence."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _rendering(*, as_json: bool) -> list[Processor]:

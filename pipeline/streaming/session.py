@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -206,3 +207,46 @@ def _submitted() -> dict[str, str]:
 def _told() -> Mapping[str, str]:
     """What stands in the command line of `spark-submit` and in its file; nothing where Spark is started from here."""
     return dict(SparkConf().getAll()) if _GATEWAY in os.environ else {}
+
+
+SPARK_ENDED = "SPARK_ENDED"
+_DYING = 10.0  # seconds that a JVM takes to be gone when it has said so
+_NO_MEMORY = 52  # org.apache.spark.util.SparkExitCode.OOM
+_NO_MEMORY_TEXT = "java.lang.OutOfMemoryError"
+
+
+def spark_ended(error: Exception) -> EnvironmentFault | None:
+    """Give what is behind an error of Python's: its JVM is gone, or has no memory. None where it is neither."""
+    code = _exit_code(error)
+    if code is None:
+        if _NO_MEMORY_TEXT not in str(error):
+            return None
+        code = _NO_MEMORY
+    if code == _NO_MEMORY:
+        return EnvironmentFault(
+            SPARK_ENDED,
+            "Spark ran out of memory; what was committed stays, and the next run takes the rest",
+            "give it more than now (spark.conf: {spark.driver.memory: 4g}; 2g unless set), or smaller batches by "
+            "source.max_offsets_per_trigger",
+        )
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return EnvironmentFault(
+        SPARK_ENDED,
+        f"Spark's process {how}; what was committed stays, and the next run takes the rest",
+        "where nobody did that, the machine's log may say why: it kills what takes too much memory "
+        "(spark.driver.memory, and about 1 GB beside it)"
+        if code < 0
+        else "what it wrote to stderr before this says why",
+    )
+
+
+def _exit_code(error: Exception) -> int | None:
+    """What this process's JVM has ended with; None where it lives, or is not of this process's making."""
+    process = getattr(cast("Any", SparkContext)._gateway, "proc", None)
+    if process is None:
+        return None
+    try:
+        lost = isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
+        return cast("int", process.wait(_DYING if lost else 0))
+    except subprocess.TimeoutExpired:
+        return None

@@ -252,6 +252,7 @@ def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_writ
         ("KAFKA_UNREACHABLE", 1, "AirflowException"),
         ("REGISTRY_UNREACHABLE", 1, "AirflowException"),
         ("WAREHOUSE_IN_USE", 1, "AirflowException"),
+        ("SPARK_ENDED", 1, "AirflowException"),
         ("MAIN_MOVED", 2, "AirflowException"),
     ],
 )
