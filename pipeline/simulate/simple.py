@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pipeline.simulate.ddl import Ddl
     from pipeline.simulate.tables import Column, ColumnType, Row, Table, Value
 
-_ACTIONS = {1: "QUERY", 3: "CREATE", 4: "ERASE", 5: "ALTER", 14: "RENAME", 42: "QUERY"}
+_ACTIONS = {
+    1: "QUERY", 3: "CREATE", 4: "ERASE", 5: "ALTER", 11: "TRUNCATE", 14: "RENAME", 23: "QUERY", 42: "QUERY",
+}  # fmt: skip
 _LENGTHS = {
     "float": 12, "double": 22, "date": 10, "year": 4, "json": 4294967295,
     "tinytext": 255, "text": 65535, "mediumtext": 16777215, "longtext": 4294967295,

@@ -264,6 +264,51 @@ def test_what_may_be_over_by_then_is_tried_again(python, code, ended, kind):
     assert told.splitlines()[-2:] == [f"{kind} {code}: why", "what now"]
 
 
+FICKLE = """#!/bin/sh
+echo "$@" >> {folder}/said
+case "$*" in
+  *"checks run"*) trap 'echo asked to end >> {folder}/said; exit 0' TERM; sleep 60 & wait ;;
+  *"tables list"*) echo; echo '{{'; echo '"tables": []}}' ;;
+  *"run --available-now"*)
+    if [ $(grep -c available-now {folder}/said) = 1 ]; then
+      printf '\n{{\n"code": "KAFKA_UNREACHABLE", "message": "no answer", "hint": "wait"}}\n' >&2
+      exit 1
+    fi ;;
+esac
+"""
+IMPATIENT = """
+import sys
+sys.path.insert(0, {package!r})
+from datetime import timedelta
+from pipeline.airflow import Local, changefeed_dag
+
+dag = changefeed_dag("fickle", "none.yaml", Local({command!r}), retries=1, retry_delay=timedelta(seconds=1),
+                     timeout=timedelta(seconds=3), default_args={{"retry_exponential_backoff": False}})
+"""
+
+
+def test_what_passes_is_tried_again_and_what_takes_too_long_is_asked_to_end(office):
+    folder = office.folder / "fickle"
+    folder.mkdir()
+    command = folder / "command"
+    command.write_text(FICKLE.format(folder=folder))
+    command.chmod(0o755)
+    dag = office.folder / "dags" / "fickle.py"
+    dag.write_text(IMPATIENT.format(package=str(office.folder / "package"), command=str(command)))
+    try:
+        done = office.airflow("dags", "test", "ticdc_warehouse_fickle")
+    finally:
+        dag.unlink()
+    told = done.stdout + done.stderr
+    asked = "SELECT task_id, state, try_number FROM task_instance WHERE dag_id = 'ticdc_warehouse_fickle'"
+    states = {task: (state, tries) for task, state, tries in office.asked(asked)}
+    assert states["run"] == ("success", 2), told[-4000:]
+    assert states["checks"][0] == "failed"
+    assert states["maintain"][0] == "upstream_failed"
+    said = (folder / "said").read_text().splitlines()
+    assert said.count("asked to end") == sum("checks run" in line for line in said) == states["checks"][1]
+
+
 def test_a_held_table_is_told_and_the_rest_goes_on(office):
     office.expect(severity="hold")
     states, _ = office.run()
@@ -295,10 +340,13 @@ def test_a_run_on_a_spark_cluster(python, stack, tmp_path):
 
 
 def test_a_run_in_a_container(python, stack, tmp_path):
+    build = ["docker", "build", "--quiet", "-f", "docker/Dockerfile", "-t", IMAGE, "."]
     try:
         docker.from_env().images.get(IMAGE)
     except ImageNotFound:
-        pytest.skip(f"no image {IMAGE}: docker build -f docker/Dockerfile -t {IMAGE} .")
+        if not EVERY:
+            pytest.skip(f"no image {IMAGE}: {' '.join(build)}")
+        subprocess.run(build, cwd=ROOT, check=True)
     except DockerException as error:
         pytest.skip(f"no Docker engine: {error}")
     folder = tmp_path / "office"

@@ -151,11 +151,18 @@ class Submitted:
         out, _ = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out
 
-    def tasks(self):
-        """The ends of all tasks that the event log tells."""
+    def told(self, event):
+        """What the event log tells of these events."""
         (log,) = [one for one in self.events.iterdir() if one.is_file()]
-        told = map(json.loads, log.read_text().splitlines())
-        return [event for event in told if event["Event"] == "SparkListenerTaskEnd"]
+        return [told for told in map(json.loads, log.read_text().splitlines()) if told["Event"] == event]
+
+    def tasks(self):
+        """The ends of all tasks."""
+        return self.told("SparkListenerTaskEnd")
+
+    def descriptions(self):
+        """What each job says that it is for."""
+        return {job["Properties"].get("spark.job.description", "") for job in self.told("SparkListenerJobStart")}
 
 
 @pytest.mark.skipif(not EVERY, reason="a minute, and the next test shows it too: `make test-all` runs it")
@@ -190,6 +197,9 @@ def test_a_worker_that_dies_has_its_task_repeated_elsewhere(shop, local, cluster
         ]
         assert [one["Attempt"] > task["Task Info"]["Attempt"] for one in again] == [True]
         assert again[0]["Executor ID"] != executor
+    described = job.descriptions()
+    assert {"batch 0: route", "batch 0: shop.orders: publish current"} <= described, described
+    assert all(description.startswith("batch ") for description in described), described
 
 
 @pytest.mark.skipif(not EVERY, reason="two minutes: `make test-all` packs an environment")

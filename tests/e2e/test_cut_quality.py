@@ -4,6 +4,8 @@ import pytest
 from e2e.till import Death, Till
 from golden.corpus import EVERY
 
+from pipeline.model.columns import LOGICAL_BITS
+from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -15,6 +17,17 @@ def no_debt(severity, least=0):
         "name": "no_debt",
         "severity": severity,
     }
+
+
+def numbers(metrics):
+    """Name and labels → value, of all that Prometheus is told."""
+    samples = [sample for family in metrics.registry.collect() for sample in family.samples]
+    return {(s.name.removeprefix(f"{PREFIX}_"), *sorted(s.labels.values())): s.value for s in samples}
+
+
+def physical(commit_ts):
+    """Milliseconds since the epoch."""
+    return commit_ts >> LOGICAL_BITS
 
 
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("simple",)
@@ -139,3 +152,30 @@ class TestHold:
         simple.run()
         simple.assert_right()
         assert {row["status"] for row in simple.own("held")} == {"released"}
+
+
+def test_what_a_run_does_is_counted_and_what_waits_is_told(till):
+    metrics = Metrics("till", "1.2.3")
+    till.expect(no_debt("quarantine"), {**no_debt("hold", least=-1000), "name": "no_bankruptcy"})
+    till.accounts((1, 500), (2, -500))
+    till.note("first")
+    till.run(metrics)
+    told = numbers(metrics)
+    assert told["changes_total", "bank.account", "insert"] == 1
+    assert told["changes_total", "bank.note", "insert"] == 1
+    assert told["quarantined_total", "bank.account"] == 1
+    assert told["rows_in_total",] == sum(batch["rows_in"] for batch in till.own("batches"))
+    assert told["last_cut_timestamp_seconds",] == physical(till.last_ts) / 1000
+    assert ("table_held", "bank.account") not in told
+    assert told["lag_seconds", "bank.note"] > 0
+    till.accounts((3, -90000))
+    till.run(metrics)
+    told = numbers(metrics)
+    assert told["table_held", "bank.account"] == 1
+    assert ("table_held", "bank.note") not in told
+    assert told["held_records_total", "bank.account"] == 1
+    assert told["batches_total",] == len(till.own("batches"))
+    till.expect()
+    till.release()
+    till.run(metrics)
+    assert ("table_held", "bank.account") not in numbers(metrics)

@@ -15,7 +15,8 @@ from golden.corpus import EVERY, Record
 from golden.delivery import boundaries, dice_of, uneven
 from golden.warehouse import Warehouse
 
-from pipeline.settings import parse
+from pipeline.cli import main
+from pipeline.settings import load
 from pipeline.simulate.database import Database
 from pipeline.simulate.senders import OpenSender, SimpleSender
 from pipeline.simulate.tables import Column, Table
@@ -194,8 +195,21 @@ def by_key(tables):
     return {name: sorted(map(repr, map(sorted, map(dict.items, rows)))) for name, rows in tables.items() if rows}
 
 
+def asked_for(file, ts, capsys):
+    """What `tables as-of` names at a moment: its document, and the rows that its PyIceberg expressions read."""
+    capsys.readouterr()
+    assert main(["tables", "as-of", str(ts), "--look", "--output", "json", "-c", str(file)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    catalog = Warehouse.at(file.parent / "warehouse").catalog
+    read = {source: eval(said, {"catalog": catalog}) for source, said in told["pyiceberg"].items()}  # noqa: S307 - its own
+    return told, {
+        source: [{name: value for name, value in row.items() if name[0] != "_"} for row in rows.to_pylist()]
+        for source, rows in read.items()
+    }
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, stack, tmp_path):
+def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, stack, tmp_path, capsys):
     topic = f"transfers-{protocol}"
     history = History(protocol, topic)
     history.happen()
@@ -208,11 +222,13 @@ def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, st
             "topics": [topic],
             "max_offsets_per_trigger": len(history.shelf.records) // BATCHES,
         },
-        "warehouse": {"path": str(tmp_path / "warehouse")},
-        "checkpoint": str(tmp_path / "checkpoint"),
+        "warehouse": {"path": "./warehouse"},
+        "checkpoint": "./checkpoint",
         "spark": {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
     }
-    warehouse = delivered(stack, parse(json.dumps(tree), tmp_path), topic, history.shelf.records, history.dice)
+    file = tmp_path / "ticdc-warehouse.yaml"
+    file.write_text(json.dumps(tree))
+    warehouse = delivered(stack, load(file), topic, history.shelf.records, history.dice)
     cuts = list(shown(warehouse))
     assert len({ts for ts, _ in cuts}) >= PIECES
     for ts, tables in cuts:
@@ -221,3 +237,8 @@ def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, st
         assert by_key(tables) == by_key(history.at(ts)), f"at {ts}"
     assert cuts[-1][0] == max(history.states)
     assert {row["level"] for row in warehouse.own("cuts")} == {"exact"}
+    stamps = sorted({ts for ts, _ in cuts})
+    for wanted in (stamps[len(stamps) // 2], stamps[-2] + 1, stamps[-1]):
+        told, rows = asked_for(file, wanted, capsys)
+        assert (told["cut_ts"], told["level"]) == (max(ts for ts in stamps if ts <= wanted), "exact")
+        assert by_key(rows) == by_key(history.at(told["cut_ts"])), f"asked for {wanted}"

@@ -66,7 +66,7 @@ class Till:
     def set(self, section, **values):
         """Change settings of a section."""
         tree = json.loads(self.file.read_text())
-        self.file.write_text(json.dumps({**tree, section: {**tree[section], **values}}))
+        self.file.write_text(json.dumps({**tree, section: {**tree.get(section, {}), **values}}))
 
     def accounts(self, *rows):
         """Insert accounts (id, balance), a transaction each."""
@@ -96,11 +96,16 @@ class Till:
 
     def puzzle(self):
         """A statement that nobody can obey; it moves no row."""
-        moment = self.database.commit(self.database.begin()).commit_ts
         sql = "ALTER TABLE `bank`.`account` EXCHANGE PARTITION `p` WITH TABLE `bank`.`other`"
-        table = next(table for table in self.database.tables() if table.name == ACCOUNT.name)
-        self.feed._sender.ddl(Ddl(sql, EXCHANGE_PARTITION, SCHEMA, ACCOUNT.name, table, table), moment)
+        self.say(sql, EXCHANGE_PARTITION, self.database.table(SCHEMA, ACCOUNT.name))
+
+    def say(self, sql, action, before, after=None):
+        """A statement about a table, which the source does not carry out; gives its commit ts."""
+        moment = self.database.commit(self.database.begin()).commit_ts
+        after = after or before
+        self.feed._sender.ddl(Ddl(sql, action, SCHEMA, after.name, after, before), moment)
         self.last_ts = moment
+        return moment
 
     def swap(self):
         """RENAME TABLE account TO account_old, note TO account: as TiCDC sends it, a message for each."""
@@ -112,10 +117,10 @@ class Till:
             self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, name, after, before), moment)
         self.last_ts = moment
 
-    def run(self):
+    def run(self, metrics=None):
         self.feed.checkpoint(self.last_ts)
         self.feed.flush()
-        with Pipeline.open(load(self.file)) as pipeline:
+        with Pipeline.open(load(self.file), metrics=metrics) as pipeline:
             pipeline.run(available_now=True)
 
     def redrive(self, dies_at="", **selection):

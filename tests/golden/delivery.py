@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from golden import decode_simple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from golden.corpus import GoldenCase, Record
 
@@ -21,14 +21,16 @@ def dice_of(*what: object) -> random.Random:
     return random.Random(" ".join(map(str, what)))  # noqa: S311 - no secret
 
 
-def spread(records: Sequence[Record], partitions: int) -> list[Record]:
+def _by_table(record: Record) -> int:
+    return zlib.crc32(record.table.encode())
+
+
+def spread(records: Sequence[Record], partitions: int, by: Callable[[Record], int] = _by_table) -> list[Record]:
     """The records of one partition over several: rows by their table, everything else to each, as TiCDC does."""
     return [
         replace(record, partition=partition)
         for record in records
-        for partition in (
-            range(partitions) if record.kind != "row" else [zlib.crc32(record.table.encode()) % partitions]
-        )
+        for partition in (range(partitions) if record.kind != "row" else [by(record) % partitions])
     ]
 
 

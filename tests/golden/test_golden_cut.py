@@ -53,6 +53,7 @@ def chosen(*few, among=lambda _: True):
 
 IN_ONE_BATCH = chosen(
     "all_types-simple_json",
+    "ddl-simple_json",
     "lifecycle-simple_avro",
     "key_updates-simple_json_raw",
     "ddl_nokey-simple_json",
@@ -65,6 +66,8 @@ AT_RANDOM = chosen(
 SHOP = chosen("orders_small-open_p3", among=lambda case: case.scenario == "orders_small")
 UNEVEN = chosen("ddl-simple_json", among=lambda case: case.steps_agree)
 IN_SMALL_BATCHES = chosen("key_updates-open_p3", among=lambda case: case.steps_agree)
+RAW_APART = chosen("key_updates-simple_json_raw", among=lambda case: case.config.endswith("_raw") and case.steps_agree)
+ONE_BY_ONE = chosen(str(DDL), among=lambda case: case in (DDL, GoldenCase("key_updates", "open_raw")))
 AGAIN = chosen("ddl-open", among=lambda case: case.steps_agree)
 FROM_THE_MIDDLE = chosen(
     "orders_small-simple_json",
@@ -116,6 +119,12 @@ def currents(warehouse):
         )
         for name, table in found.items()
     }
+
+
+def shown_and_told(warehouse):
+    """All current tables, and what the history says of each statement."""
+    history = Counter((row["commit_ts"], row["sql"], row["action"]) for row in warehouse.own("ddl_history"))
+    return currents(warehouse), history
 
 
 @pytest.mark.parametrize("case", IN_ONE_BATCH, ids=str)
@@ -183,13 +192,31 @@ def test_at_every_cut_of_many_small_batches_all_tables_are_tidbs(case, running):
         assert len({row["cut_ts"] for row in run.warehouse.own("cuts")}) > 3
 
 
-def test_one_batch_per_record_obeys_ddl_between_rows(running):
-    records = [record for record in DDL.records if record.step <= 12]
-    with running(DDL, source={"max_offsets_per_trigger": 1}) as run:
+@pytest.mark.parametrize("case", RAW_APART, ids=str)
+def test_parts_of_a_transaction_may_lie_in_any_partition_and_batch(case, running):
+    """Of a key that moves, delete and insert have nothing that orders them but what they are."""
+    records = spread(case.records, 3, by=lambda record: record.seq)
+    parts = {}
+    for record in records:
+        if record.kind == "row":
+            parts.setdefault((record.commit_ts, record.table), set()).add(record.partition)
+    assert sum(len(partitions) > 1 for partitions in parts.values()) > 10
+    with running(case, partitions=3, source={"max_offsets_per_trigger": len(records) // 8}) as run:
+        run.take(records)
+        assert_cuts(run)
+        assert_the_end_is_tidbs(run)
+
+
+@pytest.mark.parametrize("case", ONE_BY_ONE, ids=str)
+def test_one_batch_per_record_obeys_ddl_between_rows(case, running):
+    records = [record for record in case.records if EVERY or record.step <= 12]
+    with running(case, source={"max_offsets_per_trigger": 1}) as run:
         run.take(records)
         assert_state(run)
         assert_cuts(run)
         assert {batch["rows_in"] for batch in run.warehouse.own("batches")} == {1}
+        if EVERY:
+            assert_the_end_is_tidbs(run)
 
 
 @pytest.mark.parametrize("side", ["before", "behind", "none"])
@@ -212,15 +239,15 @@ def test_what_is_sent_again_changes_nothing(case, running):
     with running(case) as run:
         run.take(records[:now])
         assert_state(run)
-        before = currents(run.warehouse)
+        before = shown_and_told(run.warehouse)
         run.take(records[dice.randrange(now) : now])
-        assert currents(run.warehouse) == before
+        assert shown_and_told(run.warehouse) == before
         run.restart()
         run.take(records[dice.randrange(now) :])
         assert_the_end_is_tidbs(run)
-        before = currents(run.warehouse)
+        before = shown_and_told(run.warehouse)
         run.take(records[dice.randrange(len(records)) :])
-        assert currents(run.warehouse) == before
+        assert shown_and_told(run.warehouse) == before
         assert_the_end_is_tidbs(run)
 
 
@@ -235,7 +262,7 @@ def test_a_start_in_the_middle_waits_for_the_schema_and_then_lets_each_row_in_on
         assert {place[1:] for place in waiting} == without_schema
         told = waits(reader(run.settings))
         assert told
-        assert all(SCHEMA_PENDING in sentence for sentence in told)
+        assert all(SCHEMA_PENDING in sentence and "send-bootstrap" in sentence for sentence in told)
         assert_none([*changes_differ(run.loaded, run.warehouse)])
         assert not any(run.warehouse.current(name).rows for name in run.warehouse.current_names())
         run.restart()
