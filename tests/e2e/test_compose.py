@@ -148,6 +148,7 @@ def test_the_file_makes_sense(engine, profile):
 def test_the_demo_fills_the_warehouse_and_ends_well(engine, shown):
     for line in ("batch 0  shop.orders", "quarantined rows wait", "the report: http://127.0.0.1:"):
         assert line in shown
+    assert re.search(r"shop\.customers +shop\.customers +\d+ +\d+ +live", shown)  # as `tables list` says it
     shop = Shop(SEED, wall_clock, DIRTY)
     assert_is_the_shop(tables(), shop, shop.transactions(TRANSACTIONS))
     assert "<html" in fetched(f"{PORTS['REPORT_PORT']}/")

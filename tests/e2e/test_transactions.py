@@ -33,6 +33,7 @@ PIECES = 7
 BATCHES = 12
 SENDERS = {"simple": SimpleSender, "open-protocol": OpenSender}
 PROTOCOLS = tuple(SENDERS) if EVERY else ("open-protocol",)
+SEEDS = range(3) if EVERY else range(1)
 ACCOUNT = Table(
     "bank",
     "account",
@@ -79,8 +80,8 @@ class Shelf:
 class History:
     """Transfers between accounts: what a changefeed says of them, and the tables behind each commit ts."""
 
-    def __init__(self, protocol, topic):
-        self.dice = dice_of("transfers", protocol)
+    def __init__(self, protocol, seed, topic):
+        self.dice = dice_of("transfers", protocol, seed)
         self.shelf = Shelf()
         self.sender = SENDERS[protocol](self.shelf, topic, "UTC")
         self.database = Database()
@@ -208,10 +209,11 @@ def asked_for(file, ts, capsys):
     }
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, stack, tmp_path, capsys):
-    topic = f"transfers-{protocol}"
-    history = History(protocol, topic)
+def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, seed, stack, tmp_path, capsys):
+    topic = f"transfers-{protocol}-{seed}"
+    history = History(protocol, seed, topic)
     history.happen()
     tree = {
         "name": "transfers",
