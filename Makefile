@@ -4,6 +4,8 @@
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 JARS := .venv/.jars
+WORKERS ?= 2
+SHARED := -n $(WORKERS) --no-loadscope-reorder
 PYTHON ?= python3.11 python3.12 python3.13 python3 python
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
@@ -34,10 +36,10 @@ demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg 
 	@$(BIN)/ticdc-warehouse demo
 
 test: java $(JARS) lint ## Lint, types, layers and the suite (50 minutes on two cores)
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q $(SHARED)
 
 test-all: java $(JARS) lint ## The same with every golden case and 20 random kills (some hours)
-	@TICDC_WAREHOUSE_GOLDEN=all TICDC_WAREHOUSE_KILLS=20 $(BIN)/python -m pytest -q
+	@TICDC_WAREHOUSE_GOLDEN=all TICDC_WAREHOUSE_KILLS=20 $(BIN)/python -m pytest -q $(SHARED)
 
 test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)
 	@$(BIN)/python -m pytest -q tests/unit

@@ -139,10 +139,12 @@ class RegistryClient:
 
         None where the registry says neither.
         """
+        return self.rule(subject) or self.rule()
+
+    def rule(self, subject: str | None = None) -> str | None:
+        """Get the compatibility that a subject has of its own; no subject: the registry's. None where there is none."""
         with suppress(SubjectNotFound):  # also: the subject has no rule of its own
             return self._rule(subject)
-        with suppress(SubjectNotFound):
-            return self._rule(None)
         return None
 
     def verify_cache(self) -> bool:

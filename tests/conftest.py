@@ -1,16 +1,44 @@
-"""Fixtures of every kind of test. What tests share is found from here: `from golden.corpus import …`."""
-
-import sys
-from pathlib import Path
+"""Fixtures of every kind of test. What tests share is found from `tests/`: `from golden.corpus import …`."""
 
 import pytest
+from pyspark.sql import SparkSession
+from spark.sessions import settings_in
+from xdist.scheduler import LoadScopeScheduling
 
 from pipeline.devstack import Devstack
-from pipeline.streaming.session import DEFAULTS
+from pipeline.streaming.session import DEFAULTS, session
 
 DEFAULTS["spark.driver.memory"] = "4g"  # one JVM serves all tests here: it keeps the compiled code of all their tables
 
-sys.path.insert(0, str(Path(__file__).parent))
+ALONE = ("golden/test_golden_cut.py",)
+"""Files that take long and whose tests share nothing: any worker may take any of them."""
+
+
+class ByFile(LoadScopeScheduling):
+    """Workers share the suite out by file, for the sake of what its tests have in common, unless that is nothing."""
+
+    def _split_scope(self, nodeid):
+        file = nodeid.partition("::")[0]
+        return nodeid if file.endswith(ALONE) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Asked for by pytest-xdist, where there are workers."""
+    return ByFile(config, log)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """One Spark session for all tests of a process, with the product's own settings."""
+    return session(settings_in(tmp_path_factory.mktemp("spark")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Start the JVM of a process for all tests that will be here: the first may want it small for itself."""
+    if item.get_closest_marker("spark") and SparkSession.getActiveSession() is None:
+        session(settings_in(item.config._tmp_path_factory.mktemp("spark")))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, Asset, AssetAlias, TriggerRule, Variable
+from airflow.sdk import DAG, Asset, AssetAlias, Variable
 
 from pipeline.airflow.execution import Local
 from pipeline.airflow.operator import WarehouseOperator
@@ -45,8 +45,9 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
 
     `name` is the pipeline's, `config` its file where the command runs. `checks`: whether the suites are run on whole
     tables; not where there are none. `report`: where the page is written there; no such task without one.
-    `on_held(context, tables)` is called when a run ends with held tables. A refusal (quality stop, offsets that are
-    gone, …) fails its task at once; anything else is tried again `retries` times.
+    `on_held(context, tables)` is called when a run ends, well or not, with other held tables or reasons than those
+    told before. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else is tried
+    again `retries` times.
     """
     execution = execution or Local()
     dag = DAG(
@@ -69,9 +70,7 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
         run >> checked
     checked >> maintain
     if report is not None:
-        page = WarehouseOperator(
-            task_id="report", words=["report", "--to", report], trigger_rule=TriggerRule.ALL_DONE, **common
-        )
+        page = WarehouseOperator(task_id="report", words=["report", "--to", report], trigger_rule="all_done", **common)
         checked >> page >> maintain  # wanted most when a check has failed; the DAG fails all the same
     return dag
 
@@ -80,7 +79,8 @@ class RunOperator(WarehouseOperator):
     """`run --available-now`: says which tables changed (assets), and which are held.
 
     How many changes each table had when it was last told stands in Airflow's variable `ticdc_warehouse_<name>`: what a
-    try has committed before it failed is told by the next that succeeds.
+    try has committed before it failed is told by the next that succeeds. In `held_ticdc_warehouse_<name>` stand the
+    held tables that were last told, with their reasons.
     """
 
     def __init__(self, *, pipeline: str, on_held: Callable[[Context, Sequence[str]], None] | None, **task: Any) -> None:
@@ -89,19 +89,42 @@ class RunOperator(WarehouseOperator):
         self.pipeline = pipeline
         self.alias = alias
         self.variable = f"ticdc_warehouse_{pipeline}"
+        self.held = f"held_{self.variable}"
         self.on_held = on_held
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run it; then tell of tables."""
-        told = super().execute(context)
-        tables = self.called(["tables", "list"]).get("tables", [])
+        """Run it; then tell of tables. Of held ones also where it has failed: they may be why."""
+        try:
+            told = super().execute(context)
+        except Exception:
+            self._tell_held_if_possible(context)
+            raise
+        tables = self._tables()
         self._tell_changed(context, told.get("tables", {}), {table["source"]: table["changes"] for table in tables})
-        held = [table["source"] for table in tables if table["state"] == "held"]
-        for table in held:
-            self.log.warning("%s is held: ticdc-warehouse tables release %s", table, table)
-        if held and self.on_held is not None:
-            self.on_held(context, held)
+        self._tell_held(context, tables)
         return told
+
+    def _tables(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = self.called(["tables", "list"]).get("tables", [])
+        return listed
+
+    def _tell_held_if_possible(self, context: Context) -> None:
+        """Nothing that goes wrong here hides why the run has failed."""
+        try:
+            self._tell_held(context, self._tables())
+        except Exception:
+            self.log.exception("Held tables could not be told")
+
+    def _tell_held(self, context: Context, tables: Sequence[Mapping[str, Any]]) -> None:
+        """Call back unless the same tables were held for the same reasons when it was last called."""
+        held = {table["source"]: table.get("held_because") for table in tables if table["state"] == "held"}
+        for table, reason in held.items():
+            self.log.warning("%s is held (%s): ticdc-warehouse tables release %s", table, reason, table)
+        if held == Variable.get(self.held, default={}, deserialize_json=True):
+            return
+        if held and self.on_held is not None:
+            self.on_held(context, list(held))
+        Variable.set(self.held, held, serialize_json=True)
 
     def _tell_changed(self, context: Context, counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int]) -> None:
         """Update assets. `counted`: what this run did, by table; `now`: how many changes the tables have."""

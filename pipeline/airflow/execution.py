@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_NAMED = "--name=ticdc-warehouse-try-"
+
+
+def container(line: Sequence[str]) -> str:
+    """The name of the container that a command line of `Docker` starts; nothing for another command line."""
+    return next((word.removeprefix("--name=") for word in line if word.startswith(_NAMED)), "")
 
 
 class Execution(Protocol):
@@ -31,7 +39,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Docker:
-    """In a container of the image. `volumes`, configuration and warehouse among them, as `docker run` takes them."""
+    """In a container of the image, whose name we give it. `volumes`: as `docker run` takes them, the warehouse too."""
 
     image: str
     volumes: tuple[str, ...]
@@ -44,7 +52,8 @@ class Docker:
         named = [word for name in environment for word in ("--env", name)]
         mounted = [word for volume in self.volumes for word in ("--volume", volume)]
         network = ["--network", self.network] if self.network else []
-        return ["docker", "run", "--rm", "--init", *network, *mounted, *named, *self.options, self.image, *words]
+        options = [*network, *mounted, *named, *self.options, f"{_NAMED}{uuid4().hex}"]
+        return ["docker", "run", "--rm", "--init", *options, self.image, *words]
 
 
 @dataclass(frozen=True, slots=True)

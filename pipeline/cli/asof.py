@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pipeline.cli.shelf import Pair
 
 COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time", "note")
+TOLD = (*COLUMNS, "uuid")
+"""What programs get."""
 _MEANING = {
     "exact": "each table as the source had it at that moment",
     "bounded": "every change up to it is in, later ones may be too",
@@ -58,7 +60,7 @@ def tag_name(text: str | None) -> str | None:
 
 
 def facts(found: Whole, tag: str | None, until: datetime | None) -> dict[str, Any]:
-    """Give the cut as a whole, for programs: its ts, level and tag, and how each table is read."""
+    """Give the cut as a whole, for programs: its ts, level and tag, and how each table is read, by its uuid."""
     there = [cut for cut in found.cuts if cut.pair]
     return {
         "cut_ts": found.ts,
@@ -67,8 +69,8 @@ def facts(found: Whole, tag: str | None, until: datetime | None) -> dict[str, An
         "levels": sorted({cut.level for cut in found.cuts}),
         "tag": tag,
         "kept_until": until,
-        "spark_sql": {cut.source: spark_sql(cut, tag) for cut in there},
-        "pyiceberg": {cut.source: pyiceberg(cut) for cut in there},
+        "spark_sql": {cut.uuid: spark_sql(cut, tag) for cut in there},
+        "pyiceberg": {cut.uuid: pyiceberg(cut) for cut in there},
     }
 
 

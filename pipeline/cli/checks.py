@@ -12,9 +12,10 @@ from rich.console import Console
 from pipeline.cli import shelf
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import NO_WAREHOUSE, reader
-from pipeline.cli.words import counted
+from pipeline.cli.words import counted, some
 from pipeline.devstack import fetch
 from pipeline.errors import Refused
+from pipeline.quality.gate import CHECK_FAILED, QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.settings import load
 from pipeline.warehouse.tables import State
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
 
 NO_SUITES = "NO_SUITES"
+_MEND = (
+    "the rows are in already: `ticdc-warehouse report` shows the checks; mend the data at its source, or the suite "
+    "(severity warn only records)"
+)
 _RESULT = ("rule", "severity", "evaluated", "unexpected", "success", "observed")
 
 app = typer.Typer(
@@ -71,7 +76,7 @@ def run(
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Run the suites on whole current tables and record the results; exit code 1 if more than a warning fails.
+    """Run the suites on whole current tables and record the results; `CHECK_FAILED` if more than a warning fails.
 
     What is unique, which keys of one table another has: such checks say nothing about a batch, and are run here.
     """
@@ -84,11 +89,17 @@ def run(
         rows = [(table, *(one[key] for key in _RESULT)) for table, results in done.items() for one in results]
         shown = [(*row[:-2], "" if row[-2] else "FAILED", row[-1]) for row in rows] if output is Format.TEXT else rows
         out.table("checks", ("table", *_RESULT), shown)
-        failed = [one for results in done.values() for one in results if not one["success"]]
-        facts = {"checks": len(rows), "failed": len(failed)}
+        failed = [(table, one) for table, results in done.items() for one in results if not one["success"]]
+        facts = {"passed": len(rows) - len(failed), "failed": len(failed)}
         out.result(facts, f"{counted(len(rows), 'check')} on {counted(len(done), 'table')}; {len(failed)} failed")
-        if any(one["severity"] != Severity.WARN for one in failed):
-            raise typer.Exit(1)
+    stopping = [f"{table}: {_failure(one)}" for table, one in failed if one["severity"] != Severity.WARN]
+    if stopping:  # the results are out by now
+        raise QualityStop(CHECK_FAILED, f"on whole tables: {some(stopping, '; ')}", _MEND)
+
+
+def _failure(result: Mapping[str, Any]) -> str:
+    broken = f"{result['unexpected']:,} of {result['evaluated']:,} rows break it"
+    return f"{result['rule']} ({result['severity']}): {result['observed'] or broken}"
 
 
 def _audited(settings: Settings, sources: Sequence[TableName], out: Output) -> dict[str, list[dict[str, Any]]]:

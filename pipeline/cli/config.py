@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 import yaml
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.settings import described, json_schema, load
+
+_BY_HAND = "hand options of Java over in the environment, as SPARK_SUBMIT_OPTS, or print all with --with-secrets"
 
 app = typer.Typer(no_args_is_help=True, help="Show the configuration in force, and its schema.")
 
@@ -32,13 +36,22 @@ def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
 
 
 @app.command("spark-submit")
-def spark_submit(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
+def spark_submit(
+    *,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Also passwords and the like, which are left out otherwise.")
+    ] = False,
+    config: ConfigOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
     """Print what spark-submit must be told before it starts Java, as a file for its --properties-file."""
     with opened(output) as out:
         from pipeline.streaming.session import launch_properties  # noqa: PLC0415 - Spark: the others need none
 
-        told = launch_properties(load(config))
-        out.result(told, "\n".join(f"{key}={_property(value)}" for key, value in told.items()))
+        told = launch_properties(load(config), with_secrets=with_secrets)
+        out.result(told.properties, "\n".join(f"{key}={_property(value)}" for key, value in told.properties.items()))
+        if told.left_out:
+            typer.echo(f"left out, being secret: {', '.join(told.left_out)}; {_BY_HAND}", err=True)
 
 
 def _property(value: str) -> str:

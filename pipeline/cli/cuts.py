@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.reading import records
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.cli.reading import batches, records
 from pipeline.errors import Refused
 from pipeline.model.columns import CommitTs, time_of
-from pipeline.warehouse.tables import DROPPED, State
+from pipeline.model.messages import EVER
+from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName, folded
+from pipeline.warehouse.tables import DROPPED, State, name_at, read_spans
+from pipeline.warehouse.tables import GONE as REMOVED_PAIRS
 from pipeline.warehouse.tags import CUT_EXPIRED, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pipeline.cli.reading import Reader
     from pipeline.cli.shelf import Pair
-    from pipeline.model.names import WarehouseName
+    from pipeline.warehouse.tables import Span
 
 NO_CUT = "NO_CUT"
 GONE = "the table is gone"
@@ -28,6 +34,7 @@ _FIELDS = (
     "cut_ts",
     "cut_time",
     "batch_id",
+    "recorded_at",
     "table_uuid",
     "schema_name",
     "table_name",
@@ -35,7 +42,8 @@ _FIELDS = (
     "level",
     "reason",
 )
-_NEVER = 2**64
+_ORDER = ("cut_ts", "batch_id", "recorded_at")
+_AT_ONCE = 100_000
 _LISTED = 5
 _HINT = (
     "cuts come from TiCDC's watermarks: with protocol=avro the sink URI needs "
@@ -46,7 +54,10 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One table's newest cut up to the moment. `source` is its name then; `pair` None where it is gone since."""
+    """One table's newest cut up to the moment. `pair`: None where it is gone since.
+
+    `source` is its name at the moment that was found; with a changefeed without watermarks, at its last change.
+    """
 
     uuid: str
     source: str
@@ -77,10 +88,10 @@ class Cut:
 
     @property
     def row(self) -> tuple[Any, ...]:
-        """Give it as a row under `COLUMNS` of `asof`."""
+        """Give it as a row under `TOLD` of `asof`."""
         today = "" if self.pair is None else str(self.pair.source)
         table = "" if self.table is None else str(self.table)
-        return (self.source, today, table, self.snapshot, self.level, self.ts, self.time, self.note)
+        return (self.source, today, table, self.snapshot, self.level, self.ts, self.time, self.note, self.uuid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,55 +138,71 @@ def whole(reader: Reader, pairs: Sequence[Pair], at: CommitTs | None) -> Whole:
     A table that was dropped at or before that cut is not of it. Raises `Refused`: `NO_CUT`; `CUT_EXPIRED` where a
     snapshot of it is gone, with the oldest cut that can be read whole.
     """
-    history = _History.read(reader, pairs)
-    end = len(history.steps) if at is None else bisect_right(history.steps, int(at), key=lambda step: step.ts)
-    if not end:
+    rows = _newest(reader, "" if at is None else f"cut_ts <= {int(at):d}")
+    if not rows:
         raise Refused(NO_CUT, "there is no cut" + (f" up to {spoken(at)}" if at else ""), _HINT)
-    newest = {step.uuid: place for place, step in enumerate(history.steps[:end])}
-    ts = history.steps[end - 1].ts
-    places = [place for uuid, place in newest.items() if history.dropped.get(uuid, _NEVER) > ts]
-    cuts = sorted((history.cut(row) for row in history.rows.take(places).to_pylist()), key=lambda cut: cut.source)
-    lost = [cut.source for cut in cuts if not history.is_usable(cut.uuid, cut.snapshot)]
+    fates, ts = _Fates.of(reader, pairs, rows), max(row["cut_ts"] for row in rows)
+    there = (row for row in rows if fates.dropped.get(row["table_uuid"], EVER) > ts)
+    cuts = sorted((fates.cut(row, ts) for row in there), key=lambda cut: (cut.source, cut.uuid))
+    lost = [cut.source for cut in cuts if not fates.is_usable(cut.uuid, cut.snapshot)]
     if lost:
-        raise history.expired(ts, lost)
+        raise _expired(ts, lost, _oldest(reader, pairs))
     return Whole(CommitTs(ts), time_of(ts), tuple(cuts))
 
 
-class _Step(NamedTuple):
-    """One row of `cuts`."""
+def _newest(reader: Reader, where: str) -> list[dict[str, Any]]:
+    """Each table's newest row of `cuts`; of those that are read never more at a time than the memory is good for."""
+    read = batches(reader, "cuts", _FIELDS, where)
+    kept: list[Any] = []
+    count = 0
+    for batch in read:
+        kept, count = [*kept, batch], count + batch.num_rows
+        if count > _AT_ONCE:
+            kept, count = _last_of_each(pa.Table.from_batches(kept, read.schema)).to_batches(), 0
+    rows: list[dict[str, Any]] = _last_of_each(pa.Table.from_batches(kept, read.schema)).to_pylist()
+    return rows
 
-    ts: int
-    uuid: str
-    snapshot: int
+
+def _last_of_each(rows: Any) -> Any:
+    others = [name for name in rows.column_names if name != "table_uuid"]
+    groups = rows.sort_by([(name, "ascending") for name in _ORDER]).group_by("table_uuid", use_threads=False)
+    options = pc.ScalarAggregateOptions(skip_nulls=False)
+    last = groups.aggregate([(name, "last", options) for name in others])
+    named = last.rename_columns([name.removesuffix("_last") for name in last.column_names])
+    return named.select(rows.column_names).cast(rows.schema)
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
-    """All cuts there have been, oldest first, and what has become of their tables."""
+class _Fates:
+    """What has become of tables that cuts name."""
 
-    rows: Any
-    steps: list[_Step]
     pairs: Mapping[str, Pair]
+    snapshots: Mapping[str, frozenset[int]]
+    """Those that are still there, by uuid."""
+    gone: Mapping[str, Sequence[Span]]
+    """The names of tables that were removed with their source, by uuid."""
     dropped: Mapping[str, int]
     """Commit ts of the drop, by uuid."""
 
     @staticmethod
-    def read(reader: Reader, pairs: Sequence[Pair]) -> _History:
-        rows = records(reader, "cuts", _FIELDS).sort_by([("cut_ts", "ascending"), ("batch_id", "ascending")])
-        columns = (rows[name].to_pylist() for name in ("cut_ts", "table_uuid", "snapshot_id"))
-        steps = [_Step(*values) for values in zip(*columns, strict=True)]
+    def of(reader: Reader, pairs: Sequence[Pair], rows: Iterable[dict[str, Any]]) -> _Fates:
+        """What is known, also of the tables in these rows of `cuts` that are no more."""
         known = {str(pair.changes.table_uuid): pair for pair in pairs}
         dropped = {uuid: int(p.changes.properties[DROPPED]) for uuid, p in known.items() if p.state is State.DROPPED}
-        places = {step.uuid: place for place, step in enumerate(steps) if step.uuid not in known}
-        if places:
-            dropped |= _removed(reader, rows.take(list(places.values())).to_pylist())
-        return _History(rows, steps, known, dropped)
+        lost = {row["table_uuid"]: row for row in rows if row["table_uuid"] not in known}
+        gone = _gone(reader) if lost else {}
+        dropped |= {uuid: end for uuid in lost.keys() & gone if (end := max(s.until for s in gone[uuid])) != EVER}
+        unsaid = [row for uuid, row in lost.items() if uuid not in dropped]
+        dropped |= _removed(reader, unsaid) if unsaid else {}
+        return _Fates(known, {uuid: _snapshots(pair) for uuid, pair in known.items()}, gone, dropped)
 
-    def cut(self, row: dict[str, Any]) -> Cut:
+    def cut(self, row: dict[str, Any], ts: int) -> Cut:
+        pair = self.pairs.get(row["table_uuid"])
+        name = name_at(self.gone.get(row["table_uuid"], ()) if pair is None else pair.spans, ts)
         return Cut(
             row["table_uuid"],
-            f"{row['schema_name']}.{row['table_name']}",
-            self.pairs.get(row["table_uuid"]),
+            str(name or TableName(row["schema_name"], row["table_name"])),
+            pair,
             row["snapshot_id"],
             row["level"],
             CommitTs(row["cut_ts"]),
@@ -185,28 +212,44 @@ class _History:
 
     def is_usable(self, uuid: str, snapshot: int) -> bool:
         """Whether a cut with this snapshot can be offered. A table that went nobody knows when stops none."""
-        pair = self.pairs.get(uuid)
-        return uuid not in self.dropped if pair is None else snapshot in _snapshots(pair)
+        return snapshot in self.snapshots[uuid] if uuid in self.snapshots else uuid not in self.dropped
 
-    def oldest(self) -> int | None:
-        """The oldest cut that can be read whole."""
-        there = {uuid: _snapshots(pair) for uuid, pair in self.pairs.items()}
-        lost: set[str] = set()
-        for place, (ts, uuid, snapshot) in enumerate(self.steps):
-            usable = snapshot in there[uuid] if uuid in there else uuid not in self.dropped
-            (lost.discard if usable else lost.add)(uuid)
-            is_last = place + 1 == len(self.steps) or self.steps[place + 1].ts > ts
-            if is_last and all(self.dropped.get(one, _NEVER) <= ts for one in lost):
-                return ts
-        return None
 
-    def expired(self, ts: int, lost: Sequence[str]) -> Refused:
-        names = ", ".join(lost[:_LISTED]) + (f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else "")
-        oldest = self.oldest()
-        hint = "no cut can be read whole; the next change of each of these tables makes one"
-        if oldest is not None:
-            hint = f"the oldest usable cut is {spoken(oldest)}: ticdc-warehouse tables as-of {oldest}"
-        return Refused(CUT_EXPIRED, f"cut {spoken(ts)} needs snapshots that are gone, of {names}", hint)
+def _oldest(reader: Reader, pairs: Sequence[Pair]) -> int | None:
+    """The oldest cut that can be read whole."""
+    fates = _Fates.of(reader, pairs, _newest(reader, ""))
+    lost: set[str] = set()
+    for ts, steps in groupby(_steps(reader), key=lambda step: step[0]):
+        for _, uuid, snapshot in steps:
+            (lost.discard if fates.is_usable(uuid, snapshot) else lost.add)(uuid)
+        if all(fates.dropped.get(one, EVER) <= ts for one in lost):
+            return int(ts)
+    return None
+
+
+def _steps(reader: Reader) -> Iterator[tuple[int, str, int]]:
+    """All cuts there have been, oldest first: ts, table and snapshot."""
+    columns = ("cut_ts", "table_uuid", "snapshot_id")
+    rows = records(reader, "cuts", (*columns, *_ORDER[1:])).sort_by([(name, "ascending") for name in _ORDER])
+    for batch in rows.select(columns).to_batches(max_chunksize=_AT_ONCE):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _expired(ts: int, lost: Sequence[str], oldest: int | None) -> Refused:
+    names = ", ".join(lost[:_LISTED]) + (f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else "")
+    hint = "no cut can be read whole; the next change of each of these tables makes one"
+    if oldest is not None:
+        hint = f"the oldest usable cut is {spoken(oldest)}: ticdc-warehouse tables as-of {oldest}"
+    return Refused(CUT_EXPIRED, f"cut {spoken(ts)} needs snapshots that are gone, of {names}", hint)
+
+
+def _gone(reader: Reader) -> dict[str, list[Span]]:
+    """The names of tables that were removed in the cut regime."""
+    said = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history")).properties.get(REMOVED_PAIRS)
+    found: dict[str, list[Span]] = {}
+    for span in read_spans(said):
+        found.setdefault(span.pair, []).append(span)
+    return found
 
 
 def _removed(reader: Reader, newest: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -223,7 +266,7 @@ def _removed(reader: Reader, newest: Iterable[dict[str, Any]]) -> dict[str, int]
 
 def _is_of(drop: dict[str, Any], row: dict[str, Any]) -> bool:
     names = ("schema_name",) if drop["ddl_type"] == "DropDatabase" else ("schema_name", "table_name")
-    return all((drop[name] or "").casefold() == row[name].casefold() for name in names)
+    return all(folded(drop[name] or "") == folded(row[name]) for name in names)
 
 
 def _snapshots(pair: Pair) -> frozenset[int]:

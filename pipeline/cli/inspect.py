@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.cli.output import ConfigOption, Format, OutputOption, as_key, opened
 from pipeline.devstack import fetch
 from pipeline.settings import load
 
@@ -55,7 +55,9 @@ def _looked_at(settings: Settings, topic: str, partition: int, offset: int | Non
 
 def _show(out: Output, found: Inspected) -> None:
     """Everything at once for programs, part by part for people."""
-    told = {**found.facts, "changes": [_told(change) for change in found.changes], "refusals": found.refusals}
+    refusals = [{"code": code, "message": why} for code, why in found.refusals]
+    told = {**found.facts, "changes": [_told(change) for change in found.changes], "refusals": refusals}
+    told["hex"] = found.dump
     out.result(told, "\n".join(f"{name:<11} {said}" for name, said in found.facts.items()))
     for change in found.changes:
         out.line(f"\n{change.sentence}\n")
@@ -68,7 +70,8 @@ def _show(out: Output, found: Inspected) -> None:
 
 
 def _told(change: Change) -> dict[str, Any]:
-    columns = [dict(zip(change.header, row, strict=True)) for row in change.columns]
+    header = [as_key(name) for name in change.header]
+    columns = [dict(zip(header, row, strict=True)) for row in change.columns]
     return {"change": change.sentence, "columns": columns, "verdicts": change.verdicts}
 
 

@@ -19,7 +19,6 @@ from pipeline.quality.rulebook import Rulebook, Shape
 from pipeline.quality.suites import Severity, load
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka import Cluster, records
-from pipeline.streaming.landing import landing_of
 from pipeline.streaming.pipeline import protocol_of, registry_of
 from pipeline.streaming.session import session
 from pipeline.warehouse.evolution import Policy, meet, meet_key
@@ -185,7 +184,7 @@ def _decode(
             layout = meet_key(layout, seen.version)
         else:
             layout, _ = meet(layout, seen.version, Policy())
-    landing = landing_of(layout)
+    landing = layout.landing
     versions = tuple(seen.version for seen in table.versions if not seen.key_only)
     rules = rulebook.of(Shape(table.table, versions, landing, tuple(column.name for column in layout.columns)))
     names = [target.name for target in landing.targets]

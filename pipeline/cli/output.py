@@ -5,7 +5,8 @@
             out.table("tables", ["table", "rows"], [("shop.orders", 412)])
 
 As text, each call prints at once. As JSON, stdout gets exactly one document, when the block ends without an
-error: `result` adds its keys, `table` a list of objects under its title, `line` narrates and adds nothing.
+error: `result` adds its keys, `table` a list of objects under its title, `line` narrates and adds nothing. Names of
+facts and columns are words for people; programs get them with `_` for spaces.
 Errors go to stderr in either form; as JSON one document with `code`, `message` and `hint`.
 """
 
@@ -142,14 +143,18 @@ class TextOutput:
 
 
 class JsonOutput:
-    """For programs: one document on stdout at the end, nothing on stdout if the command failed."""
+    """For programs: one document on stdout at the end, nothing on stdout if the block ends with an error.
+
+    An error raised behind the block stands on stderr beside the document: `checks run` gives its results either way.
+    """
 
     def __init__(self) -> None:
         self._document: dict[str, Any] = {}
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Add the rows as objects under the title, in lower case with `_` for spaces."""
-        objects = [dict(zip(columns, row, strict=True)) for row in rows]
+        keys = [as_key(column) for column in columns]
+        objects = [dict(zip(keys, row, strict=True)) for row in rows]
         self._document.setdefault(_key(title), []).extend(objects)
 
     def line(self, text: str) -> None:
@@ -157,7 +162,7 @@ class JsonOutput:
 
     def result(self, facts: Mapping[str, Any], text: str | None = None) -> None:  # noqa: ARG002 - for people
         """Add the facts to the document."""
-        self._document.update(facts)
+        self._document.update({as_key(str(key)): value for key, value in facts.items()})
 
     def error(self, error: Explained, trace: str = "") -> None:
         """Write `{"code", "message", "hint"}` on stderr, and `traceback` where one is to be shown."""
@@ -212,6 +217,11 @@ def _is_number(value: Any) -> bool:
 
 def _key(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+
+
+def as_key(name: str) -> str:
+    """`cut ts` as `cut_ts`; a name without spaces is what programs know already."""
+    return "_".join(name.split())
 
 
 def _safe(text: str) -> str:

@@ -88,7 +88,7 @@ class Progress:
     messages: int = 0
     tables: dict[str, Counter[str]] = field(default_factory=dict)
     codes: Counter[str] = field(default_factory=Counter)
-    """Messages that belong to no table, by the code of their dead letters."""
+    """Messages that no table takes, by the code of their dead letters."""
     order_unknown: set[str] = field(default_factory=set)
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Batches in which a rule was broken, by table and rule."""
@@ -150,7 +150,7 @@ def lines_of(outcome: Outcome, now: float) -> list[TableLine]:
     lines = merged(lines)
     homeless = outcome.dead_letters - sum(landed.dead_letters for landed in outcome.landed)
     if homeless:
-        codes = ", ".join(sorted({refused.code for refused in outcome.messages.refused}))
+        codes = ", ".join(sorted({refused.code for refused in outcome.messages.refused if not refused.tables}))
         lines.append(TableLine(NO_TABLE, Counter(dead_letters=homeless), note=codes))
     return [line for line in lines if line.marks or line.rest]
 

@@ -18,6 +18,7 @@ from pipeline.cli import shelf
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import reader, records
 from pipeline.devstack import fetch
+from pipeline.model.names import folded
 from pipeline.settings import load
 from pipeline.settings.durations import seconds
 
@@ -36,6 +37,8 @@ _FIELDS = (
 _LONG = ("message", "key_values", "fingerprint")
 _GROUP = ("table", "reason", "records", "first", "last")
 _ROW = ("recorded_at", "table", "topic", "partition", "offset", "key", "rules", "message", "status")
+_WHOLE = (*_ROW, "index", "code", "commit_ts", "batch_id")
+"""What programs get of a record; people are shown less of it."""
 
 TableOption = Annotated[str | None, typer.Option("--table", help="Of this source table only, as in shop.orders.")]
 RuleOption = Annotated[str | None, typer.Option("--rule", help="Only what breaks this rule.")]
@@ -43,7 +46,7 @@ SinceOption = Annotated[
     str | None, typer.Option("--since", help="Set aside since then: 2026-11-21T11:48, or `2 hours` (ago).")
 ]
 LettersOption = Annotated[bool, typer.Option("--dead-letters", help="Messages that could not be decoded instead.")]
-StatusOption = Annotated[bool, typer.Option("--all", help="Also what was redriven, or superseded by newer changes.")]
+StatusOption = Annotated[bool, typer.Option("--all", help="Also what was redriven, or superseded by what came later.")]
 
 app = typer.Typer(no_args_is_help=True, help="Look at rows that failed a check, and send them on their way again.")
 
@@ -87,15 +90,12 @@ def show(  # noqa: PLR0913 - options
     settings = load(config)
     with opened(output) as out:
         found = Found.read(settings, table, rule, since, letters=letters, every=every)
-        rows = found.newest(limit)
-        lines = [
-            (
-                row["recorded_at"], _table(row), row["topic"], row["kafka_partition"], row["offset"],
-                row["key_values"], ", ".join(row["rules"] or [row["code"]]), row["message"], row["status"],
-            )
-            for row in rows
-        ]  # fmt: skip
-        _shown(out, output, found.what, _ROW, lines)
+        rows = [_whole(row) for row in found.newest(limit)]
+        if output is Format.JSON:
+            _shown(out, output, found.what, _WHOLE, [[row[name] for name in _WHOLE] for row in rows])
+        else:
+            lines = [{**row, "rules": ", ".join(row["rules"] or [row["code"]])} for row in rows]
+            _shown(out, output, found.what, _ROW, [[row[name] for name in _ROW] for row in lines])
         out.result({"records": len(found.rows)}, found.sentence(len(rows)))
 
 
@@ -151,7 +151,7 @@ class Found:
         what = LETTERS if letters else QUARANTINE
         rows = records(reader(settings), what, fields, "" if every else "status = 'open'")
         if table:
-            rows = rows.filter(pc.equal(pc.utf8_lower(_tables(rows)), table.lower()))
+            rows = rows.filter(pc.equal(pc.utf8_lower(_tables(rows)), folded(table)))
         if rule:
             broken = rows["rules"].combine_chunks()
             rows = rows.take(pc.unique(pc.list_parent_indices(broken).filter(pc.equal(pc.list_flatten(broken), rule))))
@@ -194,6 +194,12 @@ def _tables(rows: Any) -> Any:
 
 def _table(row: dict[str, Any]) -> str:
     return f"{row['schema_name']}.{row['table_name']}" if row["table_name"] is not None else NO_TABLE
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any]:
+    """A record under the names of `_WHOLE`."""
+    renamed = {"table": _table(row), "partition": row["kafka_partition"], "key": row["key_values"]}
+    return {**row, **renamed, "rules": row["rules"] or []}
 
 
 def _way_back(table: str, reason: str, *, letters: bool) -> str:

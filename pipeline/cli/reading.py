@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from pyiceberg.exceptions import NotInstalledError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
 from pyiceberg.table import StaticTable
 from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -77,18 +77,34 @@ def _missing(warehouse: Warehouse) -> Refused:
             f"tables lie in {warehouse.data}, but their catalog ({warehouse.path / 'catalog.db'}) is not there",
             "to bring them back into the catalog: ticdc-warehouse tables restore",
         )
-    return Refused(
-        NO_WAREHOUSE,
-        f"there is no warehouse in {warehouse.path} yet",
-        "the first run makes it: ticdc-warehouse run --available-now",
-    )
+    return _nothing_yet(f"there is no warehouse in {warehouse.path} yet")
+
+
+def _nothing_yet(sentence: str) -> Refused:
+    return Refused(NO_WAREHOUSE, sentence, "the first run makes it: ticdc-warehouse run --available-now")
 
 
 def records(reader: Reader, name: str, columns: Sequence[str], where: str = "") -> Any:
-    """Read columns of one of the pipeline's own tables; gives an Arrow table."""
-    table = reader.table(WarehouseName(PIPELINE_NAMESPACE, name))
+    """Read columns of one of the pipeline's own tables; gives an Arrow table.
+
+    Raises `Refused` (`NO_WAREHOUSE`) where the catalog does not have it: nothing was written, or by an older version.
+    """
+    return _scan(reader, name, columns, where).to_arrow()
+
+
+def batches(reader: Reader, name: str, columns: Sequence[str], where: str = "") -> Any:
+    """As `records`, piece by piece: an Arrow reader of record batches."""
+    return _scan(reader, name, columns, where).to_arrow_batch_reader()
+
+
+def _scan(reader: Reader, name: str, columns: Sequence[str], where: str) -> Any:
+    own = WarehouseName(PIPELINE_NAMESPACE, name)
+    try:
+        table = reader.table(own)
+    except (KeyError, NoSuchTableError, NoSuchNamespaceError):
+        raise _nothing_yet(f"the warehouse has no table {own} yet") from None
     scan = table.scan(selected_fields=tuple(columns))
-    return (scan.filter(where) if where else scan).to_arrow()
+    return scan.filter(where) if where else scan
 
 
 class _Embedded:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import NO_WAREHOUSE, reader, records
@@ -74,7 +73,7 @@ def report(
             "detail": verdict.detail,
             "findings": verdict.findings.total,
         }
-        out.result(facts, f"{verdict.headline}\n{verdict.detail}\nthe report is in {path}")
+        out.result(facts, f"{verdict.headline}\n{verdict.detail}\nthe report is in {path.resolve()}")
 
 
 def _target(to: Path | None, kind: Kind | None) -> tuple[Path, Kind]:
@@ -105,8 +104,10 @@ def _rows(catalog: Reader, name: str, where: str = "") -> Iterator[dict[str, Any
     """Give a table's rows, a few at a time; none where an older version has not made the table."""
     try:
         found = records(catalog, name, COLUMNS[name], where)
-    except (KeyError, NoSuchTableError, NoSuchNamespaceError):
-        return
+    except Refused as refusal:
+        if refusal.code == NO_WAREHOUSE:
+            return
+        raise
     for chunk in found.to_batches(max_chunksize=_CHUNK):
         yield from chunk.to_pylist()
 

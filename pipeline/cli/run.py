@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,20 +25,25 @@ from pipeline.model.messages import Regime
 from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
+from pipeline.streaming.cut_batch import TABLE_REMOVED
+from pipeline.streaming.held import last_held
+from pipeline.streaming.landing import NAME_TAKEN
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
 from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
     from pipeline.cli.output import Output
+    from pipeline.model.names import TableName
     from pipeline.settings import Settings
+    from pipeline.streaming.workbench import Workbench
 
 INTERRUPTED = 130
-ACCEPTABLE = (TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST)
+ACCEPTABLE = (TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST, WAREHOUSE_OF_ANOTHER)
 STOPPING = "stopping after the current batch; Ctrl-C again ends at once"
 
 app = typer.Typer(help="Take the changefeed into the warehouse, continuously or once.")
@@ -117,7 +123,8 @@ class Run:
 
     def _remember(self, pipeline: Pipeline) -> None:
         """Collect what went wrong, each with what to do about it."""
-        letters = self._progress.total("dead_letters")
+        removed = self._progress.tables.get(TABLE_REMOVED, Counter())  # nobody misses what these have
+        letters = self._progress.total("dead_letters") - removed["dead_letters"]
         if letters:
             codes = ", ".join(sorted(self._progress.codes)) or "messages that do not fit their schema"
             self._warnings.append(
@@ -147,7 +154,7 @@ class Run:
             return []
         try:
             found = reader(self._settings)
-            return waits(found, shelf.held(shelf.pairs(found)))
+            return waits(found, [*shelf.held(shelf.pairs(found)), *last_held(bench)])
         except PipelineError as error:
             return [f"what waits is not known: {error.message}"]
 
@@ -187,14 +194,24 @@ def missing(settings: Settings, present: set[str], *, available_now: bool) -> li
 
 
 def held(pipeline: Pipeline, progress: Progress) -> list[str]:
-    """Give a sentence for each held table, with its reason and the way on."""
-    tables = {str(t.source): t for t in pipeline.bench.tables if t.state is State.HELD}
-    waiting = {table: counts["held"] for table, counts in progress.tables.items() if counts["held"]}
+    """Give a sentence for each held table, with its reason and the way on; also of one that has no place yet."""
+    bench = pipeline.bench
+    waiting = {str(source): (records, _reason(bench, source)) for source, records in last_held(bench).items()}
+    new = {table: counts["held"] for table, counts in progress.tables.items() if counts["held"]}
+    told = {**{name: (records, "") for name, records in new.items()}, **waiting}
     return [
-        f"{name} is held{_because(tables[name].held_reason if name in tables else '')}; "
-        f"{waiting.get(name, 0):,} more records wait. To go on: ticdc-warehouse tables release {name}"
-        for name in sorted({*tables, *waiting})
+        f"{name} is held{_because(reason)}; {counted(records, 'record')} of it wait, {new.get(name, 0):,} of them new. "
+        f"To go on: ticdc-warehouse tables release {name}"
+        for name, (records, reason) in sorted(told.items())
     ]
+
+
+def _reason(bench: Workbench, source: TableName) -> str:
+    table = bench.tables.find(source)
+    if table is not None:
+        return table.held_reason
+    obstacle = bench.tables.obstacle(source)
+    return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
 
 
 @contextmanager

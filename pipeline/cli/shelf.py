@@ -11,9 +11,10 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from pipeline.errors import Refused
 from pipeline.model.columns import DefaultKind
-from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName, folded
 from pipeline.settings.faults import did_you_mean
 from pipeline.warehouse.layout import DDL_VERSION, Layout
+from pipeline.warehouse.leftovers import leftovers
 from pipeline.warehouse.tables import (
     HELD_REASON,
     LAYOUT,
@@ -21,18 +22,24 @@ from pipeline.warehouse.tables import (
     ROLE,
     SOURCE_SCHEMA,
     SOURCE_TABLE,
+    SPANS,
     STATE,
     State,
+    read_spans,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from pipeline.cli.reading import Reader
     from pipeline.warehouse.layout import Column, Version
+    from pipeline.warehouse.leftovers import Leftover
+    from pipeline.warehouse.retention import Retention
+    from pipeline.warehouse.tables import Span
 
 TABLE_UNKNOWN = "TABLE_UNKNOWN"
 _READERS = 4
@@ -91,6 +98,11 @@ class Pair:
         return self.changes.properties.get(HELD_REASON, "") if self.state is State.HELD else ""
 
     @property
+    def spans(self) -> tuple[Span, ...]:
+        """The names that the source has had; none without watermarks."""
+        return read_spans(self.changes.properties.get(SPANS))
+
+    @property
     def layout(self) -> Layout:
         """Its columns over time."""
         return Layout.from_json(self.changes.properties[LAYOUT])
@@ -112,7 +124,9 @@ def _pair(reader: Reader, changes: WarehouseName, names: set[WarehouseName]) -> 
         return None
     source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
     name = WarehouseName(changes.namespace, changes.name.removesuffix(CHANGES_SUFFIX))
-    return Pair(source, name, metadata, _metadata(reader, name) if name in names else None)
+    current = _metadata(reader, name) if name in names else None
+    ours = current is not None and ROLE in current.properties
+    return Pair(source, name, metadata, current if ours else None)
 
 
 def _metadata(reader: Reader, name: WarehouseName) -> TableMetadata | None:
@@ -129,9 +143,9 @@ def pair_named(reader: Reader, wanted: str) -> Pair:
     A living table goes before a dropped one of the same name.
     """
     known = sorted(pairs(reader), key=lambda pair: pair.state is State.DROPPED)
-    folded = wanted.casefold()
+    asked = folded(wanted)
     for pair in known:
-        if folded in {str(pair.source).casefold(), str(pair.name).casefold()}:
+        if asked in {folded(str(pair.source)), folded(str(pair.name))}:
             return pair
     near = did_you_mean(wanted, (str(pair.source) for pair in known))
     hint = "ticdc-warehouse tables list shows what there is"
@@ -156,6 +170,17 @@ def names_of(reader: Reader, wanted: str | None) -> list[WarehouseName]:
             return sorted((name for name, mine in zip(names, ours, strict=True) if mine), key=str)
     pair = pair_named(reader, wanted)
     return [pair.name.changes] if pair.current is None else [pair.name, pair.name.changes]
+
+
+def forsaken(reader: Reader, data: Path | None, before: float) -> list[Leftover]:
+    """Give the folders of the warehouse that no table has, of ours or of others (`leftovers`); none in a store."""
+    if data is None:
+        return []
+    with ThreadPoolExecutor(_READERS) as pool:
+        found = list(pool.map(lambda name: _metadata(reader, name), reader.names()))
+    if None in found:  # a writer renames or drops just now: whose folder is whose cannot be told
+        return []
+    return leftovers(data, [table.location for table in found if table is not None], before)
 
 
 def listed(pair: Pair) -> dict[str, Any]:
@@ -246,15 +271,11 @@ VERSIONS = ("version", "number", "columns")
 def versions(layout: Layout) -> list[tuple[Any, ...]]:
     """Give the source versions that were seen, oldest first, as rows under `VERSIONS`."""
     ordered = sorted(layout.versions, key=lambda version: version.number)
-    return [(_version_name(version), version.number, _fields(version)) for version in ordered]
+    return [(_version_name(version), version.number, [name for name, _ in version.fields]) for version in ordered]
 
 
 def _version_name(version: Version) -> str:
     return "from DDL" if version.version == DDL_VERSION else str(version.version)
-
-
-def _fields(version: Version) -> str:
-    return ", ".join(field for field, _ in version.fields)
 
 
 SNAPSHOTS = ("snapshot", "committed", "rows", "files", "by")
@@ -283,13 +304,10 @@ def _snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
 BURDEN = ("data files", "delete files", "snapshots", "expirable", "size")
 
 
-def burden(table: TableMetadata, keep: int, older_than: datetime) -> tuple[int, ...]:
-    """Give what maintenance is about, under `BURDEN`; expirable is what is neither young, new nor tagged."""
-    extent = Extent.of(table)
-    newest = sorted(table.snapshots, key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
-    named = {ref.snapshot_id for ref in table.refs.values()}
-    old = [s for s in newest[keep:] if moment(s.timestamp_ms) < older_than and s.snapshot_id not in named]
-    return extent.files, extent.delete_files, len(table.snapshots), len(old), extent.size
+def burden(table: TableMetadata, retention: Retention, now_ms: int) -> tuple[int, ...]:
+    """Give what maintenance is about, under `BURDEN`."""
+    extent, expirable = Extent.of(table), retention.expirable(table, now_ms)
+    return extent.files, extent.delete_files, len(table.snapshots), expirable, extent.size
 
 
 def properties(table: TableMetadata) -> dict[str, str]:

@@ -7,7 +7,9 @@ write, so they start Spark and take the writer's lock (see `workshop`).
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+import shutil
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +22,9 @@ from pipeline.cli.reading import reader, records
 from pipeline.cli.waits import waits
 from pipeline.cli.words import counted
 from pipeline.devstack import fetch
+from pipeline.model.names import TableName
 from pipeline.settings import load
+from pipeline.warehouse.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from pipeline.cli.shelf import Pair
     from pipeline.model.names import WarehouseName
     from pipeline.settings import Settings
+    from pipeline.warehouse.leftovers import Leftover
 
 Name = Annotated[str, typer.Argument(help="The source table, as in shop.orders.", metavar="NAME")]
 SomeName = Annotated[str | None, typer.Argument(help="The source table; all tables without it.", metavar="[NAME]")]
@@ -48,7 +53,10 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
         facts = [shelf.listed(pair) for pair in found]
         waiting = waits(catalog, shelf.held(found))
         if output is Format.JSON:
-            out.result({"tables": facts, "waiting": waiting})
+            lines = [
+                {**line, "held_because": pair.held_reason or None} for line, pair in zip(facts, found, strict=True)
+            ]
+            out.result({"tables": lines, "waiting": waiting})
         elif not facts:
             out.line("no table yet: the first row of a table makes it")
         else:
@@ -66,7 +74,7 @@ def describe(name: Name, config: ConfigOption = None, output: OutputOption = For
         width = max(map(len, facts))
         out.result(facts, "\n".join(f"{key:<{width}}  {_text(key, value)}" for key, value in facts.items()))
         out.table("\ncolumns", shelf.COLUMNS, shelf.columns(layout))
-        out.table("\nsource versions", shelf.VERSIONS, shelf.versions(layout))
+        _table(out, output, "source versions", shelf.VERSIONS, shelf.versions(layout))
         properties = shelf.properties(pair.changes if pair.current is None else pair.current)
         out.table("\nproperties", ("property", "value"), properties.items())
 
@@ -80,7 +88,7 @@ def history(name: Name, limit: _Most = 20, config: ConfigOption = None, output: 
         out.result({"source": str(pair.source), "table": str(pair.name)}, f"{pair.source} in {pair.name}\n")
         for title, columns in _HISTORY.items():
             rows = records(catalog, title, ("schema_name", "table_name", *columns)).to_pylist()
-            mine = [row for row in rows if _is_about(row, pair)]
+            mine = [_structured(row) for row in rows if _is_about(row, pair)]
             mine.sort(key=lambda row: row["recorded_at"], reverse=True)
             _table(out, output, title.replace("_", " "), columns, ([r[c] for c in columns] for r in mine[:limit]))
         states = shelf.snapshots(pair.changes if pair.current is None else pair.current, limit)
@@ -119,7 +127,8 @@ def as_of(
             pairs = shelf.pairs(reader(settings))
         until = asof.kept(name, pairs) if name else None
         out.result(asof.facts(found, name, until), asof.sentence(found))
-        _table(out, output, "tables", asof.COLUMNS, (cut.row for cut in found.cuts))
+        columns = asof.TOLD if output is Format.JSON else asof.COLUMNS
+        _table(out, output, "tables", columns, (cut.row[: len(columns)] for cut in found.cuts))
         for line in asof.reading(found, name, until):
             out.line(line)
 
@@ -158,6 +167,8 @@ def maintain(
             _table(out, output, "tables", ("table", *shelf.BURDEN), _burden_rows(before))
             if orphans:
                 _say_orphans(out, output, _orphans(settings, wanted, out, really=False), "would be removed")
+                if name is None:
+                    _say_folders(out, output, _folders(settings, really=False), "would be removed")
             return
         with _starting():
             _workshop().maintain(settings, wanted, _waiting(out))
@@ -165,6 +176,8 @@ def maintain(
         _table(out, output, "after", ("table", *shelf.BURDEN), _burden_rows(_burdens(settings, wanted)))
         if orphans:
             _say_orphans(out, output, _orphans(settings, wanted, out, really=True), "removed")
+            if name is None:
+                _say_folders(out, output, _folders(settings, really=True), "removed")
 
 
 @app.command()
@@ -200,7 +213,12 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 def _is_about(row: dict[str, Any], pair: Pair) -> bool:
-    return (row["schema_name"].casefold(), row["table_name"].casefold()) == pair.source.key
+    return TableName(row["schema_name"], row["table_name"]).key == pair.source.key
+
+
+def _structured(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `schemas` with its columns as what they are; any other as it is."""
+    return {**row, "columns": json.loads(row["columns"] or "[]")} if "columns" in row else row
 
 
 def _orphans(settings: Settings, wanted: list[WarehouseName], out: Output, *, really: bool) -> dict[str, list[str]]:
@@ -215,11 +233,26 @@ def _say_orphans(out: Output, output: Format, found: dict[str, list[str]], what:
     out.line(f"{counted(len(files), 'file')} of no snapshot {what}")
 
 
+def _folders(settings: Settings, *, really: bool) -> list[Leftover]:
+    """Folders that no table has; the empty ones among them are removed if wanted."""
+    before = time.time() - settings.warehouse.maintenance.orphans_after_seconds
+    found = shelf.forsaken(reader(settings), settings.warehouse.local_data, before)
+    for one in found if really else ():
+        if one.is_empty:
+            shutil.rmtree(one.folder)
+    return found
+
+
+def _say_folders(out: Output, output: Format, found: list[Leftover], what: str) -> None:
+    kept = "left: something was committed in it"
+    rows = [(str(one.folder), what if one.is_empty else kept) for one in found]
+    _table(out, output, "folders of no table", ("folder", "what"), rows)
+
+
 def _burdens(settings: Settings, wanted: list[WarehouseName]) -> dict[str, tuple[int, ...]]:
-    kept = settings.warehouse.maintenance
-    older_than = datetime.now(UTC) - timedelta(seconds=kept.keep_for_seconds)
-    catalog = reader(settings)
-    return {str(name): shelf.burden(catalog.metadata(name), kept.keep_snapshots, older_than) for name in wanted}
+    now, catalog = time.time(), reader(settings)
+    retention = Retention.of(settings.warehouse.maintenance, now)
+    return {str(name): shelf.burden(catalog.metadata(name), retention, int(now * 1000)) for name in wanted}
 
 
 def _burden_rows(burdens: dict[str, tuple[int, ...]]) -> list[tuple[Any, ...]]:
@@ -256,8 +289,13 @@ def _text(key: str, value: Any) -> Any:
         return ""
     if key == "size":
         return shelf.human(value)
-    if key == "columns" and value.startswith("["):
-        return ", ".join(f"{column['name']} {column['type']}" for column in json.loads(value))
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return ", ".join(value) if isinstance(value, list) else value
+    return ", ".join(map(_item, value)) if isinstance(value, list) else value
+
+
+def _item(value: Any) -> str:
+    """One of a list; a column of a version with its type, or what is known of it instead."""
+    if isinstance(value, dict):
+        return f"{value['name']} {value.get('type', 'virtual')}"
+    return str(value)

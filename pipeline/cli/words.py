@@ -16,10 +16,10 @@ def counted(count: int, noun: str, plural: str = "s") -> str:
     return f"{count:,} {noun}{'' if count == 1 else plural}"
 
 
-def some(names: Iterable[str]) -> str:
+def some(names: Iterable[str], between: str = ", ") -> str:
     """The first few of them, and how many more there are."""
     listed = list(names)
-    return ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")
+    return between.join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")
 
 
 def version() -> str:

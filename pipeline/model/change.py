@@ -31,7 +31,8 @@ BATCH_ID = "_batch_id"
 INGESTED_AT = "_ingested_at"
 UNREPRESENTABLE = "_unrepresentable"
 BEFORE = "_before"
-"""The row as it was, a struct of the source's columns, where the protocol sends it; NULL for inserts."""
+"""The row as it was, a struct of the source's columns and its own `_unrepresentable`, where the protocol sends it; NULL
+for inserts."""
 
 ERROR = "_ticdc#error"
 KEY_BYTES = "_ticdc#key_bytes"

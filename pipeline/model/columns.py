@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
+from pipeline.model.source_types import named
+
 if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
@@ -18,6 +20,9 @@ CommitTs = NewType("CommitTs", int)
 """A TSO: 46 bits of milliseconds since the epoch, 18 bits of logical clock."""
 
 LOGICAL_BITS = 18
+
+MEMBERS = ("ENUM", "SET")
+"""Types whose values are members."""
 
 
 def time_of(commit_ts: int) -> datetime:
@@ -73,6 +78,13 @@ class SourceColumn:
     """Of an ENUM or SET: what it may hold."""
     length: int = 0
     """Of CHAR and VARCHAR: how many characters it may have; of BINARY and VARBINARY: bytes. 0: nobody has said."""
+    written: str = ""
+    """`CHAR`, `BINARY(8)`, `DOUBLE(10,2)`: the type as a definition has it, where that says more than `tidb_type`."""
+
+    @property
+    def source_type(self) -> str:
+        """The type in full (`source_types`), as far as anybody has said it."""
+        return self.written or (named(self.tidb_type, self.members) if self.members else self.tidb_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +108,8 @@ class TableVersion:
     has_checksum: bool = False
     keys_vary: bool = False
     virtual: tuple[str, ...] = ()
+
+    @property
+    def unnamed(self) -> tuple[SourceColumn, ...]:
+        """Columns of ENUM and SET whose members nobody has named: a protocol that sends numbers leaves them so."""
+        return tuple(column for column in self.columns if column.tidb_type in MEMBERS and not column.members)

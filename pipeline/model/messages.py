@@ -111,20 +111,35 @@ class TableMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What the head of a prepared message says of itself; each is NULL where it says nothing."""
+
+    schema: Column
+    table: Column
+    commit_ts: Column
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
-    """Messages that no table can be found for; they become dead letters with this code and sentence."""
+    """Messages that no table can take; they become dead letters with this code and sentence.
+
+    `about`, `tables`: what their heads say, and which tables these are, where the heads can be trusted.
+    """
 
     code: str
     message: str
     where: Column
     rows: int
+    about: About | None = None
+    tables: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
     """One DDL statement as the changefeed sent it, with every place where a copy of it stands.
 
-    `kind` is TiDB's ActionType number, `version` the table behind the statement, where the protocol describes it.
+    `kind` is TiDB's ActionType number, `version` the table behind the statement, where the protocol describes it, `old`
+    the name that a table had before a RENAME, where the protocol tells it by itself.
     """
 
     commit_ts: CommitTs
@@ -133,6 +148,7 @@ class Ddl:
     sql: str
     at: Mapping[TopicPartition, int]
     version: TableVersion | None = None
+    old: TableName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +236,10 @@ class SourceProtocol(Protocol):
     @property
     def sends_before(self) -> bool:
         """Whether its updates carry the row as it was."""
+        ...
+
+    def about(self) -> About:
+        """What the head of a row says, as columns of the prepared frame."""
         ...
 
     def prepare(self, raw: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 CATALOG = "warehouse"
 PIPELINE_NAMESPACE = "_pipeline"
@@ -56,7 +57,7 @@ class TableName:
     @property
     def key(self) -> tuple[str, str]:
         """What two spellings of one table have in common."""
-        return self.schema.casefold(), self.table.casefold()
+        return folded(self.schema), folded(self.table)
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
@@ -87,6 +88,36 @@ class WarehouseName:
         return f"{self.namespace}.{self.name}"
 
 
+def folded(name: str) -> str:
+    """What two spellings of a source name have in common: lower case, as in TiDB (`CIStr`) and in Spark's `lower`.
+
+    TiDB differs in one letter and one place: to it a capital i with a dot is i, and no sigma ends a word.
+
+    >>> folded("ORDERS") == folded("orders"), folded("Maß") == folded("MASS")
+    (True, False)
+    """
+    return name.lower()
+
+
+@lru_cache(maxsize=16_384)
+def confusable(name: str) -> str:
+    """What warehouse names have in common that Java may take for one, by `equalsIgnoreCase` or by lower case.
+
+    >>> confusable("s\u0131ra") == confusable("SIRA"), confusable("Maß") == confusable("MASS")
+    (True, False)
+    """
+    if name.isascii():
+        return name.lower()
+    undotted = name.replace("\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "i").replace("i\N{COMBINING DOT ABOVE}", "i")
+    return "".join(_upper(letter).lower() for letter in undotted)
+
+
+def _upper(letter: str) -> str:
+    """As Java's `Character.toUpperCase`: a letter that would become several stays."""
+    upper = letter.upper()
+    return upper if len(upper) == 1 else letter
+
+
 def quoted(*parts: str) -> str:
     """Spark SQL identifier of these parts, each in back quotes."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
@@ -104,7 +135,7 @@ def slug(name: str) -> str:
 
 def stored_column(name: str) -> str:
     """The warehouse column of a source column: itself, or `<name>__src` where the name is taken by ours."""
-    return f"{name}__src" if name.casefold() in RESERVED_COLUMNS else name
+    return f"{name}__src" if confusable(name) in RESERVED_COLUMNS else name
 
 
 def stored_table(table: TableName, namespace_template: str) -> WarehouseName:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import Column, DataFrame
 
@@ -25,6 +25,11 @@ def once() -> Column:
     a message as often as the filter has conditions.
     """
     return F.spark_partition_id() >= 0
+
+
+def let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """What `body` makes of a value that is computed once, however often `body` uses it."""
+    return F.transform(F.array(value), body)[0]
 
 
 def walled(frame: DataFrame) -> DataFrame:

@@ -120,6 +120,23 @@ def casted(value: Column, kind: WarehouseType) -> Value:
     return Value(parsed, F.when(parsed.isNull(), value.cast("string")))
 
 
+def under(natural: Value, own: WarehouseType, kind: WarehouseType, *, exact: bool = False) -> Value:
+    """A value of its natural type `own` as one of `kind`, which may be a type of the user's.
+
+    What either type cannot hold keeps its text. `exact`: a decimal, of which not a digit may be lost.
+    """
+    if kind == own:
+        return natural
+    if natural.lost is None and t.absorbs(kind, own):
+        return Value(natural.column.cast(kind))
+    if exact and t.decimal_parameters(kind):
+        read = exact_decimal(natural.column.cast("string"), kind)
+    else:
+        read = casted(natural.column, kind)
+    lost = [one for one in (natural.lost, read.lost) if one is not None]
+    return Value(read.column, F.coalesce(*lost))
+
+
 def parsed(text: Column, kind: WarehouseType, timezone: str) -> Value:  # noqa: PLR0911 - a table of types
     """Text in TiDB's form as a value of `kind`; binary text is hexadecimal."""
     match kind:

@@ -23,6 +23,9 @@ TIMESTAMP_NTZ = WarehouseType("timestamp_ntz")
 TIMESTAMP = WarehouseType("timestamp")
 VECTOR = WarehouseType("array<float>")
 
+CALENDAR = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
+"""Types that do not hold every value of their own TiDB types: no zero dates, and no instant twice."""
+
 MAX_DECIMAL_PRECISION = 38
 """What Spark, Iceberg and Parquet hold; TiDB goes to 65."""
 
@@ -46,6 +49,7 @@ _FIXED = {
     "VECTOR": VECTOR,
 }
 
+_NUMBER = re.compile(r"[0-9]+")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
@@ -64,6 +68,21 @@ def bit(length: int) -> WarehouseType:
 def fixed(family: str) -> WarehouseType | None:
     """The warehouse type of a TiDB type family without parameters; None for an unknown family."""
     return _FIXED.get(family)
+
+
+def natural(tidb_type: str) -> WarehouseType:
+    """The warehouse type of a `tidb_type` (DESIGN 4.4); an unknown one is taken as text.
+
+    A DECIMAL or BIT without parameters may be as wide as TiDB allows.
+    """
+    family, _, parameters = tidb_type.partition("(")
+    numbers = [int(number) for number in _NUMBER.findall(parameters)]
+    match family:
+        case "DECIMAL":
+            return decimal(*numbers) if numbers else STRING
+        case "BIT":
+            return bit(*numbers) if numbers else UNSIGNED_BIGINT
+    return fixed(family) or STRING
 
 
 def decimal_parameters(kind: WarehouseType) -> tuple[int, int] | None:

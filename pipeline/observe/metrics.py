@@ -6,9 +6,18 @@ Label names: `table` is the source table, `topic` Kafka's. Nothing here knows Sp
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+    start_http_server,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +29,10 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 @dataclass(frozen=True, slots=True)
 class TableDone:
-    """One table's part of a batch: changes by op, what was set aside, how old the newest change was (seconds)."""
+    """One table's part of a batch: changes by op, what was set aside, how old the newest change was (seconds).
+
+    `unnamed`: changes with numbers of ENUM or SET members that nobody has named.
+    """
 
     table: str
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -28,6 +40,7 @@ class TableDone:
     dead_letters: int = 0
     held: int = 0
     lag: float | None = None
+    unnamed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +74,30 @@ class _Moment:
         self._gauge.set(value)
 
 
+class _Standing:
+    """A number for each of some names, which come and go: one that stays is there at every scrape."""
+
+    def __init__(self, name: str, about: str, label: str, made: Mapping[str, Any]) -> None:
+        self._gauge = Gauge(name, about, [label], **made)
+        self._shown: set[str] = set()
+        self._changing = Lock()
+
+    def show(self, numbers: Mapping[str, float]) -> None:
+        """These now, and no others; batches and the look between them may call at once."""
+        with self._changing:
+            for name, number in numbers.items():
+                self._gauge.labels(name).set(number)
+            for name in self._shown - numbers.keys():
+                self._gauge.remove(name)
+            self._shown = set(numbers)
+
+
 class Metrics:
     """The metrics of one pipeline, in a registry of their own."""
 
     def __init__(self, pipeline: str, version: str) -> None:
+        # a series more for each counter, which nobody asks for; this is for the whole process
+        disable_created_metrics()  # type: ignore[no-untyped-call] # it has no annotations
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry, "namespace": PREFIX}
         Info("pipeline", "name and version of what runs", **made).info({"pipeline": pipeline, "version": version})
@@ -80,13 +113,15 @@ class Metrics:
         self._letters = Counter("dead_letters", "messages that nobody can read; table is empty where none is known",
                                 ["table"], **made)  # fmt: skip
         self._held = Counter("held_records", "records that were put aside for a held table", ["table"], **made)
+        self._unnamed = Counter("members_unknown", "changes with ENUM or SET values that are kept as numbers",
+                                ["table"], **made)  # fmt: skip
         self._lag = Gauge("lag_seconds", "age of the newest change when its batch was committed", ["table"], **made)
-        self._table_held = Gauge("table_held", "1 for each table that waits for a person", ["table"], **made)
+        self._table_held = _Standing("table_held", "1 for each table that waits for a person", "table", made)
         self._waiting = Gauge("records_wait", "1 while records wait for a schema or a statement", **made)
         self._committed = _Moment("last_batch_timestamp_seconds", "when the newest batch was committed", made)
         self._number = _Moment("last_batch_id", "the newest batch", made)
         self._cut = _Moment("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", made)
-        self._behind = Gauge("records_behind", "records that no batch has taken yet", ["topic"], **made)
+        self._behind = _Standing("records_behind", "records that no batch has taken yet", "topic", made)
 
     def step(self, name: str, seconds: float) -> None:
         """A durable step was reached, so long after the one before it."""
@@ -104,7 +139,7 @@ class Metrics:
         if done.homeless:
             self._letters.labels("").inc(done.homeless)
         self.held(done.held_tables)
-        self._waiting.set(int(done.waits))
+        self.waits(some=done.waits)
         if done.cut_time is not None:
             self._cut.set(done.cut_time)
 
@@ -124,15 +159,15 @@ class Metrics:
 
     def held(self, tables: Collection[str]) -> None:
         """Which tables wait for a person."""
-        self._table_held.clear()
-        for name in tables:
-            self._table_held.labels(name).set(1)
+        self._table_held.show(dict.fromkeys(tables, 1))
 
     def behind(self, records: Mapping[str, int]) -> None:
         """How many records of each topic no batch has taken yet."""
-        self._behind.clear()
-        for topic, count in records.items():
-            self._behind.labels(topic).set(count)
+        self._behind.show(records)
+
+    def waits(self, *, some: bool) -> None:
+        """Whether records wait for a schema or a statement."""
+        self._waiting.set(int(some))
 
     def _table(self, done: TableDone) -> None:
         for op, count in done.changes.items():
@@ -143,6 +178,8 @@ class Metrics:
             (self._held, done.held),
         ):
             counter.labels(done.table).inc(count)
+        if done.unnamed:
+            self._unnamed.labels(done.table).inc(done.unnamed)
         if done.lag is not None:
             self._lag.labels(done.table).set(done.lag)
 

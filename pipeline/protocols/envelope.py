@@ -34,19 +34,19 @@ def envelope(
         F.col("offset").alias(change.OFFSET),
         index.alias(change.INDEX),
         schema_id.alias(change.SCHEMA_ID),
-        _unrepresentable(lost).alias(change.UNREPRESENTABLE),
+        unrepresentable(lost),
     ]
 
 
-def _unrepresentable(versions: Iterable[Mapping[str, Column | None]]) -> Column:
-    """`_unrepresentable`, without a lambda: Spark generates no code for a projection that has one."""
+def unrepresentable(versions: Iterable[Mapping[str, Column | None]]) -> Column:
+    """`_unrepresentable` of a row (`envelope`), without a lambda: Spark makes no code for a projection that has one."""
     maps = []
     for version in versions:
         lost = {name: text for name, text in version.items() if text is not None}
         if lost:
             some = F.coalesce(*lost.values()).isNotNull()
             maps.append(F.when(some, F.map_concat(*(_entry(name, text) for name, text in lost.items()))))
-    return F.coalesce(*maps) if maps else F.lit(None).cast(_LOST)
+    return (F.coalesce(*maps) if maps else F.lit(None).cast(_LOST)).alias(change.UNREPRESENTABLE)
 
 
 def _entry(name: str, text: Column) -> Column:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 PREFIX = "builtin:"
 _AMBIGUOUS = frozenset("\\'")
 """TiCDC's list of members does not say where one with such a character ends (`registry.columns.members_of`)."""
-_CALENDAR = frozenset({t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ})
 
 _Landed = tuple["TableVersion", "SourceColumn", str]
 """A version, one of its columns, and the warehouse column where that lands."""
@@ -53,7 +52,7 @@ def builtin(versions: Sequence[TableVersion], landing: Landing) -> tuple[Rule, .
         _about("set_members", (one for one in texts if _members(one[1], "SET")), _are_members, versions),
         _about("length", (one for one in landed if _has_length(one[1], types[one[2]])), _fits, versions),
         _about("unsigned", numbers, _positive, versions),
-        _about("zero_dates", (one for one in landed if types[one[2]] in _CALENDAR), _is_date, versions),
+        _about("zero_dates", (one for one in landed if types[one[2]] in t.CALENDAR), _is_date, versions),
         _envelope("op", [v for v in versions if v.tells_op], versions, F.col(change.OP) != Op.UPSERT.value),
         _envelope(
             "commit_ts", [v for v in versions if v.tells_commit_ts], versions,

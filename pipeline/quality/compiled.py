@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from pipeline.model.names import quoted
+from pipeline.model.names import confusable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +130,7 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
     except NotCompiled as refusal:
         check, why = refusal.args
         raise NotCompiled(check, re.sub(r"\b_q_*\d+\b", lambda found: aliases.get(found[0], found[0]), why)) from None
-    seen = {names[column.casefold()] for check in wanted for column in check.columns}
+    seen = {names[confusable(column)] for check in wanted for column in check.columns}
     return RuleSet(made, {alias: name for alias, name in aliases.items() if alias in seen})
 
 
@@ -153,7 +153,7 @@ def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, 
 
 def numbers(columns: Iterable[str]) -> dict[str, str]:
     """Name without case → numbered name; none of these is a column's own."""
-    known = [name.casefold() for name in columns]
+    known = [confusable(name) for name in columns]
     prefix = "_q"
     while any(name.startswith(prefix) for name in known):
         prefix += "_"
@@ -163,14 +163,14 @@ def numbers(columns: Iterable[str]) -> dict[str, str]:
 def _made(check: Check, names: Mapping[str, str]) -> Any:
     """GX's expectation on numbered columns."""
     for column in check.columns:
-        if column.casefold() not in names:
+        if confusable(column) not in names:
             raise NotCompiled(check, f"the table has no column `{column}`")
     arguments = dict(check.arguments)
     for key in _COLUMN_KEYS:
         if isinstance(arguments.get(key), str):
-            arguments[key] = names[arguments[key].casefold()]
+            arguments[key] = names[confusable(arguments[key])]
     if "column_list" in arguments:
-        arguments["column_list"] = [names[name.casefold()] for name in arguments["column_list"]]
+        arguments["column_list"] = [names[confusable(name)] for name in arguments["column_list"]]
     try:
         make = cast("Any", get_expectation_impl(check.expectation))
         return make(**arguments | {"mostly": check.mostly})

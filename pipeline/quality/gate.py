@@ -19,7 +19,10 @@ TOO_MANY = "QUARANTINE_LIMIT"
 
 
 class QualityStop(PipelineError):
-    """A rule of severity `fail` is broken: the stream ends with exit code 1, and the batch is not committed."""
+    """Checks that stop are broken. In a batch (severity `fail`) the stream ends and the batch is not committed.
+
+    Of whole tables (`checks run`) it says that more than warnings failed. Exit code 1.
+    """
 
 
 @dataclass(frozen=True, slots=True)

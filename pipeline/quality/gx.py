@@ -13,7 +13,7 @@ import great_expectations as gx
 from great_expectations.expectations.registry import get_expectation_impl
 from pyspark.sql import functions as F
 
-from pipeline.model.names import quoted
+from pipeline.model.names import confusable, quoted
 from pipeline.quality.compiled import numbers
 from pipeline.quality.rules import PRIVATE, Result
 from pipeline.quality.schema import Level, level, takes
@@ -51,7 +51,7 @@ class Judge:
     def judge(self, frame: DataFrame, checks: Sequence[Check], private: frozenset[str]) -> tuple[Result, ...]:
         """What GX says of these rows, in the order of the checks. What cannot be judged is no success."""
         names = numbers(frame.columns)
-        numbered = frame.select("*", *(F.col(quoted(name)).alias(names[name.casefold()]) for name in frame.columns))
+        numbered = frame.select("*", *(F.col(quoted(name)).alias(names[confusable(name)]) for name in frame.columns))
         found: dict[int, Result] = {}
         of_columns = {number: check for number, check in enumerate(checks) if _is_of_columns(check)}
         of_tables = {number: check for number, check in enumerate(checks) if number not in of_columns}
@@ -110,16 +110,16 @@ def _made(check: Check, names: Mapping[str, str], number: int) -> Any:
 
 
 def _numbered(name: str, names: Mapping[str, str]) -> str:
-    if name.casefold() not in names:
+    if confusable(name) not in names:
         raise KeyError(f"the table has no column `{name}`")
-    return names[name.casefold()]
+    return names[confusable(name)]
 
 
 def _read(check: Check, said: Any, private: frozenset[str]) -> Result:
     failed = next((one for one in said.exception_info.values() if isinstance(one, dict)), said.exception_info)
     if failed.get("raised_exception"):
         return _unmade(check, _short(failed["exception_message"]))
-    counts, hidden = said.result, any(column.casefold() in private for column in check.columns)
+    counts, hidden = said.result, any(confusable(column) in private for column in check.columns)
     nulls = counts.get("missing_count") or 0
     evaluated = max(0, (counts.get("element_count") or 0) - nulls)
     observed = counts.get("observed_value", counts.get("partial_unexpected_list") or "")

@@ -11,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from pipeline.model.names import confusable
 from pipeline.settings.faults import printable
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def family(kind: str) -> Family:
 
 
 def misfits(check: Check, types: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What cannot be compared, as (keys of the argument, sentence). `types`: by column, in lower case."""
-    kinds = {name: types[name.casefold()] for name in check.columns}
+    """What cannot be compared, as (keys of the argument, sentence). `types`: by column, as `confusable` has it."""
+    kinds = {name: types[confusable(name)] for name in check.columns}
     if check.expectation in _NUMERIC:
         for name, kind in kinds.items():
             if family(kind) is not Family.NUMBER:

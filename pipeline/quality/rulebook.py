@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.quality.builtin import builtin
 from pipeline.quality.rules import Result, Rule, RuleSet
-from pipeline.quality.suites import Check, Suite, fingerprint, refused
+from pipeline.quality.suites import Check, Suite, fingerprint, load, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import TableVersion
     from pipeline.model.messages import Landing
     from pipeline.model.names import TableName
+    from pipeline.settings import Quality
 
 _REMEMBERED = 4096
 _COMPILATIONS: dict[tuple[object, ...], tuple[Any, tuple[Result, ...]]] = {}
@@ -44,6 +45,15 @@ class Rulebook:
     built_in: bool = True
     _made: dict[Shape, RuleSet] = field(default_factory=dict)
     _judge: Any = None
+
+    def renewed(self, quality: Quality) -> Rulebook:
+        """The rules as the suites' files have them now; this one where nothing has changed. Raises `SettingsError`."""
+        suites = load(quality.suites) if quality.suites else ()
+        if suites == self.suites:
+            return self
+        now = Rulebook(self.spark, suites, self.built_in)
+        now.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
+        return now
 
     def of(self, shape: Shape) -> RuleSet:
         """The rules for messages of these versions. A check that cannot be made of the table fails with every batch."""

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import Op
-from pipeline.model.names import quoted
+from pipeline.model.names import confusable, quoted
 from pipeline.model.projection import Projection
 from pipeline.quality.suites import Severity
 
@@ -171,7 +171,7 @@ class RuleSet:
 
     def shown(self, column: str) -> Column:
         """A column's value as text of bounded length; nothing of a private one."""
-        if column.casefold() in self.private:
+        if confusable(column) in self.private:
             return F.lit(PRIVATE)
         text = F.col(quoted(column)).cast("string")
         lost = F.col(change.UNREPRESENTABLE)[F.lit(column)]

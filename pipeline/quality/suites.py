@@ -26,6 +26,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipeline.errors import SettingsError
+from pipeline.model.names import confusable, folded
 from pipeline.settings import document
 from pipeline.settings.document import Document, Place
 from pipeline.settings.faults import did_you_mean, printable
@@ -149,7 +150,7 @@ class Suite:
 
 def matches(pattern: str, table: TableName | str) -> bool:
     """Whether a pattern of a suite means a source table; names have no case."""
-    return fnmatchcase(str(table).casefold(), pattern.casefold())
+    return fnmatchcase(folded(str(table)), folded(pattern))
 
 
 def _nearest(places: Mapping[Path_, Place], path: Path_, otherwise: Place) -> Place:
@@ -226,7 +227,7 @@ def read(text: str, source: str) -> Suite:
     faults += _doubled(checks)
     if faults or form is None:
         raise Faults(sorted(faults, key=_line))
-    private = frozenset(name.casefold() for name in form.private)
+    private = frozenset(confusable(name) for name in form.private)
     return Suite(form.table, checks, private, Place(source, 1, 1), written.places)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from great_expectations.expectations.registry import get_expectation_impl
 
+from pipeline.model.names import confusable, folded
 from pipeline.quality import regexes, schema
 from pipeline.quality.compiled import COMPILED, NotCompiled, compiled, filterable
 from pipeline.quality.literals import misfits
@@ -114,8 +115,8 @@ class _Validation:
 
     def find_doubled(self, suites: Sequence[Suite], tables: Tables) -> None:
         """Checks of one name that two suites give one table: one that is known, or that one of them names in full."""
-        named = {name.casefold(): name for suite in suites for name in suite.tables if not _WILD.search(name)}
-        named |= {str(name).casefold(): str(name) for name in tables}
+        named = {folded(name): name for suite in suites for name in suite.tables if not _WILD.search(name)}
+        named |= {folded(str(name)): str(name) for name in tables}
         told: set[int] = set()
         for table in named.values():
             first: dict[str, Check] = {}
@@ -157,7 +158,7 @@ class _Validation:
                     said = f"no table of the warehouse is `{printable(pattern)}`{near}"
                     place = suite.at("table", str(number))
                     self.findings.append(Finding(place, "TABLE_UNKNOWN", said, is_error=False))
-            columns = {name.casefold() for table in tables if suite.is_about(table) for name in tables[table]}
+            columns = {confusable(name) for table in tables if suite.is_about(table) for name in tables[table]}
             for name in sorted(suite.private - columns) if columns else ():
                 said = f"no table of the suite has the private column `{printable(name)}`{did_you_mean(name, columns)}"
                 self.findings.append(Finding(suite.at("private"), "COLUMN_UNKNOWN", said))
@@ -176,10 +177,10 @@ class _Validation:
                     self._compile(spark(), fits, dict(columns_), _listed(mine))
 
     def _fits(self, check: Check, columns: Mapping[str, str], tables: str) -> bool:
-        types = {name.casefold(): kind for name, kind in columns.items()}
+        types = {confusable(name): kind for name, kind in columns.items()}
         if check.expectation in _ABOUT_COLUMNS:
             return True
-        lost = [name for name in check.columns if name.casefold() not in types]
+        lost = [name for name in check.columns if confusable(name) not in types]
         for name in lost:
             said = f"{tables} has no column `{printable(name)}`{did_you_mean(name, columns)}"
             self._tell(check, _where(check, name), "COLUMN_UNKNOWN", said)

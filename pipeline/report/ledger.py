@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pipeline.model.names import TableName
 from pipeline.report.facts import Column, Example, Moment
 from pipeline.report.wording import NAME, VALUE, clean, utc
 
@@ -55,7 +56,7 @@ class Names:
         if not schema and not table:
             return ""
         name = f"{schema or ''}.{table or ''}"
-        return self._spelled.setdefault((str(schema).casefold(), str(table).casefold()), clean(name, NAME))
+        return self._spelled.setdefault(TableName(str(schema), str(table)).key, clean(name, NAME))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.model.names import folded
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -93,7 +95,7 @@ def refused_columns(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
         parts = key.split(".")
         if len(parts) != 3 or not all(part.strip() for part in parts):  # noqa: PLR2004 - schema, table, column
             yield key, "expected the key as schema.table.column"
-        elif (first := seen.setdefault(key.lower(), key)) != key:
+        elif (first := seen.setdefault(folded(key), key)) != key:
             yield key, f"the same column as `{first}`: tables and columns match without case"
 
 

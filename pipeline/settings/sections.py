@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from pipeline.settings.durations import seconds
 from pipeline.settings.fields import (
@@ -57,7 +57,8 @@ class Source(Section):
     bootstrap_servers: Servers = Field(description="Kafka brokers, `host:port[,host:port]`")
     topics: tuple[Topic, ...] = Field(default=(), description="the topics to read; this or `topic_pattern`")
     topic_pattern: TopicPattern | None = Field(
-        default=None, description="a regular expression; topics that appear later and match are found"
+        default=None,
+        description="a regular expression; topics that appear later are found, those that begin with `__` never",
     )
     starting_offsets: StartingOffsets = Field(
         default="earliest",
@@ -70,6 +71,13 @@ class Source(Section):
         default={},
         description="any Kafka client property, as `kafka.<property>`, and Spark's own Kafka source options",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _encoding_in_effect(cls, data: Any) -> Any:
+        """Simple has an encoding, said or not."""
+        simple = isinstance(data, Mapping) and data.get("protocol") == "simple" and data.get("encoding") is None
+        return {**data, "encoding": "json"} if simple else data
 
 
 class Registry(Section):
@@ -113,7 +121,8 @@ class Changefeed(Section):
     enable_old_value: bool | None = Field(
         default=None,
         alias="enable-old-value",
-        description="with `protocol: open-protocol` only: false where updates do not carry the row as it was",
+        description="with `protocol: open-protocol` only: false where updates do not carry the row as it was "
+        "(today `output-old-value`)",
     )
     timezone: Timezone = Field(
         default="UTC", description="TiCDC's time zone, in which TIMESTAMP values are written (IANA name)"

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pipeline.simulate.tables import Column, ColumnType, Row, Table, Value
 
 _ACTIONS = {
-    1: "QUERY", 3: "CREATE", 4: "ERASE", 5: "ALTER", 11: "TRUNCATE", 14: "RENAME", 23: "QUERY", 42: "QUERY",
+    1: "QUERY", 3: "CREATE", 4: "ERASE", 5: "ALTER", 6: "ALTER", 11: "TRUNCATE", 12: "ALTER", 14: "RENAME",
+    23: "QUERY", 25: "QUERY", 42: "QUERY",
 }  # fmt: skip
 _LENGTHS = {
     "float": 12, "double": 22, "date": 10, "year": 4, "json": 4294967295,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
     from pipeline.model.messages import TopicPartition
     from pipeline.settings import Settings
 
+START = 15
+"""Seconds that an answer is waited for by who has just begun, and can be told soon that something is wrong."""
+OUTAGE = 120
+"""Seconds that a batch waits, for a broker that comes back: about as long as Spark's own reader does."""
+
 _PREFIX = "kafka."
-_REQUEST_TIMEOUT_MS = "15000"
+_API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
 _FETCHING = {
     "kafka.max.poll.records": "100000",
     "kafka.max.partition.fetch.bytes": "2097152",
@@ -37,6 +43,8 @@ After each poll it asks the broker for the ends of the partition, and forgets wh
 records, Kafka's default, would throw most of every fetch away. At the end of a partition that question waits behind
 a fetch for which there is nothing yet: half a second by default.
 """
+_INTERNAL = "__"
+"""How topics begin that Kafka and its tools keep for themselves."""
 _LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+),")
 """How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""
 
@@ -51,26 +59,45 @@ class Topic:
 
 
 class Cluster:
-    """The few things asked of Kafka besides the records."""
+    """The few things asked of Kafka besides the records.
+
+    How long an answer is waited for: `START`, `within` another time, or what `source.options` say
+    (`kafka.default.api.timeout.ms`).
+    """
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._jvm: Any = cast("Any", spark)._jvm
         self._settings = settings
+        options = settings.source.options.items()
+        given = {key.removeprefix(_PREFIX): value for key, value in options if key.startswith(_PREFIX)}
+        self._patience_ms = None if _API_TIMEOUT in given else START * 1000
+        if self._patience_ms is not None:
+            given.setdefault(_REQUEST_TIMEOUT, str(START * 1000))
         properties = self._jvm.java.util.HashMap()
-        for key, value in settings.source.options.items():
-            if key.startswith(_PREFIX):
-                properties.put(key.removeprefix(_PREFIX), value)
+        for key, value in given.items():
+            properties.put(key, value)
         properties.put("bootstrap.servers", settings.source.bootstrap_servers)
-        properties.put("default.api.timeout.ms", _REQUEST_TIMEOUT_MS)
-        properties.put("request.timeout.ms", _REQUEST_TIMEOUT_MS)
         properties.put("client.id", f"ticdc-warehouse-{settings.name}")
         self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+
+    def within(self, seconds: int) -> Cluster:
+        """The same, asked with another patience, unless `source.options` say how long."""
+        other = copy(self)
+        if self._patience_ms is not None:
+            other._patience_ms = seconds * 1000
+        return other
+
+    def _options(self, call: str) -> Any:
+        """Java's options of a call of the admin client."""
+        options = getattr(self._jvm.org.apache.kafka.clients.admin, f"{call}Options")()
+        return options if self._patience_ms is None else options.timeoutMs(self._patience_ms)
 
     def topics(self) -> dict[str, Topic]:
         """The topics that the settings ask for and that exist."""
         try:
             wanted = sorted(self.topic_ids())
-            described = self._admin.describeTopics(self._list(wanted)).allTopicNames().get()
+            answer = self._admin.describeTopics(self._list(wanted), self._options("DescribeTopics"))
+            described = answer.allTopicNames().get()
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
         return {name: _topic(described.get(name)) for name in wanted}
@@ -78,7 +105,7 @@ class Cluster:
     def topic_ids(self) -> dict[str, str]:
         """Name → id of every topic that the settings ask for, brought over as one text."""
         try:
-            listed = str(self._admin.listTopics().listings().get().toString())
+            listed = str(self._admin.listTopics(self._options("ListTopics")).listings().get().toString())
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
         return {name: topic for name, topic in _LISTING.findall(listed) if self._wanted(name)}
@@ -87,7 +114,7 @@ class Cluster:
         pattern = self._settings.source.topic_pattern
         if pattern is None:
             return name in self._settings.source.topics
-        return not name.startswith("__") and re.fullmatch(pattern, name) is not None
+        return not name.startswith(_INTERNAL) and re.fullmatch(pattern, name) is not None
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition still has."""
@@ -104,7 +131,7 @@ class Cluster:
         for java in asked.values():
             wanted.put(java, spec)
         try:
-            found = self._admin.listOffsets(wanted).all().get()
+            found = self._admin.listOffsets(wanted, self._options("ListOffsets")).all().get()
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
         return {at: int(found.get(java).offset()) for at, java in asked.items()}
@@ -115,7 +142,8 @@ class Cluster:
         kind = getattr(self._jvm.org.apache.kafka.common.config, "ConfigResource$Type").TOPIC
         asked = {topic: resource(kind, topic) for topic in topics}
         try:
-            found = self._admin.describeConfigs(self._list(list(asked.values()))).all().get()
+            options = self._options("DescribeConfigs")
+            found = self._admin.describeConfigs(self._list(list(asked.values())), options).all().get()
         except Py4JJavaError:
             return {}  # DESCRIBE_CONFIGS is a permission of its own, and a run needs no such
         return {topic: str(found.get(java).get("cleanup.policy").value()) for topic, java in asked.items()}
@@ -157,7 +185,7 @@ def stream_options(
     """
     source = settings.source
     if source.topic_pattern:
-        chosen = {"subscribePattern": source.topic_pattern}
+        chosen = {"subscribePattern": f"(?!{_INTERNAL})(?:{source.topic_pattern})"}
     elif awaited and set(source.topics) - set(present):  # `subscribe` fails on a topic that does not exist
         chosen = {"subscribePattern": "|".join(re.escape(topic) for topic in source.topics)}
     else:

@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 
 QUARANTINED, FENCED = "QUARANTINED", "FENCED"
 BEHIND = "an older change of its key is in quarantine"
+OPEN = "open"
+_SAID = {
+    "code": "string", "message": "string", "schema_name": "string", "table_name": "string", "commit_ts": "bigint",
+}  # fmt: skip
+"""What dead letters say of messages that no table takes."""
 LEFT_OUT = "an earlier try of this batch left it out, under other rules than today's"
 
 
 def of_table(source: TableName) -> Column:
     """Whether a record set aside is of this source table; names have no case."""
-    return (F.lower("schema_name") == source.schema.lower()) & (F.lower("table_name") == source.table.lower())
+    schema, table = source.key
+    return (F.lower("schema_name") == schema) & (F.lower("table_name") == table)
 
 
 def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
@@ -58,12 +64,14 @@ def without(raw: DataFrame, places: DataFrame) -> DataFrame:
     return raw.join(places, list(places.columns), "left_anti").select(*raw.columns)
 
 
-def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int) -> int:
-    """Make dead letters of messages that belong to no table; how many there were."""
-    code, message = F.lit(None).cast("string"), F.lit(None).cast("string")
+def set_aside_refused(
+    bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int, status: str = OPEN
+) -> Mapping[str, int]:
+    """Make dead letters of messages that no table takes; how many, by the table that they are of ("": none known)."""
+    said = {name: F.lit(None).cast(kind) for name, kind in _SAID.items()}
     for refusal in refused:
-        code = F.when(refusal.where, F.lit(refusal.code)).otherwise(code)
-        message = F.when(refusal.where, F.lit(refusal.message)).otherwise(message)
+        for name, column in _said(refusal).items():
+            said[name] = F.when(refusal.where, column).otherwise(said[name])
     letters = raw.select(
         "topic",
         F.col("partition").alias("kafka_partition"),
@@ -71,17 +79,28 @@ def set_aside_refused(bench: Workbench, raw: DataFrame, refused: Sequence[Refuse
         F.col(INDEX) if INDEX in raw.columns else F.lit(0).alias(INDEX),
         "key",
         "value",
-        code.alias("code"),
-        message.alias("message"),
+        *(column.alias(name) for name, column in said.items()),
+        F.lit(status).alias("status"),
     )
-    return set_aside(bench, letters.where(F.col("code").isNotNull()), batch_id, None, None)
+    tables = {table.key: table for refusal in refused for table in refusal.tables}
+    full = _as_letters(letters.where(F.col("code").isNotNull()))
+    return _written_by_table(bench, "dead_letters", full, batch_id, list(tables.values()))
+
+
+def _said(refusal: Refused) -> dict[str, Column]:
+    said = {"code": F.lit(refusal.code), "message": F.lit(refusal.message)}
+    if refusal.about is not None:
+        about = refusal.about
+        said |= {"schema_name": about.schema, "table_name": about.table, "commit_ts": about.commit_ts}
+    return said
 
 
 def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
     """The dead letters of a change frame."""
     text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
     rows = walled(frame).where(F.col(change.ERROR).isNotNull())
-    return rows.select(*_placed_bytes(), F.col(change.ERROR).alias("code"), text.alias("message"))
+    said = [F.col(change.ERROR).alias("code"), text.alias("message"), F.col(change.COMMIT_TS).alias("commit_ts")]
+    return rows.select(*_placed_bytes(), *said)
 
 
 def quarantined(
@@ -101,7 +120,7 @@ def quarantined(
         F.lit(rules.fingerprint).alias("fingerprint"),
         F.col(change.COMMIT_TS).alias("commit_ts"),
         key_values(layout).alias("key_values"),
-        F.lit("open").alias("status"),
+        F.lit(OPEN).alias("status"),
     )
 
 
@@ -133,23 +152,30 @@ def not_in_changes(bench: Workbench, frame: DataFrame, table: WarehouseTable, ba
     return frame.join(rows.select(*place), place, "left_anti")
 
 
-def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, schema: str | None, table: str | None) -> int:
-    """Append dead letters; how many there were. The frame lacks what is the same for all."""
-    full = letters.select(
-        "*",
-        F.lit(schema).cast("string").alias("schema_name"),
-        F.lit(table).cast("string").alias("table_name"),
-        F.lit(None).cast("array<string>").alias("rules"),
-        F.lit(None).cast("string").alias("fingerprint"),
-        F.lit(None).cast("bigint").alias("commit_ts"),
-        F.lit(None).cast("string").alias("key_values"),
-        F.lit("open").alias("status"),
-    )
-    return written(bench, "dead_letters", full, batch_id)
+def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, source: TableName) -> int:
+    """Append dead letters of one table; how many there were. The frame lacks what is the same for all."""
+    named = {"schema_name": source.schema, "table_name": source.table, "status": OPEN}
+    full = letters.select("*", *(F.lit(value).alias(name) for name, value in named.items()))
+    return written(bench, "dead_letters", _as_letters(full), batch_id)
+
+
+def _as_letters(letters: DataFrame) -> DataFrame:
+    """With the columns that only quarantined rows have."""
+    kinds = {"rules": "array<string>", "fingerprint": "string", "key_values": "string"}
+    return letters.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
 def written(bench: Workbench, name: str, frame: DataFrame, batch_id: int) -> int:
     """Append a frame to one of the pipeline's tables and count it in the same pass."""
-    observed = Observation()
-    bench.records.append(name, batch_id, frame.observe(observed, F.count(F.lit(1)).alias("rows")))
-    return int(observed.get["rows"])
+    return _written_by_table(bench, name, frame, batch_id, ())[""]
+
+
+def _written_by_table(
+    bench: Workbench, name: str, frame: DataFrame, batch_id: int, tables: Sequence[TableName]
+) -> Mapping[str, int]:
+    """As `written`: the rows of each of these tables, and of none of them ("")."""
+    observed, found = Observation(), {str(table): f"of{number}" for number, table in enumerate(tables)}
+    mine = [F.count_if(of_table(table)).alias(found[str(table)]) for table in tables]
+    bench.records.append(name, batch_id, frame.observe(observed, F.count(F.lit(1)).alias("rows"), *mine))
+    counts = {table: int(observed.get[alias]) for table, alias in found.items()}
+    return {**counts, "": int(observed.get["rows"]) - sum(counts.values())}

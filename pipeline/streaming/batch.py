@@ -33,6 +33,8 @@ class Landed:
     """Rule → rows that break it, of the rules whose verdict is no."""
     newest: int = 0
     """The greatest commit ts of what was appended; 0 where none is known."""
+    unnamed: int = 0
+    """Changes of a batch whose rows have ENUM or SET columns with numbers of members that nobody has named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,10 @@ class Port(Protocol):
         ...
 
     def set_aside_refused(self, messages: Messages) -> int:
-        """Make dead letters of the messages that belong to no table; how many there were."""
+        """Make dead letters of the messages that no table takes; how many there were that name no table.
+
+        `settle` counts the others with their tables.
+        """
         ...
 
     def commit(self, outcome: Outcome) -> None:

@@ -15,10 +15,12 @@ from pyspark.sql import functions as F
 from pipeline.model import ddl as text
 from pipeline.model.ddl.partitions import created_like, from_json, partitioning
 from pipeline.model.messages import EVER, Part, TableMessages
-from pipeline.model.names import TableName
-from pipeline.streaming import waiting
-from pipeline.streaming.epochs import Statement
+from pipeline.model.names import TableName, folded
+from pipeline.protocols.overrides import overridden
+from pipeline.streaming import holds, waiting
+from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.moments import NEVER, behind_ddl
+from pipeline.streaming.renames import give_name
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.warehouse.evolution import meet
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 TO_BE_REMOVED = "to be removed"
+_OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Chronicle:
     """The clause that is being obeyed, as a mark that the name which it gives keeps."""
     said: set[str] = field(default_factory=set)
     """The statements that the history has already."""
+    wall: Statement | None = None
+    """The first of those that wait for the next batch though their time has come (`_wall`)."""
 
     @classmethod
     def begin(
@@ -85,16 +90,20 @@ class Chronicle:
         `due`: up to which moment a statement is obeyed. `waited`: commit ts and text of those that come from `held`;
         the others are sent again, if the ledger has passed them (see `_passed`).
         """
-        statements = sorted(map(_understood, messages.ddl), key=lambda one: one.ddl.commit_ts)
+        statements = sorted((_understood(bench, ddl) for ddl in messages.ddl), key=lambda one: one.ddl.commit_ts)
         news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench)]
         said = _causes(bench, news)
         names = Names.of(_spans(bench), said)
         now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-        later = [s for s in news if behind_ddl(s.ddl.commit_ts) > due(s.ddl)]
-        made = cls(bench, messages, names, (), (), said=said)
+        wall = _wall(now)
+        now = now if wall is None else now[: now.index(wall)]
+        later = [s for s in news if s not in now]
+        known = holds.remembered(bench.records)
+        unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}
+        made = cls(bench, messages, names, (), (), unclear=unclear, said=said)
         made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
         stuck = [s for s, _ in made.stuck]
-        made.obeyed, made.pending = tuple(s for s in now if s not in stuck), tuple(later)
+        made.obeyed, made.pending, made.wall = tuple(s for s in now if s not in stuck), tuple(later), wall
         return made
 
     def _held_with(self, statement: Statement) -> str:
@@ -140,49 +149,71 @@ class Chronicle:
                     yield from (old, new)
                 case text.DropDatabase(schema):
                     known = [table.table for table in self.messages.tables]
-                    yield from (name for name in known if name.schema.casefold() == schema.casefold())
+                    yield from (name for name in known if folded(name.schema) == folded(schema))
                 case _ if statement.ddl.table.table:
-                    yield from text.named_tables(statement.ddl.sql, statement.ddl.table)
+                    yield from _named(statement.ddl)
 
     # ---- what is obeyed
 
     def obey(self, statement: Statement) -> None:
         """Do what a statement asks for. A second time it does nothing."""
-        cause, done = cause_of(statement), "obeyed before"
+        cause = cause_of(statement)
+        done = [self._before(action, statement) for action in statement.actions]
         if cause not in self.names.causes:
             for number, action in enumerate(statement.actions):
                 self.clause = f"{cause}/{number}"
                 if self.clause not in self.names.causes:
-                    done = self._act(action, statement)
+                    done[number] = self._act(action, statement)
                     self.names.act(action, statement.ddl.commit_ts, self.clause)
             self.names.causes.add(cause)
-        for action in statement.actions if cause not in self.said else ():
-            self.history.append(statement.obeyed(action, done if len(statement.actions) == 1 else "done"))
+        for action, one in zip(statement.actions, done, strict=True) if cause not in self.said else ():
+            told = one if len(done) == 1 or one.status == HELD else Done("done")
+            self.history.append(statement.obeyed(action, told))
 
-    def _act(self, action: text.Action, statement: Statement) -> str:
+    def told(self) -> list[dict[str, object]]:
+        """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
+        tables = [t for t in self.bench.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
+        rows = []
+        for row in self.history:
+            held = [Done.held(table.source) for table in tables if table.held_reason.endswith(f": {row['sql']}")]
+            done = Done.of_all(held) if held and row["status"] != HELD else None
+            rows.append(row if done is None else {**row, **done._asdict()})
+        return rows
+
+    def _before(self, action: text.Action, statement: Statement) -> Done:
+        """What there is to say of a clause that was obeyed by a try that did not get to say it."""
+        if isinstance(action, text.RenameTable):
+            at = statement.ddl.commit_ts
+            pair = self.pair(action.new.key, at + 1)
+            if pair is not None and pair.due is not None and pair.renamed_at == at:
+                return Done.held(pair.source)
+        return Done("obeyed before")
+
+    def _act(self, action: text.Action, statement: Statement) -> Done:
         at = statement.ddl.commit_ts
         match action:
             case text.CreateTable(table):
                 return self._create(table, statement)
             case text.DropTable() | text.DropDatabase():
-                return "; ".join(self._drop(key, at) for key in self._dropped(action)) or "no tables"
+                return Done("; ".join(self._drop(key, at) for key in self._dropped(action)) or "no tables")
             case text.RenameTable(old, new):
                 return self._rename(old, new, statement)
             case text.TruncateTable(table):
-                return self._truncate(table.key, at)
+                known = self._ensure(table, at) is not None
+                return Done("rows up to this commit ts leave the current table" if known else "no rows yet")
         return self._act_on_rows(action, statement)
 
-    def _act_on_rows(self, action: text.Action, statement: Statement) -> str:
+    def _act_on_rows(self, action: text.Action, statement: Statement) -> Done:
         match action:
             case text.DropPartitions() | text.TruncatePartitions():
-                return "rows of these partitions leave the current table"
+                return Done("rows of these partitions leave the current table")
             case text.ExchangePartition(table, name, other):
                 return self._exchange(statement, table, name, other)
             case text.NotUnderstood(reason):
                 return self._hold_all(statement, reason)
-        return "done"
+        return Done("done")
 
-    def _exchange(self, statement: Statement, table: TableName, name: str, other: TableName) -> str:
+    def _exchange(self, statement: Statement, table: TableName, name: str, other: TableName) -> Done:
         at = statement.ddl.commit_ts
         pair, partner = self._ensure(table, at), self._ensure(other, at)
         if pair is None or partner is None or {pair.state, partner.state} != {State.LIVE}:
@@ -190,34 +221,40 @@ class Chronicle:
         for one in (pair, partner):
             one.changes.set_properties({EXCHANGED: str(at)})
         self.partners[at] = partner.uuid
-        return f"rows of {name} and those of {other} change places"
+        return Done(f"rows of {name} and those of {other} change places")
 
-    def _hold_all(self, statement: Statement, reason: str) -> str:
-        """Hold every table that a statement names."""
+    def _hold_all(self, statement: Statement, reason: str) -> Done:
+        """Hold every table that a statement names, or those of the database that it names."""
         why, at = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}", statement.ddl.commit_ts
-        concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
-        return "; ".join(self._hold(name, why, at) for name in concerned if name.table)
+        named = [name for name in _named(statement.ddl) if name.table]
+        database = TableName(statement.ddl.table.schema, "").key[0]
+        living = (pair.source for pair in self.bench.tables if pair.state is not State.DROPPED)
+        concerned = named or [source for source in living if source.key[0] == database]
+        done = Done.of_all([self._hold(name, why, at) for name in concerned])
+        return done if done.action else Done("names no table of this warehouse: none is held")
 
     def _dropped(self, action: text.DropTable | text.DropDatabase) -> list[Name]:
         if isinstance(action, text.DropTable):
             return [action.table.key]
         known = set(self.names.spans) | {table.table.key for table in self.messages.tables}
-        return sorted(name for name in known if name[0] == action.name.casefold())
+        return sorted(name for name in known if name[0] == folded(action.name))
 
-    def _create(self, table: TableName, statement: Statement) -> str:
+    def _create(self, table: TableName, statement: Statement) -> Done:
         at, version = statement.ddl.commit_ts, statement.ddl.version
         if self.names.open(table.key) is not None:
-            return "there already"
+            return Done("there already")
         meaning = f"new@{at}:{table.key[0]}.{table.key[1]}"
         born = next(
             (pair for pair in self.bench.tables if pair.created_at == at and pair.source.key == table.key), None
         )
         if born is not None:
             self.pairs[meaning] = born
-        elif version is not None and self.bench.tables.obstacle(table) is None:
+        elif self.bench.tables.obstacle(table) is not None:
+            return Done.held(table)
+        elif version is not None:
             span = Kept(table.schema, table.table, at, EVER, self.clause)
             self.make(meaning, table, version, span, self._partitioned(statement.ddl, table))
-        return "created"
+        return Done("created")
 
     def _partitioned(self, ddl: Ddl, table: TableName) -> PartitionScheme | None:
         """How a new table is partitioned, by the text that creates it, or like which."""
@@ -237,6 +274,8 @@ class Chronicle:
         created = span.since if span.cause else 0
         spans = json.dumps([span])
         made = self.bench.tables.create(table, layout, created, {SPANS: spans})
+        if meaning not in self.unclear:
+            holds.forget(self.bench.records, table)
         self.pairs[meaning] = made
         return made
 
@@ -262,20 +301,19 @@ class Chronicle:
         seen = [v for table in named for v in table.versions if v.since <= at and v.until > span.since]
         return min(seen, key=lambda one: one.since, default=None)
 
-    def _rename(self, old: TableName, new: TableName, statement: Statement) -> str:
+    def _rename(self, old: TableName, new: TableName, statement: Statement) -> Done:
         at = statement.ddl.commit_ts
         pair = self._ensure(old, at)
         if pair is None:
-            return "no such table"
-        spans = _ended(pair.spans, old.key, at)
-        given = Kept(new.schema, new.table, at, EVER, self.clause)
+            return Done("no such table")
+        spans = (*_ended(pair.spans, old.key, at), Kept(new.schema, new.table, at, EVER, self.clause))
+        holds.forget(self.bench.records, new)
         span = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
         taken = self.pair_of(span.meaning) if span is not None and span.since <= at else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
             self._drop(new.key, at)
-        self.bench.records.rename_aside(pair.source, new, at)
-        self.bench.tables.rename(pair, new, at, (*spans, given))
-        return f"renamed to {pair.name}"
+        give_name(self.bench, pair, new, statement.ddl, spans, until=at)
+        return Done.held(new) if pair.due else Done(f"renamed to {pair.name}")
 
     def _drop(self, key: Name, at: int) -> str:
         pair = self._ensure(key, at)
@@ -287,24 +325,27 @@ class Chronicle:
             self.bench.tables.set_state(pair, State.DROPPED, why, at=at, spans=_ended(pair.spans, key, at))
         return "dropped" if why else "kept, marked dropped"
 
-    def _truncate(self, key: Name, at: int) -> str:
-        pair = self._ensure(key, at)
-        if pair is None:
-            return "no rows yet"
-        if pair.truncated_at < at:
-            self.bench.tables.truncate(pair, at)
-        return "rows up to this commit ts leave the current table"
-
-    def _hold(self, name: TableName, reason: str, at: int) -> str:
+    def _hold(self, name: TableName, reason: str, at: int) -> Done:
         span = self.names.now(name.key, at)
         pair = self._ensure(name, at)
         if pair is None:
             self.unclear[span.meaning] = (reason, at)
+            holds.remember(self.bench.records, holds.Hold(name.schema, name.table, reason, at))
         elif pair.state is State.LIVE and pair.layout.ddl_at < at:
             self.bench.tables.set_state(pair, State.HELD, reason)
         else:
-            return f"{name}: {pair.state}"
-        return f"held; to go on: ticdc-warehouse tables release {name}"
+            return Done.stays(name, pair.state)
+        return Done.held(name)
+
+    def letters_follow(self) -> None:
+        """Let dead letters of this batch that were sent again go where the tables that they name have gone."""
+        for name in {table.key: table for refused in self.messages.refused for table in refused.tables}.values():
+            for span in (one for one in self.names.spans.get(name.key, ()) if one.until < EVER):
+                pair = self.pair_of(span.meaning)
+                if span.meaning == REMOVED or (pair is not None and pair.state is State.DROPPED):
+                    self.bench.records.mark_dropped(name, span.until)
+                elif pair is not None and pair.source.key != name.key:
+                    self.bench.records.rename_aside(name, pair.source, span.until)
 
     # ---- where rows belong
 
@@ -384,24 +425,50 @@ def _passed(statement: Statement, bench: Workbench) -> bool:
     return any(topic in names for pair in _pairs_of(statement, bench) for topic, _ in pair.ends)
 
 
+def _wall(statements: Sequence[Statement]) -> Statement | None:
+    """The first statement about the columns of a table that has exchanged rows before it, in the same batch.
+
+    It waits with all behind it: rows change places between tables whose columns are those of that time.
+    """
+    exchanged: set[Name] = set()
+    for statement in statements:
+        about = {name.key for name in _named(statement.ddl)}
+        if about & exchanged and any(isinstance(action, _OF_COLUMNS) for action in statement.actions):
+            return statement
+        for action in statement.actions:
+            match action:
+                case text.ExchangePartition(table, _, other):
+                    exchanged |= {table.key, other.key}
+                case text.RenameTable(old, new) if old.key in exchanged:
+                    exchanged.add(new.key)
+                case text.DropTable(table):
+                    exchanged.discard(table.key)
+    return None
+
+
 def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:
     """The pairs that have, or had, a name that a statement names."""
     ddl = statement.ddl
-    names = {name.key for name in text.named_tables(ddl.sql, ddl.table)}
+    names = {name.key for name in _named(ddl)}
     schemas = set()
     for action in statement.actions:
         if isinstance(action, text.RenameTable):
             names |= {action.old.key, action.new.key}
         if isinstance(action, text.DropDatabase):
-            schemas.add(action.name.casefold())
+            schemas.add(folded(action.name))
     for pair in bench.tables:
         keys = [TableName(span.schema, span.table).key for span in pair.spans]
         if any(key in names or key[0] in schemas for key in keys):
             yield pair
 
 
-def _understood(ddl: Ddl) -> Statement:
-    return Statement(ddl, text.parse(ddl.kind, ddl.sql, ddl.table, partitions=True, keys=True))
+def _named(ddl: Ddl) -> tuple[TableName, ...]:
+    return text.named_tables(ddl.sql, ddl.table, ddl.old)
+
+
+def _understood(bench: Workbench, ddl: Ddl) -> Statement:
+    read = text.parse(ddl.kind, ddl.sql, ddl.table, old=ddl.old, partitions=True, keys=True)
+    return Statement(ddl, overridden(read, bench.overrides, ddl.table))
 
 
 def _spans(bench: Workbench) -> Iterable[Span]:
@@ -410,6 +477,13 @@ def _spans(bench: Workbench) -> Iterable[Span]:
             yield Span(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
     for kept in read_spans(bench.records.tables["ddl_history"].properties.get(GONE)):
         yield Span(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
+
+
+def made_by_rows(bench: Workbench, table: TableName, commit_ts: int) -> Kept | None:
+    """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
+    span = Names.of(_spans(bench)).at(table.key, commit_ts)
+    known = span.meaning == REMOVED or bench.tables.by_uuid(span.meaning) is not None
+    return None if known or span.until != EVER else Kept(table.schema, table.table, span.since, EVER)
 
 
 def _causes(bench: Workbench, statements: Sequence[Statement]) -> set[str]:
@@ -459,7 +533,8 @@ def remove_dropped(bench: Workbench) -> int:
     history = bench.records.tables["ddl_history"]
     found = [pair for pair in bench.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
     for pair in found:
-        gone = (*read_spans(history.properties.get(GONE)), *pair.spans)
+        mine = (span._replace(pair=pair.uuid) for span in pair.spans)
+        gone = (*read_spans(history.properties.get(GONE)), *mine)
         history.set_properties({GONE: written_spans(gone)[SPANS]})
         bench.tables.forget(pair)
     return len(found)

@@ -24,7 +24,9 @@ from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange
-from pipeline.warehouse.tables import Span, State
+from pipeline.warehouse.iceberg import MAIN
+from pipeline.warehouse.records import SUPERSEDED
+from pipeline.warehouse.tables import OPERATION, Span, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl, Messages, Part, SeenVersion, TableMessages
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.chronicle import Placed
+    from pipeline.streaming.epochs import Statement
     from pipeline.streaming.spark_batch import Row
     from pipeline.streaming.speculation import Planned
     from pipeline.streaming.workbench import Ledger, Workbench
@@ -134,7 +137,11 @@ class CutBatch(SparkBatch):
         if not given_up:
             return waited
         why = "version {} of {} had not been described when the table was released"
-        refused = [Refused(SCHEMA_UNKNOWN, why.format(u.version, u.table), u.where, u.rows) for u in given_up]
+        about = self.bench.protocol.about()
+        refused = [
+            Refused(SCHEMA_UNKNOWN, why.format(u.version, u.table), u.where, u.rows, about, (u.table,))
+            for u in given_up
+        ]
         self.given_up = reduce(or_, (one.where for one in given_up))
         unknown = tuple(one for one in waited.unknown if one not in given_up)
         return replace(waited, refused=(*waited.refused, *refused), unknown=unknown)
@@ -158,6 +165,7 @@ class CutBatch(SparkBatch):
         shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
         self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
+        self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
         self.parts = self.chronicle.waits()
         placed = self.chronicle.placed()
@@ -166,23 +174,35 @@ class CutBatch(SparkBatch):
         self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
+    def _end_before(self, wall: Statement | None) -> None:
+        """Bring the tables no further than to a statement that waits for the next batch."""
+        if wall is None:
+            return
+        moment = moments.closed_by_watermark(wall.ddl.commit_ts)
+        self.behind = min(self.behind, moment)
+        if not any(at.topic in self.late for at in wall.ddl.at):
+            self.resolved = min(self.resolved, moment)
+
     def _due(self, ddl: Ddl) -> Moment:
         """Up to which moment a statement is obeyed."""
         return self.behind if any(at.topic in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
-        """Rows of tables that were dropped and removed: re-sends, which nothing can take."""
+        """Rows of tables that were dropped and removed: re-sends, which nothing can take, and nobody misses."""
+        about = self.bench.protocol.about()
         refused = [
             Refused(
                 TABLE_REMOVED,
-                f"{one.messages.table} was dropped in the source and removed here (warehouse.drop_table: drop)",
+                "the table was dropped in the source and removed here (warehouse.drop_table: drop)",
                 waiting.rows_of(self.bench.protocol, one.messages.parts),
                 one.messages.rows,
+                about,
             )
             for one in gone
         ]
         if refused:
-            self.gone = set_aside_refused(self.bench, self.raw, refused, self.batch_id)
+            letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
+            self.gone = sum(letters.values())
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As in the offset regime; but statements that wait come with all else that waits."""
@@ -222,6 +242,8 @@ class CutBatch(SparkBatch):
 
     def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
         """See `Port.settle`: every table shows its changes up to the resolved ts, but where rows of it wait."""
+        landed = super().settle(landed)
+        self.chronicle.letters_follow()
         exchanged = self._exchanged()
         due = [
             (table, until)
@@ -235,12 +257,26 @@ class CutBatch(SparkBatch):
         for table in exchanged:
             if table.current is not None:
                 shown.setdefault(table.uuid, (table, table.current.head()))
-        self.shown = list(shown.values())
+        self.shown = [*shown.values(), *self._marked()]
         known = {one.table for one in landed}
-        snapshots = {str(table.source): snapshot for table, snapshot in self.shown}
+        snapshots = {str(table.source): snapshot for table, snapshot in shown.values()}
         others = [Landed(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
         others += [Landed(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
         return [*(replace(one, snapshot=snapshots.get(one.table)) for one in landed), *others]
+
+    def _marked(self) -> list[Shown]:
+        """Give tables an empty snapshot that are new without rows, or whose columns changed and no row; which."""
+        cut_ts = moments.commit_ts_of(self.resolved)
+        found: list[Shown] = []
+        for table in self.bench.tables if cut_ts else ():
+            if not table.unshown or table.current is None or table.state is not State.LIVE:
+                continue
+            table.unshown = not table.current.shows_its_columns()
+            if table.unshown and (table.current.head() is not None or 0 < table.created_at <= cut_ts):
+                table.current.mark({OPERATION: f"batch{self.batch_id}"}, MAIN)
+                table.unshown = False
+                found.append((table, table.current.head()))
+        return found
 
     def _exchanged(self) -> list[WarehouseTable]:
         """Let partitions and tables change places whose time has come, each when both show that moment; which."""
@@ -291,7 +327,7 @@ class CutBatch(SparkBatch):
         return table, done.snapshot
 
     def _statements(self) -> Sequence[Row]:
-        return self.chronicle.history
+        return self.chronicle.told()
 
     def _described(self) -> list[Row]:
         return []

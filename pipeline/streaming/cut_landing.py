@@ -10,23 +10,25 @@ from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.places import stands_in
-from pipeline.streaming import aside, waiting
+from pipeline.streaming import aside, holds, waiting
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.chronicle import NOT_UNDERSTOOD, with_handles
 from pipeline.streaming.landing import NOTHING, TableLanding
 from pipeline.streaming.waiting import WAITED
-from pipeline.warehouse.evolution import meet, meet_key, newest, obey
+from pipeline.warehouse.evolution import Note, keyed_as, let_leave, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.removals import obey_partitions
+from pipeline.warehouse.removals import forgotten, obey_rows
 from pipeline.warehouse.tables import SPANS, Span, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Range, TopicPartition
     from pipeline.streaming.epochs import Statement
+
+MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 
 
 @dataclass(slots=True)
@@ -54,6 +56,13 @@ class CutLanding(TableLanding):
         return low, high
 
     @property
+    def _shown(self) -> int:
+        """The commit ts up to which the current table needs to know nothing any more."""
+        if self.table is None:
+            return 0
+        return EVER if self.table.current is None else self.table.cut
+
+    @property
     def _wall(self) -> int:
         return max((part.until for part in self.messages.parts), default=EVER)
 
@@ -66,9 +75,11 @@ class CutLanding(TableLanding):
             if isinstance(entry, SeenVersion):
                 if not layout.columns:
                     layout = replace(layout, ddl_at=max(0, at))
-                layout = with_handles(self._met(layout, entry), at)
+                layout = with_handles(self._met(layout, entry), _behind(layout, at))
             else:
                 layout = with_handles(self._obeyed(layout, entry), at)
+        known = self.table.layout if self.table else Layout()
+        layout = let_leave(forgotten(layout, self._shown), known, self._shown)
         if self.table is None:
             if not self.messages.versions:
                 return
@@ -76,8 +87,10 @@ class CutLanding(TableLanding):
             self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
         else:
             self.bench.tables.evolve(self.table, layout, self._noted())
-        if self.unclear and self.table.state is State.LIVE:
-            self.bench.tables.set_state(self.table, State.HELD, self.unclear)
+        if self.unclear:
+            if self.table.state is State.LIVE:
+                self.bench.tables.set_state(self.table, State.HELD, self.unclear)
+            holds.forget(self.bench.records, self.table.source)
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""
@@ -89,13 +102,27 @@ class CutLanding(TableLanding):
         known, head = layout.version(seen.version.version), newest(layout)
         if known is None:
             self.met.add(seen.version.version)
+            self.notes.extend(self._unnamed(seen))
+        by_time = self.bench.protocol.is_newest(seen)
         if seen.key_only:
-            return meet_key(layout, seen.version)
-        older = head is not None and seen.version.version < head and not self.bench.protocol.is_newest(seen)
-        stale = (known is None and older) or seen.since <= layout.altered_at
-        layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
-        self.notes.extend(notes)
-        return layout
+            layout = meet_key(layout, seen.version)
+        else:
+            late = seen.since <= layout.ddl_at if by_time else seen.version.version < (head or 0)
+            stale = (known is None and head is not None and late) or seen.since <= layout.altered_at
+            layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
+            self.notes.extend(notes)
+        if by_time and _is_present(layout, seen):
+            layout = keyed_as(layout, seen.version)
+        return layout if known else replace(layout, met_at=layout.ddl_at)
+
+    def _unnamed(self, seen: SeenVersion) -> Iterator[Note]:
+        """Columns whose values stay numbers, the first time that each is met."""
+        for column in seen.version.unnamed:
+            known = (*self.messages.table.key, column.name)
+            if known not in self.bench.members_unknown:
+                self.bench.members_unknown.add(known)
+                why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
+                yield Note(MEMBERS_UNKNOWN, column.name, why)
 
     def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
         ddl = statement.ddl
@@ -105,7 +132,7 @@ class CutLanding(TableLanding):
         self.notes.extend(notes)
         for action in statement.actions:
             other = self.partners.get(ddl.commit_ts, "")
-            layout, why = obey_partitions(layout, action, ddl.commit_ts, other)
+            layout, why = obey_rows(layout, action, ddl.commit_ts, other)
             if why and not self.obliged:
                 self._unclear(f"{NOT_UNDERSTOOD}: {why}: {ddl.sql}", other)
         if ddl.version is not None:
@@ -145,7 +172,21 @@ class CutLanding(TableLanding):
     def publish(self) -> Landed:
         """See `TablePort.publish`: all tables show their changes together (`CutBatch.settle`)."""
         source = self.messages.table if self.table is None else self.table.source
-        return Landed(str(source), seconds=self.seconds)
+        unnamed = any(seen.version.unnamed for seen in self.messages.versions)
+        return Landed(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)
+
+
+def _is_present(layout: Layout, seen: SeenVersion) -> bool:
+    """Whether all rows of a version are of the time since the newest statement, and since the handle is what it is."""
+    return seen.since > max(layout.ddl_at, layout.handles[-1][0] if layout.handles else 0)
+
+
+def _behind(layout: Layout, at: int) -> int:
+    """Behind what a handle holds that rows behind `at` have: behind the statement, if they are the first since then.
+
+    Rows of another partition that lie between the two may come in a later batch.
+    """
+    return layout.ddl_at if layout.met_at < layout.ddl_at < at else at
 
 
 def _moment(entry: tuple[int, int, SeenVersion | Statement]) -> tuple[int, int, int]:

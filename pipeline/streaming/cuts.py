@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.model.columns import time_of
+from pipeline.streaming.held import counted, held_tables
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
@@ -50,8 +51,11 @@ def _head(table: WarehouseTable) -> int | None:
 
 def by_name(tables: Iterable[WarehouseTable], snapshots: Mapping[str, int]) -> list[tuple[WarehouseTable, int | None]]:
     """The pair that each source name means (the living one, else that which was dropped last) with its snapshot."""
-    meant = {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
-    return [(table, snapshots.get(name)) for name, table in meant.items()]
+    return [(table, snapshots.get(name)) for name, table in _meant(tables).items()]
+
+
+def _meant(tables: Iterable[WarehouseTable]) -> dict[str, WarehouseTable]:
+    return {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
 
 
 def exact(
@@ -65,24 +69,34 @@ def exact(
     """Write the cut of a batch in the cut regime, a row per table whose snapshot changed; gives its level.
 
     `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose topics have not been read that far. A cut
-    is exact while nothing up to it is missing from the tables.
+    is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it.
     """
     if not cut_ts:
         return NONE
     reasons = list(_missing(bench, cut_ts, waits))
     said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
-    behind = PARTIAL, "; ".join([*reasons, "its topic came later, and is not read that far"])
-    if bench.recovering or bench.late != late:  # what a try that died, a release or a rebuild published has no cut yet
+    behind = PARTIAL, "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"])
+    if bench.recovering or bench.late != late:  # what another process, or a try that died, has published has no cut yet
         shown = [(table, _head(table)) for table in bench.tables]
+    else:
+        again = bench.untold if reasons else bench.untold | (bench.partial - set(late))  # what they say holds no more
+        shown = [*shown, *((table, _head(table)) for table in bench.tables if table.uuid in again)]
+        shown = list({table.uuid: (table, snapshot) for table, snapshot in shown}.values())
     bench.late = frozenset(late)
+    shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
     _write(bench, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
     return PARTIAL if late else said[0]
 
 
+def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
+    """Whether the source had no such table any more."""
+    return table.state is State.DROPPED and table.dropped_at <= cut_ts
+
+
 def _held(bench: Workbench) -> str:
     """Which tables are held, as a reason; nothing where none is."""
-    held = sorted(str(t.source) for t in bench.tables if t.state in (State.HELD, State.RELEASING))
-    return f"held: {', '.join(held)}" if held else ""
+    held = held_tables(bench)
+    return f"held: {counted(held)}" if held else ""
 
 
 def _missing(bench: Workbench, cut_ts: int, waits: Mapping[Part, str]) -> Iterator[str]:
@@ -92,7 +106,7 @@ def _missing(bench: Workbench, cut_ts: int, waits: Mapping[Part, str]) -> Iterat
         yield held
     early = sorted({str(part.table) for part in waits if part.since < cut_ts})
     if early:
-        yield f"waiting: {', '.join(early)}"
+        yield f"waiting: {_tables(len(early))} ({', '.join(early)})"
     aside = {
         "in quarantine": bench.records.open_up_to("quarantine", cut_ts),
         "dead letters": bench.records.open_up_to("dead_letters", cut_ts),
@@ -100,6 +114,10 @@ def _missing(bench: Workbench, cut_ts: int, waits: Mapping[Part, str]) -> Iterat
     for where, count in aside.items():
         if count:
             yield f"{count} {where}"
+
+
+def _tables(count: int) -> str:
+    return f"{count} table{'' if count == 1 else 's'}"
 
 
 def record(
@@ -121,8 +139,9 @@ def record(
     held = _held(bench)
     level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
-    if bench.recovering:  # what a try that died, a release or a rebuild has published is in no cut yet
-        snapshots = {str(t.source): head for t in bench.tables if (head := _head(t)) is not None} | snapshots
+    meant, again = _meant(bench.tables), bench.untold if held else bench.untold | bench.partial
+    others = [name for name, t in meant.items() if bench.recovering or t.uuid in again]  # which no cut has so yet
+    snapshots = {name: head for name in others if (head := _head(meant[name])) is not None} | snapshots
     _write(bench, batch_id, cut_ts, by_name(bench.tables, snapshots), lambda _: (level, reason))
     return level
 
@@ -137,11 +156,14 @@ def _write(
     bench.cut_ts = cut_ts
     rows = []
     for table, snapshot in shown:
+        if snapshot is None:
+            continue
         level, reason = said(table)
-        row = {
+        rows.append({
             "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": table.uuid,
             "schema_name": table.source.schema, "table_name": table.source.table, "snapshot_id": snapshot,
             "level": level, "reason": reason,
-        }  # fmt: skip
-        rows += [row] if snapshot is not None else []
+        })  # fmt: skip
+        (bench.partial.add if level == PARTIAL else bench.partial.discard)(table.uuid)
     bench.records.write("cuts", batch_id, rows)
+    bench.untold.clear()

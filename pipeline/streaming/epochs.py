@@ -9,17 +9,20 @@ the versions of the table form one timeline, in the order of the partition.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model import ddl as text
 from pipeline.model.messages import SeenVersion, TableMessages
+from pipeline.model.names import folded
 from pipeline.streaming.batch import Epoch
+from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pipeline.model.ddl import Action
     from pipeline.model.messages import Ddl, TopicPartition
+    from pipeline.model.names import TableName
     from pipeline.warehouse.layout import Layout
 
 Name = tuple[str, str]
@@ -29,7 +32,32 @@ Bindings = dict[Name, str]
 NEW = "new@"
 """With the commit ts of its CREATE TABLE: what a name means from there on, until its first row makes the pair."""
 
+APPLIED, HELD = "applied", "held"
+
 _NAMING = (text.CreateTable, text.DropTable, text.RenameTable, text.DropDatabase)
+
+
+class Done(NamedTuple):
+    """What was done for a statement. `status`: `applied`, or `held`, where it waits with its table for a person."""
+
+    action: str
+    status: str = APPLIED
+
+    @staticmethod
+    def held(table: TableName) -> Done:
+        """It holds a table."""
+        return Done(f"held; to go on: ticdc-warehouse tables release {table}", HELD)
+
+    @staticmethod
+    def stays(table: TableName, state: State) -> Done:
+        """A table that is not live, or knows better, stays as it is."""
+        return Done(f"{table}: {state}", HELD if state is State.HELD else APPLIED)
+
+    @staticmethod
+    def of_all(some: Sequence[Done]) -> Done:
+        """What was done to several tables."""
+        waits = any(done.status == HELD for done in some)
+        return Done("; ".join(done.action for done in some), HELD if waits else APPLIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +76,11 @@ class Statement:
         """Whether it creates what is there: a copy of another partition that comes late, or a re-send."""
         return all(isinstance(action, text.CreateTable) and action.table.key in names for action in self.actions)
 
-    def obeyed(self, action: Action, done: str) -> dict[str, object]:
+    def obeyed(self, action: Action, done: Done) -> dict[str, object]:
         """A row of `ddl_history`: one of its actions, and what was done."""
         return {
             "commit_ts": self.ddl.commit_ts, "schema_name": self.ddl.table.schema, "table_name": self.ddl.table.table,
-            "ddl_type": type(action).__name__, "sql": self.ddl.sql, "action": done, "status": "applied",
+            "ddl_type": type(action).__name__, "sql": self.ddl.sql, "action": done.action, "status": done.status,
         }  # fmt: skip
 
 
@@ -69,7 +97,7 @@ def rebound(bindings: Bindings, statement: Statement) -> Bindings:
                 if old.key in names:
                     names[new.key] = names.pop(old.key)
             case text.DropDatabase(name):
-                names = {key: uuid for key, uuid in names.items() if key[0] != name.casefold()}
+                names = {key: uuid for key, uuid in names.items() if key[0] != folded(name)}
     return names
 
 

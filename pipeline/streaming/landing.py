@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.messages import Landing, SeenVersion, Target, TopicPartition
+from pipeline.model.messages import SeenVersion, TopicPartition
 from pipeline.model.names import quoted
 from pipeline.model.places import stands_in
 from pipeline.model.projection import walled
-from pipeline.quality.rulebook import Shape
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside, waiting
@@ -79,6 +78,7 @@ class TableLanding:
     """Commit ts of a TRUNCATE that came before the pair was made."""
     speculation: Speculation | None = None
     """The append, if it was made while the batch was read."""
+    rows_appended: int = 0
     judged: tuple[Result, ...] = ()
     """What the rules say of what was appended."""
     fingerprint: str = ""
@@ -183,7 +183,7 @@ class TableLanding:
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         """See `TablePort.append`."""
-        table, rules, landing = self._made(), self._rules(), landing_of(self._made().layout)
+        table, rules, landing = self._made(), self._rules(), self._made().layout.landing
         ahead = self.speculation
         if ahead is not None and not self._fences and ahead.fits(table, landing, rules, ranges):
             return self._let_in(ahead.staged, rules)
@@ -203,7 +203,7 @@ class TableLanding:
         return self.judged_frame(ranges) if self._fences else self._frame(ranges)
 
     def _rules(self) -> RuleSet:
-        return rules_of(self.bench, self._known(), self._made().layout)
+        return self.bench.rules_of(self._known(), self._made().layout)
 
     def _let_in(self, staged: Staged, rules: RuleSet) -> Mapping[str, int]:
         """Let main have what was appended on a branch, unless the verdict forbids it."""
@@ -232,6 +232,7 @@ class TableLanding:
         return self.bench.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
 
     def _counted(self, appended: Appended, beyond: tuple[Result, ...], rules: RuleSet) -> Mapping[str, int]:
+        self.rows_appended = appended.rows
         self.judged, self.fingerprint = (*appended.results, *beyond), rules.fingerprint
         return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside, "newest": appended.newest}
 
@@ -240,8 +241,7 @@ class TableLanding:
         if not self._known().versions:
             return 0
         letters = aside.unreadable(self._frame(ranges), self.bench.protocol.sentences())
-        source = self.messages.table
-        return aside.set_aside(self.bench, letters, self.batch_id, source.schema, source.table)
+        return aside.set_aside(self.bench, letters, self.batch_id, self.messages.table)
 
     def quarantine(self, ranges: Mapping[TopicPartition, Range], *, again: bool) -> int:
         """See `TablePort.quarantine`."""
@@ -278,7 +278,7 @@ class TableLanding:
         return fence(self.bench, judged, rules, layout, self.messages.table) if self._fences else judged
 
     def _frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
-        return self.bench.protocol.changes(self._only(ranges), self._known(), landing_of(self._made().layout))
+        return self.bench.protocol.changes(self._only(ranges), self._known(), self._made().layout.landing)
 
     def _known(self) -> TableMessages:
         """The messages of versions that the table has met: all, unless it is held."""
@@ -372,15 +372,6 @@ class TableLanding:
         self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
 
 
-def landing_of(layout: Layout) -> Landing:
-    """Where the fields of each version that a layout knows land in its changes table."""
-    names = {column.id: column.name for column in layout.columns}
-    fields: dict[SchemaId, dict[str, str]] = {
-        version.version: {field: names[column] for field, column in version.fields} for version in layout.versions
-    }
-    return Landing(tuple(Target(c.name, c.type) for c in layout.columns), fields, layout.before)
-
-
 def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
     inside, listed = F.lit(False), F.lit(False)
@@ -389,10 +380,3 @@ def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Colu
         inside = inside | (here & (F.col("offset") >= low) & (F.col("offset") < high))
         listed = listed | here
     return inside if exhaustive else inside | ~listed
-
-
-def rules_of(bench: Workbench, messages: TableMessages, layout: Layout) -> RuleSet:
-    """What judges the messages of a table that has this layout."""
-    versions = tuple(seen.version for seen in messages.versions if not seen.key_only)
-    live = tuple(column.name for column in layout.columns if column.live)
-    return bench.rulebook.of(Shape(messages.table, versions, landing_of(layout), live))

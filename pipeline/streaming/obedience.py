@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
-from pipeline.model.names import TableName
-from pipeline.streaming.epochs import NEW, Statement, cut, rebound
+from pipeline.model.names import TableName, folded
+from pipeline.protocols.overrides import overridden
+from pipeline.streaming.epochs import HELD, NEW, Done, Statement, cut, rebound
 from pipeline.streaming.landing import BORN, TableLanding
+from pipeline.streaming.renames import give_name
 from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.tables import WarehouseTable
 
 BINDINGS = "ticdc.bindings-before"
+NAMED = "ticdc.named"
+"""As `BORN`: where in which batch a pair got the name that it had waited for."""
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 
 
@@ -58,7 +62,7 @@ class Obedience:
     @classmethod
     def begin(cls, bench: Workbench, batch_id: int, messages: Messages) -> Obedience:
         """The statements understood, and the messages cut into epochs where names change their meaning."""
-        statements = _understood(bench, messages)
+        statements = understood(bench, messages)
         past = _Past.of(bench, statements)
         # The name of one that was obeyed may mean another table by now, which must not be dropped or renamed for it.
         statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
@@ -109,36 +113,55 @@ class Obedience:
         self.bindings = rebound(self.bindings, statement)
         if statement.naming:
             self.entered = statement.ddl.commit_ts
+            self._pass_on_names()
             self._bind_made()
 
+    def _pass_on_names(self) -> None:
+        """Names that were given up go to the pairs that wait for them; where none was, they mean what they did."""
+        for table in sorted(self.bench.tables, key=lambda table: table.renamed_at):
+            if table.due is None or not table.parked or table.state is State.DROPPED:
+                continue
+            holder = self.bench.tables.find(table.due)
+            if holder is not None and self.bindings.get(table.due.key) == table.uuid:
+                self.bindings[table.due.key] = holder.uuid
+            elif holder is None and self.bindings.get(table.due.key) in (None, table.uuid):
+                self.bench.records.rename_aside(table.source, table.due)
+                self.bindings[table.due.key] = table.uuid
+                said = [self.batch_id, self.entered, *table.due.key]
+                self.bench.tables.take_name(table, {NAMED: json.dumps(said)})
+
     def _bind_made(self) -> None:
-        """Names of pairs that rows have made here in an unfinished try; they may have other names since."""
+        """Names that pairs have got here in an unfinished try, from rows or others; they may have new ones since."""
         for table in self.bench.tables if self.statements and self.bench.recovering else ():
-            batch_id, entered, *name = json.loads(table.changes.properties.get(BORN, "[-1, 0]"))
-            if (batch_id, entered) == (self.batch_id, self.entered):
-                self.bindings = {tuple(name): table.uuid, **self.bindings}
+            for noted in (BORN, NAMED):
+                batch_id, entered, *name = json.loads(table.changes.properties.get(noted, "[-1, 0]"))
+                if (batch_id, entered) == (self.batch_id, self.entered):
+                    self.bindings = {tuple(name): table.uuid, **self.bindings}
 
     def _act(self, action: text.Action, statement: Statement) -> None:
-        at, done = statement.ddl.commit_ts, "done"
+        at = statement.ddl.commit_ts
         table = self._bound(statement.ddl.table)
+        at_once = statement.naming or isinstance(action, text.TruncateTable)
+        waits = table is not None and table.state is State.HELD and not at_once
+        done = Done("waits with its table", HELD) if waits else Done("done")
         match action:
             case text.RenameTable(old, new):
-                done = self._rename(self._bound(old), new, at)
+                done = self._rename(self._bound(old), new, statement)
             case text.DropTable(name):
-                done = self._drop(self._bound(name), at)
+                done = Done(self._drop(self._bound(name), at))
             case text.DropDatabase(name):
                 for dropped in self.bench.tables:
-                    if dropped.source.schema.casefold() == name.casefold():
+                    if folded(dropped.source.schema) == folded(name):
                         self._drop(dropped, at)
             case text.TruncateTable(name) if table is None:
                 self.truncated[name.key] = at
             case text.TruncateTable() if table is not None and table.truncated_at < at:
                 self.bench.tables.truncate(table, at)
-                done = "rows up to this commit ts leave the current table"
+                done = Done("rows up to this commit ts leave the current table")
             case text.NotUnderstood(reason):
                 why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
                 concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
-                done = "; ".join(self._hold(name, why, at) for name in concerned)
+                done = Done.of_all([self._hold(name, why, at) for name in concerned])
         self.history.append(statement.obeyed(action, done))
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
@@ -152,14 +175,14 @@ class Obedience:
         table = self.bench.tables.find(name)
         return None if table is None or table.uuid in self.before.values() else table
 
-    def _rename(self, table: WarehouseTable | None, new: TableName, at: int) -> str:
+    def _rename(self, table: WarehouseTable | None, new: TableName, statement: Statement) -> Done:
         if table is None:
-            return "no such table"
+            return Done("no such table")
+        at = statement.ddl.commit_ts
         # A second try finds what the first has done, be it a whole chain of names in which this one is taken again.
         if table.source.key != new.key and table.renamed_at < at and table.layout.ddl_at <= at:
-            self.bench.records.rename_aside(table.source, new)
-            self.bench.tables.rename(table, new, at)
-        return f"renamed to {table.name}"
+            give_name(self.bench, table, new, statement.ddl)
+        return Done.held(table.due) if table.due else Done(f"renamed to {table.name}")
 
     def _drop(self, table: WarehouseTable | None, at: int) -> str:
         if table is None or table.state == State.DROPPED:
@@ -171,25 +194,29 @@ class Obedience:
         self.bench.tables.set_state(table, State.DROPPED, at=at)
         return "kept, marked dropped"
 
-    def _hold(self, name: TableName, reason: str, at: int) -> str:
+    def _hold(self, name: TableName, reason: str, at: int) -> Done:
         """Hold a table from here on; one that its first rows are yet to make, as soon as it is made."""
         table = self._bound(name)
         if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= at):
-            return f"{name}: {table.state}"
+            return Done.stays(name, table.state)
         if table is None:
             self.unclear[name.key] = reason
         else:
             self.bench.tables.set_state(table, State.HELD, reason)
-        return f"held; to go on: ticdc-warehouse tables release {name}"
+        return Done.held(name)
 
 
-def _understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
+def understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
+    """The statements of a batch with what they ask for, of columns as the rows will have them."""
     as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in bench.tables}
     string_mode = bench.settings.changefeed.avro_decimal_handling_mode == "string"
-    return tuple(
-        Statement(d, text.parse(d.kind, d.sql, d.table, decimals_as_text=as_text.get(d.table.key, string_mode)))
-        for d in messages.ddl
-    )
+
+    def actions(ddl: Ddl) -> tuple[text.Action, ...]:
+        decimals_as_text = as_text.get(ddl.table.key, string_mode)
+        read = text.parse(ddl.kind, ddl.sql, ddl.table, decimals_as_text=decimals_as_text)
+        return overridden(read, bench.overrides, ddl.table)
+
+    return tuple(Statement(ddl, actions(ddl)) for ddl in messages.ddl)
 
 
 @dataclass(frozen=True, slots=True)

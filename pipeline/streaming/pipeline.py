@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
-from pipeline.model.types import STRING, WarehouseType
 from pipeline.observe.logs import bound
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
@@ -20,9 +19,8 @@ from pipeline.protocols.open import OpenProtocol
 from pipeline.protocols.simple import SimpleProtocol
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
-from pipeline.quality.suites import load
 from pipeline.settings.column_types import members_of
-from pipeline.sources.kafka import Cluster, stream_options
+from pipeline.sources.kafka import OUTAGE, START, Cluster, stream_options
 from pipeline.streaming import failpoints, position, redrive, release
 from pipeline.streaming.audit import audit_after
 from pipeline.streaming.batch import micro_batch
@@ -33,12 +31,12 @@ from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session, spread
 from pipeline.streaming.telemetry import Telemetry
-from pipeline.streaming.workbench import Ledger, Workbench
+from pipeline.streaming.workbench import Ledger, Workbench, own_types
 from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.records import Records
+from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records, check_owner
 from pipeline.warehouse.tables import ENDS, Tables, write_ends
 from registry import RegistryClient, RegistryConfig
 
@@ -277,11 +275,13 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
         with_current=settings.warehouse.current,
     )
     tables.load()
+    refuse_another(records, tables, accept)
     cluster = Cluster(spark, settings)
     resources.callback(cluster.close)
     ledger = Ledger.load(records)
     state = kafka_state(cluster)
     position.check(ledger.committed, state, accept)
+    records.claim()
     _accept(tables, records, ledger, position.accepted(ledger.committed, state))
     descriptions = Descriptions(records)
     registry = None
@@ -290,20 +290,22 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
         registry = resources.enter_context(registry_of(settings, settings.checkpoint / "schemas.json"))
     protocol = protocol_of(settings, registry, descriptions)
     quality = settings.quality
-    rulebook = Rulebook(spark, load(quality.suites) if quality.suites else (), quality.built_in)
-    rulebook.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
+    rulebook = Rulebook(spark, built_in=quality.built_in).renewed(quality)
     die = failpoints.from_environment()
 
     def step(name: str) -> None:
         telemetry.step(name)
         die(name)
 
-    bench = Workbench(spark, settings, cluster, protocol, tables, records, ledger, step, rulebook, descriptions)
+    patient = cluster.within(OUTAGE)
+    bench = Workbench(spark, settings, patient, protocol, tables, records, ledger, step, rulebook, descriptions)
     bench.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
     bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     tables.sweep()
+    tables.upgrade()
     release.unfinished(bench)
     redrive.unfinished(bench)
+    records.waiting()  # once here: a run without a batch tells of it too
     return bench
 
 
@@ -312,15 +314,11 @@ def protocol_of(settings: Settings, registry: RegistryClient | None, known: Desc
 
     `registry`: for Avro.
     """
-    said = settings.changefeed
-    members = {name: members_of(kind) for name, kind in settings.warehouse.columns.items()}
-    overrides = {
-        name: STRING if members[name] else WarehouseType(kind) for name, kind in settings.warehouse.columns.items()
-    }
+    said, overrides = settings.changefeed, own_types(settings)
     if settings.source.protocol == "simple":
         return SimpleProtocol(settings.source.encoding or "json", said.timezone, overrides, known)
     if settings.source.protocol == "open-protocol":
-        named = {name: found for name, found in members.items() if found}
+        named = {name: found for name, kind in settings.warehouse.columns.items() if (found := members_of(kind))}
         return OpenProtocol(said.timezone, overrides, known, named, old_values=said.enable_old_value is not False)
     if registry is None:
         raise AssertionError("Avro needs a registry")
@@ -328,6 +326,14 @@ def protocol_of(settings: Settings, registry: RegistryClient | None, known: Desc
         said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
     )
     return AvroProtocol(registry, said.timezone, overrides, asserted)
+
+
+def refuse_another(records: Records, tables: Tables, accept: frozenset[str]) -> None:
+    """Refuse a warehouse in which another pipeline has written (`check_owner`)."""
+    batches = records.tables["batches"]
+    begun = len(tables) > 0 or batches.head() is not None
+    if begun and WAREHOUSE_OF_ANOTHER not in accept:
+        check_owner(batches.properties, records.pipeline, records.data)
 
 
 def _accept(tables: Tables, records: Records, ledger: Ledger, accepted: Committed) -> None:
@@ -362,7 +368,8 @@ def registry_of(settings: Settings, cache_file: Path | None = None) -> RegistryC
 
 
 def kafka_state(cluster: Cluster) -> KafkaState:
-    """What Kafka has now."""
+    """What Kafka has now, asked by who has just begun."""
+    cluster = cluster.within(START)
     topics = cluster.topics()
     state = KafkaState(topics, {}, {})
     partitions = state.partitions()

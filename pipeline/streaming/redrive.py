@@ -17,18 +17,21 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model import change
+from pipeline.model.change import Op
 from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.projection import walled
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside
+from pipeline.streaming.chronicle import made_by_rows
 from pipeline.streaming.cut_landing import CutLanding
-from pipeline.streaming.landing import TableLanding, rules_of
+from pipeline.streaming.landing import TableLanding
 from pipeline.warehouse import advance, changes, current
-from pipeline.warehouse.keys import Keys
-from pipeline.warehouse.records import AT
+from pipeline.warehouse.keys import Keys, as_it_was
+from pipeline.warehouse.records import AT, SUPERSEDED
+from pipeline.warehouse.removals import ended
 from pipeline.warehouse.shape import current_shape
-from pipeline.warehouse.tables import OPERATION, State
+from pipeline.warehouse.tables import EXCHANGED, OPERATION, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,11 +45,13 @@ if TYPE_CHECKING:
 
 UNDER_WAY = "ticdc.redrive"
 QUARANTINE, LETTERS = "quarantine", "dead_letters"
-REDRIVEN, SUPERSEDED, QUARANTINED, OPEN = "redriven", "superseded", "quarantined", "open"
+REDRIVEN, QUARANTINED, OPEN = "redriven", "quarantined", "open"
 _KEY, _STUCK = "_key_values", "_stuck"
 _STATUS, _LATER, _ENTERED, _BATCH = "status", "_later", "_entered", "_read_in"
 _PLACE = dict(zip(change.POSITION, ("topic", "partition", "offset", "index"), strict=True))
 """Where a change stands: as changes tables say it, and as the raw frame does."""
+_KNOWN = (*change.POSITION, change.COMMIT_TS, change.BATCH_ID)
+"""What tells which of two changes of a key is the later one."""
 _RAW = {"kafka_partition": "partition", "recorded_at": "timestamp", "batch_id": _BATCH}
 """Columns of what was set aside, as the raw frame calls them."""
 
@@ -178,7 +183,7 @@ class _Part:
         landing = self._landing()
         if landing is None or landing.table is None:
             return {}
-        table, rules = landing.table, rules_of(self.bench, landing.messages, landing.table.layout)
+        table, rules = landing.table, self.bench.rules_of(landing.messages, landing.table.layout)
         self.bench.spark.sparkContext.setJobDescription(f"redrive {self.source}")
         decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
@@ -205,12 +210,19 @@ class _Part:
         table = self.bench.tables.find(self.source)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
+        if table is not None and _is_multiset(table) and EXCHANGED in table.changes.properties:
+            return None  # it cannot be built again, see _show
         if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)
-        kind = CutLanding if _by_cut(self.bench) else TableLanding
         raw = self.bench.protocol.prepare(self.waiting)
+        kind = CutLanding if _by_cut(self.bench) else TableLanding
         landing = kind(self.bench, raw, self.bench.ledger.batch_id, part, {}, [], table)
+        if table is None and isinstance(landing, CutLanding):
+            made = made_by_rows(self.bench, self.source, min(seen.since for seen in versions))
+            if made is None:
+                return None
+            landing.spans = (made,)
         landing.operation, landing.obliged, landing.settles = self.operation, True, False
         landing.evolve()
         return landing
@@ -254,24 +266,25 @@ class _Part:
         return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
 
     def _superseded(self, rows: DataFrame, table: WarehouseTable) -> DataFrame:
-        """Which of the rows have a later change of their key in the changes table, or a TRUNCATE behind them.
+        """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
 
         In one partition offsets decide; in two, commit timestamps where both are known, else the batch. The rows
         themselves do not count, when a first try has appended them, or Spark works this out again after the append.
         """
         keys = Keys(table.layout.key, current_shape(table.layout, self.bench.timezone)).expressions
-        known = (change.PARTITION, change.OFFSET, change.INDEX, change.COMMIT_TS, change.BATCH_ID)
         mine = rows.select(*_PLACE, change.COMMIT_TS, _BATCH, *(key.alias(name) for name, key in keys.items()))
         others = self.bench.spark.table(table.name.changes.sql).join(rows.select(*_PLACE), list(_PLACE), "left_anti")
-        theirs = others.select(
-            *(F.col(name).alias(f"x{name}") for name in (change.TOPIC, *known)),
-            *(key.alias(f"x{name}") for name, key in keys.items()),
-        )
+        theirs = _others(others, keys)
+        if table.layout.before:  # a key that moved away is later than what it was before
+            moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
+            was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
+            theirs = theirs.unionByName(_others(was, keys))
         same_key = [F.col(name).eqNullSafe(F.col(f"x{name}")) for name in keys]
         is_later = _is_later_by_cut() if _by_cut(self.bench) else _is_later()
         later = mine.join(theirs, reduce(and_, [*same_key, F.lit(bool(same_key)), is_later]), "left_semi")
-        truncated = mine.where(F.col(change.COMMIT_TS) <= table.truncated_at)
-        return later.union(truncated).select(*_PLACE, F.lit(True).alias(_LATER)).distinct()
+        gone = ended(table.layout, self.bench.timezone) | (F.col(change.COMMIT_TS) <= table.truncated_at)
+        found = later.select(*_PLACE).union(rows.where(gone).select(*_PLACE))
+        return found.select("*", F.lit(True).alias(_LATER)).distinct()
 
     def _set_aside(self, broken: DataFrame, rules: RuleSet, table: WarehouseTable) -> None:
         """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
@@ -286,16 +299,31 @@ class _Part:
             self.bench.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
 
 
+def _others(rows: DataFrame, keys: Mapping[str, Column]) -> DataFrame:
+    """Where changes stand, and their keys, under names that begin with x."""
+    places = (F.col(name).alias(f"x{name}") for name in _KNOWN)
+    return rows.select(*places, *(key.alias(f"x{name}") for name, key in keys.items()))
+
+
 def _by_cut(bench: Workbench) -> bool:
     return bench.protocol.regime is Regime.CUT
 
 
 def _show(bench: Workbench, table: WarehouseTable, operation: str) -> None:
-    """Bring the current table up to what its changes table has; in the cut regime within the cut that it shows."""
+    """Bring the current table up to what its changes table has; in the cut regime within the cut that it shows.
+
+    Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
+    """
+    bench.untold.add(table.uuid)
     if _by_cut(bench):
-        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut)
+        afresh = _is_multiset(table) and table.changes.inherited(OPERATION) == operation
+        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut, afresh=afresh)
     else:
         current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+
+
+def _is_multiset(table: WarehouseTable) -> bool:
+    return not table.layout.handle
 
 
 def _is_later_by_cut() -> Column:

@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import Regime, TableMessages
+from pipeline.streaming import holds
 from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.cut_batch import CutBatch
-from pipeline.streaming.epochs import Statement
-from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.landing import NAME_TAKEN, TableLanding
 from pipeline.streaming.mirror import mirror
+from pipeline.streaming.obedience import understood
 from pipeline.streaming.waiting import as_raw, let_go, released
 from pipeline.warehouse.tables import OPERATION, State
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Messages
     from pipeline.model.names import TableName
+    from pipeline.streaming.epochs import Statement
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.tables import WarehouseTable
 
@@ -38,21 +40,25 @@ def release(bench: Workbench, source: TableName) -> int:
     if bench.protocol.regime is Regime.CUT:
         return _release_by_cut(bench, source)
     table = bench.tables.find(source)
+    if table is not None and table.due is not None:
+        source = _renamed(bench, table, table.due)
     waiting = _waiting(bench, source)
     records = waiting.count()
     if records == 0 and (table is None or table.state == State.LIVE):
+        if heir := bench.tables.waiting_for(source):
+            _check_name(bench, source, heir)
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
-    obstacle = bench.tables.obstacle(source) if table is None else None
-    if obstacle:
-        raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
+    if table is None:
+        _check_name(bench, source)
     operation = _begun(bench, table)
     messages = bench.protocol.read(waiting)
     _set_aside_refused(bench, waiting, messages, table)
     part = TableMessages(source, tuple(seen for named in messages.tables for seen in named.versions))
-    statements = _statements(messages)
+    statements = _statements(bench, messages)
     if part.versions or (statements and table is not None):
         table = _replay(bench, waiting, part, statements, table, operation)
     if table is not None:
+        bench.untold.add(table.uuid)
         _landing(bench, waiting, None, [], table, operation).publish()
     bench.records.mark_held(source, "released")
     if table is not None:
@@ -68,16 +74,20 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     Where the table is not held, but waits for a schema, what is not described by now is given up (dead letters).
     """
     table = bench.tables.find(source)
-    obstacle = bench.tables.obstacle(source) if table is None else None
-    if obstacle:
-        raise Refused("TABLE_NAME_TAKEN", f"{source} cannot be released: {obstacle}", "set warehouse.namespace apart")
+    if table is None:
+        _check_name(bench, source)
+    elif table.due is not None:
+        source = _renamed(bench, table, table.due)
     live = table is None or table.state == State.LIVE
     gives_up = live and source.key not in released(bench.records)  # nor is that the second try of a release
     records = let_go(bench, source)
-    if records == 0 and live:
+    named = holds.forget(bench.records, source)
+    if records == 0 and live and not named:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
+    else:
+        bench.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
     bench.step("release-begun")
     bench.waits = True
     batch = CutBatch(bench, bench.records.read("held").where("false").select(*as_raw()), f"release of {source}")
@@ -91,11 +101,47 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     return records
 
 
+def _check_name(bench: Workbench, source: TableName, renamed: WarehouseTable | None = None) -> None:
+    """Raise `Refused` where a table's name in the warehouse is taken."""
+    obstacle = bench.tables.obstacle(source, renamed)
+    if obstacle:
+        named = source if renamed is None else renamed.source
+        raise Refused(NAME_TAKEN, f"{named} cannot be released: {obstacle}", _way_on(bench, source, renamed))
+
+
+def _way_on(bench: Workbench, source: TableName, renamed: WarehouseTable | None) -> str:
+    """What a person can do about a warehouse name that is taken."""
+    owner, apart = bench.tables.owner(source, renamed), "or set warehouse.namespace apart"
+    if renamed is not None and renamed.parked:
+        return "wait for the statement by which that one gives its name up in the source"
+    if owner is None:
+        return f"move what is in the way, {apart}"
+    if owner.due is not None:
+        return f"that one has its name to come first: ticdc-warehouse tables release {owner.due}"
+    return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
+
+
+def _renamed(bench: Workbench, table: WarehouseTable, to: TableName) -> TableName:
+    """Do the rename that holds a table; gives its name. A second try is begun by the state that says so."""
+    _check_name(bench, to, table)
+    _begun(bench, table)
+    if table.source.key != to.key:
+        bench.records.rename_aside(table.source, to)
+    bench.tables.rename(table, to, table.renamed_at)
+    return table.source
+
+
 def unfinished(bench: Workbench) -> None:
-    """Finish the releases that a crash has interrupted."""
+    """Finish the releases that a crash has interrupted; a rename that cannot be done any more holds its table again."""
     for table in bench.tables:
-        if table.state == State.RELEASING:
+        if table.state != State.RELEASING:
+            continue
+        obstacle = bench.tables.obstacle(table.due, table) if table.due else None
+        if obstacle is None:
             release(bench, table.source)
+        else:
+            bench.tables.set_state(table, State.HELD, f"{NAME_TAKEN}: {obstacle}")
+            mirror(bench, max(0, bench.ledger.batch_id))
 
 
 def _waiting(bench: Workbench, source: TableName) -> DataFrame:
@@ -128,10 +174,10 @@ def _begun(bench: Workbench, table: WarehouseTable | None) -> str:
     return operation
 
 
-def _statements(messages: Messages) -> list[Statement]:
+def _statements(bench: Workbench, messages: Messages) -> list[Statement]:
     """The statements that came while the table was held; what was not understood is passed over now."""
-    parsed = [Statement(d, text.parse(d.kind, d.sql, d.table)) for d in messages.ddl]
-    return [s for s in parsed if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
+    read = understood(bench, messages)
+    return [s for s in read if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
 
 
 def _replay(

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +23,7 @@ from pyspark.sql import SparkSession
 from pipeline.devstack import jars
 from pipeline.errors import EnvironmentFault
 from pipeline.model.names import CATALOG
-from pipeline.settings.redaction import is_secret
+from pipeline.settings.redaction import clean, is_secret
 from pipeline.streaming.jvm import RememberingView
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ _BEFORE_THE_JVM = (
     "spark.master", "spark.jars", "spark.files", "spark.archives", "spark.driver.", "spark.pyspark.", "spark.submit.",
     "spark.yarn.", "spark.kubernetes.",
 )  # fmt: skip
+_JAVA_OPTIONS = "JavaOptions"
+_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 
@@ -118,10 +121,35 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
     return properties | {f"{prefix}.{key}": value for key, value in catalog.properties.items()}
 
 
-def launch_properties(settings: Settings) -> dict[str, str]:
-    """What a driver's JVM must be told before it starts, for `spark-submit --properties-file`; without secrets."""
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Properties for a driver's JVM. `left_out`: secrets that are not among them, by property or option."""
+
+    properties: dict[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+def launch_properties(settings: Settings, *, with_secrets: bool = False) -> Launch:
+    """What a driver's JVM must be told before it starts, for `spark-submit --properties-file`.
+
+    Secrets are left out, not hidden: an option of `***` would count, and one that comes by another way would not.
+    """
     told = {"spark.pyspark.driver.python": sys.executable, **_configured(settings)}
-    return {key: told[key] for key in sorted(told) if key.startswith(_BEFORE_THE_JVM) and not is_secret(key)}
+    properties = {key: told[key] for key in sorted(told) if key.startswith(_BEFORE_THE_JVM)}
+    if with_secrets:
+        return Launch(properties)
+    shown: dict[str, str] = {}
+    left_out: list[str] = []
+    for key, value in properties.items():
+        if not is_secret(key) and clean(value) == value:
+            shown[key] = value
+        elif key.endswith(_JAVA_OPTIONS):
+            words = _WORD.findall(value)
+            left_out += [f"{word.partition('=')[0]} of {key}" for word in words if clean(word) != word]
+            shown[key] = clean(" ".join(word for word in words if clean(word) == word))
+        else:
+            left_out.append(key)
+    return Launch(shown, tuple(left_out))
 
 
 def session(settings: Settings) -> SparkSession:

@@ -11,6 +11,7 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING
 
 from pipeline.model import ddl as text
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,7 +104,7 @@ class Names:
                     self._end(new.key, at)
                     self._begin(new.key, taken.meaning, at, cause)
             case text.DropDatabase(schema):
-                for name in [name for name in self.spans if name[0] == schema.casefold()]:
+                for name in [name for name in self.spans if name[0] == folded(schema)]:
                     self._end(name, at)
 
     def _begin(self, name: Name, meaning: str, at: int, cause: str) -> None:

@@ -17,11 +17,14 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import change
 from pipeline.model.messages import RAW, TopicPartition
+from pipeline.model.names import TableName
 from pipeline.model.places import stands_in
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
 from pipeline.streaming.aside import places_since, set_aside_refused, stands_at, without
+from pipeline.streaming.batch import Landed
+from pipeline.streaming.epochs import APPLIED
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, Messages, TableMessages
-    from pipeline.streaming.batch import Epoch, Landed, Outcome
+    from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.landing import TableLanding
     from pipeline.streaming.speculation import Planned, Speculation
     from pipeline.streaming.workbench import Ledger, Workbench
@@ -69,6 +72,8 @@ class SparkBatch:
     landings: list[TableLanding] = field(default_factory=list)
     obeyed: Obedience = field(init=False)
     speculation: Speculation | None = None
+    letters: Mapping[str, int] = field(default_factory=dict)
+    """Dead letters that no landing has made, by the table that they are of."""
     _kept: DataFrame | None = None
 
     @property
@@ -188,13 +193,16 @@ class SparkBatch:
 
     def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
         """See `Port.settle`: in the offset regime each table shows its changes when it has them."""
-        return landed
+        return [*(Landed(table, dead_letters=count) for table, count in self.letters.items()), *landed]
 
     def set_aside_refused(self, messages: Messages) -> int:
         """See `Port.set_aside_refused`."""
         if not messages.refused:
             return 0
-        return set_aside_refused(self.bench, self._not_landed(self.raw), messages.refused, self.batch_id)
+        raw = self._not_landed(self.raw)
+        letters = set_aside_refused(self.bench, raw, messages.refused, self.batch_id)
+        self.letters = {table: count for table, count in letters.items() if table and count}
+        return letters[""]
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished batch has put into a changes table."""
@@ -317,8 +325,8 @@ class SparkBatch:
         if not held and not self.bench.recovering:  # a try that was stopped here has written all of them
             return
         limit = self.bench.settings.hold.max_records
-        released = F.startswith(F.col("reason"), F.lit(RELEASED))  # these come in with this batch, and wait for nothing
-        waiting = self.bench.records.read("held").where((F.col("status") == "open") & ~released).count()
+        counts = self.bench.records.waiting().items()
+        waiting = sum(records for (_, code), records in counts if code != RELEASED)  # those come in with this batch
         if waiting > limit:
             names = ", ".join(sorted({*self._waited_for(), *(one.table for one in outcome.landed if one.held)}))
             raise Refused(
@@ -353,14 +361,22 @@ class SparkBatch:
         return [row for row in rows if identity(row) not in written]
 
     def _unordered(self, outcome: Outcome) -> Iterator[dict[str, object]]:
-        """Tables with keys in two partitions, the first time that each is seen."""
+        """Tables with keys in two partitions, the first time that each is seen, by this process or another."""
         landings = {str(landing.messages.table): landing for landing in self.landings}
         for landed in outcome.landed:
             landing = landings.get(landed.table)
-            if landing and landed.order_unknown and landed.table not in self.bench.order_unknown:
-                self.bench.order_unknown.add(landed.table)
+            if landing and landed.order_unknown and landing.messages.table.key not in self._known_unordered():
+                self._known_unordered().add(landing.messages.table.key)
                 detail = f"{landed.order_unknown} keys have changes in several partitions: ordered by Kafka's timestamp"
                 yield _note(landing, Note(ORDER_UNKNOWN, "key", detail))
+
+    def _known_unordered(self) -> set[tuple[str, str]]:
+        """The tables of which that was said. Read when it is first asked for; what an unfinished try said is not."""
+        if self.bench.order_unknown is None:
+            told = (F.col("ddl_type") == ORDER_UNKNOWN) & (F.col("batch_id") < self.bench.ledger.unfinished)
+            rows = self.bench.records.read("ddl_history").where(told).select("schema_name", "table_name").distinct()
+            self.bench.order_unknown = {TableName(row["schema_name"], row["table_name"]).key for row in rows.collect()}
+        return self.bench.order_unknown
 
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
@@ -405,5 +421,5 @@ def _note(landing: TableLanding, note: Note) -> dict[str, object]:
     table = landing.messages.table
     return {
         "commit_ts": None, "schema_name": table.schema, "table_name": table.table, "ddl_type": note.action,
-        "sql": None, "action": f"{note.column}: {note.detail}", "status": "applied",
+        "sql": None, "action": f"{note.column}: {note.detail}", "status": APPLIED,
     }  # fmt: skip

@@ -8,13 +8,11 @@ branch when it is the append's turn; where it was not, the branch goes and the b
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
-from pipeline.streaming.landing import landing_of, rules_of
 from pipeline.streaming.staged import stage
 from pipeline.warehouse.changes import Entry
 from pipeline.warehouse.tables import State
@@ -24,9 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import Guess, Kind, Landing, Messages, Range, TopicPartition
+    from pipeline.model.messages import Guess, Landing, Messages, Range, TopicPartition
     from pipeline.quality.rules import RuleSet
-    from pipeline.streaming.batch import Outcome
     from pipeline.streaming.staged import Staged
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.changes import Appended
@@ -35,37 +32,8 @@ if TYPE_CHECKING:
 LEAST_ROWS = 10_000
 """A smaller batch is read sooner than a branch is made and shown."""
 
-_REMEMBERED = 8
-"""Kinds of messages are expected for so many batches after the last that had them."""
-
 Planned = tuple["Mapping[TopicPartition, int]", "Mapping[TopicPartition, int]"]
 """Offsets [start, end) that Spark has planned for a batch."""
-
-
-@dataclass(slots=True)
-class Expected:
-    """What the next batch is expected to have: messages of one table, of the kinds that the last few batches had."""
-
-    table: TableName | None = None
-    seen: deque[frozenset[Kind]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-
-    @property
-    def kinds(self) -> frozenset[Kind]:
-        """All of them."""
-        return frozenset().union(*self.seen)
-
-    def learn(self, outcome: Outcome) -> None:
-        """Take note of a batch; one with several tables, dead letters or what waits teaches nothing.
-
-        Nor does one with statements, but for the first: a topic begins with them.
-        """
-        messages = outcome.messages
-        only = messages.tables[0].table if len(messages.tables) == 1 else None
-        altered = messages.ddl and self.seen
-        if only is None or only != self.table:
-            self.seen.clear()
-        self.table = None if altered or messages.unknown or messages.waited or outcome.dead_letters else only
-        self.seen.append(messages.kinds)
 
 
 @dataclass(slots=True)
@@ -99,11 +67,11 @@ def speculate(
     ranges = _ranges(planned, known) if planned else {}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
-    landing = landing_of(table.layout)
+    landing = table.layout.landing
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
     if guess is None:
         return None
-    rules = rules_of(bench, guess.table, table.layout)
+    rules = bench.rules_of(guess.table, table.layout)
     if rules.gates and bench.settings.quality.fenced == "hold":  # which keys wait is known when the batch has been read
         return None
     bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")

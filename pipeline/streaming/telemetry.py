@@ -10,17 +10,17 @@ from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of, time_of
 from pipeline.model.messages import Regime, TopicPartition
-from pipeline.model.names import TableName
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
+from pipeline.sources.kafka import START
 from pipeline.streaming import moments
+from pipeline.streaming.held import held_tables, last_held
 from pipeline.streaming.workbench import BATCH
-from pipeline.warehouse.records import waits_by_itself
-from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
+    from pipeline.model.names import TableName
     from pipeline.observe.metrics import Metrics
     from pipeline.streaming.batch import Landed, Outcome
     from pipeline.streaming.workbench import Workbench
@@ -73,8 +73,8 @@ class Telemetry:
         """A warehouse was opened, perhaps with batches of other processes."""
         if self._metrics is None:
             return
-        bench.nameless.update(_nameless(bench))
-        self._metrics.held(_held(bench))
+        self._metrics.held(_names(last_held(bench)))
+        self._metrics.waits(some=_waits(bench))
         self._metrics.begin(str(table.source) for table in bench.tables)
         committed_at = bench.records.tables["batches"].said_at(BATCH)
         if committed_at is not None:
@@ -84,7 +84,8 @@ class Telemetry:
         """Ask Kafka how much it has, now and then, in whatever state the batches are: one may hang."""
         if self._metrics is None or not bench.is_due("how much Kafka has", _BEHIND_SECONDS):
             return
-        self._metrics.held(_held(bench))
+        self._metrics.held(_names(last_held(bench)))
+        self._metrics.begin(str(table.source) for table in bench.tables)  # those that a batch has made, before it ends
         behind = _behind(bench)
         if behind is not None:
             self._metrics.behind(behind)
@@ -98,7 +99,6 @@ class Telemetry:
 def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:
     """A batch in numbers. `clock`: how long it took, and the time now, in seconds since the epoch."""
     seconds, now = clock
-    bench.nameless.update(landed.table for landed in outcome.landed if landed.held)
     tables = tuple(_table(landed, now) for landed in outcome.landed)
     return BatchDone(
         number,
@@ -107,7 +107,7 @@ def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[flo
         now,
         tables,
         homeless=outcome.dead_letters - sum(table.dead_letters for table in tables),
-        held_tables=_held(bench),
+        held_tables=_names(held_tables(bench)),
         waits=bench.protocol.regime is Regime.CUT and bench.waits,
         cut_time=_cut_time(bench),
     )
@@ -121,6 +121,7 @@ def _table(landed: Landed, now: float) -> TableDone:
         landed.dead_letters,
         landed.held,
         age_of(landed.newest, now) if landed.newest else None,
+        landed.unnamed,
     )
 
 
@@ -130,17 +131,13 @@ def _facts(table: TableDone) -> dict[str, object]:
     return {**table.changes, **aside, "lag_seconds": lag}
 
 
-def _held(bench: Workbench) -> list[str]:
-    """The tables that wait for a person, those among them that have no place in the warehouse yet."""
-    states = {str(table.source): table.state for table in bench.tables}
-    return sorted({name for name, state in states.items() if state is State.HELD} | (bench.nameless - states.keys()))
+def _names(held: Iterable[TableName]) -> list[str]:
+    return sorted(map(str, held))
 
 
-def _nameless(bench: Workbench) -> Iterator[str]:
-    """Whose records wait since another process has put them aside."""
-    held = bench.records.read("held").where(f"status = 'open' AND NOT {waits_by_itself()}")
-    for row in held.select("schema_name", "table_name").distinct().collect():
-        yield str(TableName(row.schema_name, row.table_name))
+def _waits(bench: Workbench) -> bool:
+    """Whether records wait by themselves since another process has put them aside."""
+    return bench.protocol.regime is Regime.CUT and any(code for _, code in bench.records.waiting())
 
 
 def _cut_time(bench: Workbench) -> float | None:
@@ -152,9 +149,10 @@ def _cut_time(bench: Workbench) -> float | None:
 def _behind(bench: Workbench) -> dict[str, int] | None:
     """By topic, what Kafka still has past the ledger's ends. None: it does not answer, which is a batch's matter."""
     try:
-        topics = bench.cluster.topics()
+        cluster = bench.cluster.within(START)  # signals wait meanwhile
+        topics = cluster.topics()
         partitions = [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
-        earliest, latest = bench.cluster.earliest(partitions), bench.cluster.latest(partitions)
+        earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
     except EnvironmentFault as fault:
         _log.warning("kafka", code=fault.code, why=fault.message)
         return None

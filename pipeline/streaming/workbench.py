@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import TopicPartition
+from pipeline.model.types import STRING, WarehouseType
 from pipeline.quality.gate import Gate
+from pipeline.quality.rulebook import Shape
+from pipeline.settings.column_types import members_of
+from pipeline.streaming.expected import Expected
 from pipeline.streaming.moments import NEVER, Moment
 from pipeline.streaming.position import Committed
-from pipeline.streaming.speculation import Expected
 from pipeline.warehouse.evolution import Policy
 from pipeline.warehouse.tables import ENDS, read_ends, write_ends
 
@@ -21,11 +24,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pipeline.model.messages import SourceProtocol
+    from pipeline.model.messages import SourceProtocol, TableMessages
     from pipeline.quality.rulebook import Rulebook
+    from pipeline.quality.rules import RuleSet
     from pipeline.settings import Settings
     from pipeline.sources.kafka import Cluster
     from pipeline.warehouse.descriptions import Descriptions
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.records import Records
     from pipeline.warehouse.tables import Tables, TopicIdPartition
 
@@ -91,6 +96,12 @@ class Ledger:
         return Committed(self.ends, self.topics)
 
 
+def own_types(settings: Settings) -> dict[str, WarehouseType]:
+    """The user's own types (`warehouse.columns`), by `schema.table.column`; an enum's members are names, as text."""
+    said = settings.warehouse.columns
+    return {name: STRING if members_of(kind) else WarehouseType(kind) for name, kind in said.items()}
+
+
 def marks_to_json(marks: Mapping[TopicPartition, int]) -> str:
     """Watermarks by topic and partition as JSON."""
     return json.dumps([[at.topic, at.partition, mark] for at, mark in sorted(marks.items())])
@@ -117,13 +128,17 @@ class Workbench:
     descriptions: Descriptions | None = None
     """Cut regime: what is known of versions."""
     gate: Gate = field(default_factory=Gate)
-    order_unknown: set[str] = field(default_factory=set)
-    """Tables of which it was said that keys stand in several partitions."""
+    order_unknown: set[tuple[str, str]] | None = None
+    """Tables (`TableName.key`) of which it was said that keys stand in several partitions; None: not read yet."""
+    members_unknown: set[tuple[str, str, str]] = field(default_factory=set)
+    """Columns of which it was said that nobody names their members."""
     expected: Expected = field(default_factory=Expected)
     """What the batches until now have taught of the next one."""
     _done: dict[str, float] = field(default_factory=dict)
-    nameless: set[str] = field(default_factory=set)
-    """Tables whose records have waited; those among them wait on that no warehouse table is for."""
+    untold: set[str] = field(default_factory=set)
+    """Tables (uuid) of which something other than a batch has shown a new snapshot, which no cut has yet."""
+    partial: set[str] = field(default_factory=set)
+    """Tables (uuid) of which the newest row of `cuts` says that changes may be missing."""
     cut_ts: int = 0
     """The newest cut that this process has written; 0: none."""
     late: frozenset[str] = frozenset()
@@ -140,6 +155,17 @@ class Workbench:
             return False
         self._done[what] = now
         return True
+
+    def rules_of(self, messages: TableMessages, layout: Layout) -> RuleSet:
+        """What judges the messages of a table that has this layout."""
+        versions = tuple(seen.version for seen in messages.versions if not seen.key_only)
+        live = tuple(column.name for column in layout.columns if column.live)
+        return self.rulebook.of(Shape(messages.table, versions, layout.landing, live))
+
+    @property
+    def overrides(self) -> Mapping[str, WarehouseType]:
+        """See `own_types`."""
+        return own_types(self.settings)
 
     @property
     def gx_seconds(self) -> float:

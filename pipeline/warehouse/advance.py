@@ -20,7 +20,7 @@ from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.messages import EVER
 from pipeline.warehouse import multiset
-from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, placed, survive
+from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, as_it_was, placed
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
 from pipeline.warehouse.removals import removed
 from pipeline.warehouse.tables import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES, WarehouseTable, obligations
@@ -154,21 +154,23 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     if not (fresh or late or pending or truncated or removals or afresh):
         return Published()
     cut = 0 if afresh else table.cut
-    publisher.begin(pending, afresh=afresh, truncated=truncated)
-    rows = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
-    keys = 0
     few = not afresh and sum(a.rows for a in (*fresh, *late)) <= FEW_ROWS
-    for segment in segments(table.layout, cut, until, removals):
-        keys += 0 if rows is None else _show(publisher, segment, rows, few=few)
-        for removal in segment.removals:
-            _remove(publisher, segment, removal)
     passed = news.passed()
     shown = news.late_shown(passed)
     gone = max((removal.at for removal in removals), default=table.removed_done)
     marks = {CUT: str(until), LATE_SHOWN: json.dumps(sorted(shown)), REMOVED: str(gone)}
-    publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
+
+    def staged() -> Published:
+        publisher.begin(pending, afresh=afresh, truncated=truncated)
+        rows = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
+        path = segments(table.layout, cut, until, removals)
+        keys = sum(_bring(publisher, segment, rows, few=few) for segment in path)
+        publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
+        return Published(keys, 0, publisher.current.head())
+
+    done = publisher.carry_out(staged)
     table.cut, table.applied, table.late_shown, table.removed_done = until, passed, shown, gone
-    return Published(keys, 0, table.current.head())
+    return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +186,17 @@ class Segment:
     removals: tuple[Removal, ...] = ()
     """What goes at its end."""
 
+    @property
+    def empties(self) -> bool:
+        """Whether nothing that is there before its end stays."""
+        return any(removal.empties for removal in self.removals)
+
 
 def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] = ()) -> list[Segment]:
-    """The time from `cut` to `until`, divided where the handle changed, and where rows went with their partition."""
+    """The time from `cut` to `until`, divided where the handle changed and where rows went.
+
+    What is before all of them went is left out.
+    """
     known = layout.handles or ((0, layout.handle or ()),)
     edges = {since for since, _ in known[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
     found: list[Segment] = []
@@ -195,7 +205,19 @@ def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] =
         handle = next((handle for since, handle in reversed(known) if since < high), known[0][1])
         found.append(Segment(low, high, handle, tuple(r for r in removals if r.at == high)))
         low = high
-    return found
+    last = max((at for at, segment in enumerate(found) if segment.empties), default=0)
+    return found[last:]
+
+
+def _bring(publisher: Publisher, segment: Segment, rows: DataFrame | None, *, few: bool) -> int:
+    """Let the branch go through a segment, with what goes at its end; how many keys that concerned."""
+    if segment.empties:
+        publisher.empty()
+        return 0
+    keys = 0 if rows is None else _show(publisher, segment, rows, few=few)
+    for removal in segment.removals:
+        _remove(publisher, segment, removal)
+    return keys
 
 
 def _remove(publisher: Publisher, segment: Segment, removal: Removal) -> None:
@@ -259,22 +281,19 @@ def events(publisher: Publisher, keys: Keys, ordered: DataFrame) -> DataFrame:
     layout = publisher.table.layout
     if not layout.before:
         return after
-    old = [F.col(change.BEFORE).getField(column.name).alias(column.name) for column in layout.columns]
     updates = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
     order = F.shiftleft(F.col(change.COMMIT_TS), 1).alias(ORDER)
     own = [F.col(name) for name in (change.SCHEMA_ID, SOURCE, PLACE)]
-    lost = F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE]).alias(change.UNREPRESENTABLE)
-    before = ordered.where(updates).select(*own, lost, order, *old)
+    before = ordered.where(updates).select(*own, order, *as_it_was(layout))
     return after.unionByName(keys.ordered(before))
 
 
 def _show_few(publisher: Publisher, keys: Keys, ordered: DataFrame) -> int:
     """A handful of changes, their keys and places as literals."""
     last: dict[Key, tuple[int, int, int]] = {}
-    names = tuple(keys.expressions)
     for row in events(publisher, keys, ordered).collect():
-        key = tuple(bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in names)
-        if not survive(key):
+        key = keys.literal(row)
+        if key is None:
             return _show_many(publisher, keys, ordered)
         last[key] = max(last.get(key, (-1, 0, 0)), (row[ORDER], row[PLACE], row[SOURCE]))
     publisher.delete_few(keys, list(last))

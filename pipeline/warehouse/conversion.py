@@ -5,62 +5,147 @@ What cannot be converted exactly is NULL, and its text is kept.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model import text
+from pipeline.model import members, text
 from pipeline.model import types as t
+from pipeline.model.projection import let
+from pipeline.model.source_types import WHOLE, SourceType
 from pipeline.model.text import Value
+from pipeline.warehouse import digits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.types import WarehouseType
 
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_FRACTION = re.compile(r"(DATETIME|TIMESTAMP|TIME)\((\d)\)")
-_MICROSECOND_DIGITS = 6
 _TIMES = (t.DATE, t.TIMESTAMP_NTZ, t.TIMESTAMP)
+_FLOATS = (t.FLOAT, t.DOUBLE)
 
 
-def converted(value: Column, old: WarehouseType, new: WarehouseType, tidb_type: str, timezone: str) -> Value:
-    """A value of type `old` as the new column of type `new` (in TiDB: `tidb_type`) shows it."""
+def converted(value: Column, old: WarehouseType, new: WarehouseType, was: str, becomes: str, timezone: str) -> Value:
+    """A value of type `old` as the new column of type `new` shows it.
+
+    `was` and `becomes`: these types at the source, in full (`model.source_types`); `was` is empty where nobody knows.
+    """
+    source, target = SourceType.of(was), SourceType.of(becomes)
+    read, kind = _read(value, old, new, source, target)
+    turned = _turned(read, kind, new, source, target, timezone)
+    lost = turned.lost
+    if read is not value:
+        unread = F.hex(value) if old == t.BINARY else value
+        lost = F.when(read.isNull(), unread).otherwise(F.lit(None) if lost is None else lost)
+    return Value(_fitted(turned.column, new, target), lost)
+
+
+def _read(
+    value: Column, old: WarehouseType, new: WarehouseType, source: SourceType, target: SourceType
+) -> tuple[Column, WarehouseType]:
+    """What is behind a value: text behind bytes, and numbers behind names and times of day where one is wanted."""
+    if old == t.BINARY and new != t.BINARY:
+        return F.try_validate_utf8(value.cast("string")), t.STRING
+    if old != t.STRING or not target.is_number:
+        return value, old
+    if source.members:
+        number = members.number_of if source.name == "ENUM" else members.mask_of
+        return number(value, source.members), t.UNSIGNED_BIGINT
+    if source.name == "TIME":
+        timed = digits.clock(value, 0) if target.name in WHOLE else value
+        return F.regexp_replace(timed, ":", ""), t.STRING
+    return value, old
+
+
+def _turned(  # noqa: PLR0911 - a table of types
+    value: Column, old: WarehouseType, new: WarehouseType, source: SourceType, target: SourceType, timezone: str
+) -> Value:
+    """The value as one of the new type, which may have more digits than the column."""
+    if target.name == "TIME" and new == t.STRING:
+        timed = digits.clock(_clock_text(value, old, source, timezone), target.digits or 0)
+        return Value(timed, F.when(timed.isNull(), as_text(value, old, source, timezone)))
+    if target.members and (old == t.STRING or _is_number(old)):
+        return _named(value, old, target)
+    if _is_number(old) and _is_number(new):
+        return _number(value, old, new, target)
     if old == new:
-        return Value(_rewritten(value, new, tidb_type))
-    if old == t.BINARY:
-        shown = F.try_validate_utf8(value.cast("string"))
-        read = converted(shown, t.STRING, new, tidb_type, timezone)
-        lost = F.lit(None) if read.lost is None else read.lost
-        return Value(read.column, F.when(shown.isNull(), F.hex(value)).otherwise(lost))
+        return Value(value)
     if new in (t.STRING, t.BINARY):
-        shown = as_text(value, old, timezone)
-        return Value(shown.cast("binary") if new == t.BINARY else _rewritten(shown, new, tidb_type))
+        return Value(as_text(value, old, source, timezone).cast(new))
     if t.TIMESTAMP in (old, new) and old in _TIMES and new in _TIMES:
-        local = F.from_utc_timestamp(value, timezone) if old == t.TIMESTAMP else value
-        return text.parsed(local.cast("string"), new, timezone)
+        return text.parsed(_local(value, old, timezone).cast("string"), new, timezone)
     if old == t.STRING or (old in _TIMES) != (new in _TIMES):
-        shown = _as_number(value, old, timezone) if old in _TIMES else as_text(value, old, timezone)
-        return text.parsed(_as_time(shown) if new in _TIMES else shown, new, timezone)
-    return text.casted(F.round(value, 0) if new in (t.INT, t.BIGINT) else value, new)
+        return text.parsed(_spelled(value, old, source, target, timezone), new, timezone)
+    return text.casted(value, new)
 
 
-def as_text(value: Column, old: WarehouseType, timezone: str) -> Column:
+def _is_number(kind: WarehouseType) -> bool:
+    return kind in (t.INT, t.BIGINT, *_FLOATS) or t.decimal_parameters(kind) is not None
+
+
+def _named(value: Column, old: WarehouseType, target: SourceType) -> Value:
+    if old == t.STRING:
+        return Value(members.ordered(value, target.members) if target.name == "SET" else value)
+    behind = members.member if target.name == "ENUM" else members.members
+    name = behind(value.cast("string"), target.members)
+    return Value(name, F.when(name.isNull(), value.cast("string")))
+
+
+def _number(value: Column, old: WarehouseType, new: WarehouseType, target: SourceType) -> Value:
+    """TiDB rounds DECIMAL half away from zero, FLOAT and DOUBLE half to even."""
+    if target.name in WHOLE:
+        value = F.rint(value) if old in _FLOATS else F.round(value, 0)
+    return Value(value.cast(new)) if old == new else text.casted(value, new)
+
+
+def _spelled(value: Column, old: WarehouseType, source: SourceType, target: SourceType, timezone: str) -> Column:
+    """The text that is read as a time or a number."""
+    if old not in _TIMES:
+        shown = as_text(value, old, source, timezone)
+        if not target.is_number:
+            return _as_time(shown)
+        if target.name == "YEAR":
+            shown = F.when(shown.rlike("^0{1,3}$"), "2000").otherwise(shown)
+        exact = source.name not in ("DECIMAL", "TIME")
+    else:
+        shown, exact = _as_number(value, old, target, timezone), False
+    wanted = None if exact or target.name in ("FLOAT", "DOUBLE") else target.digits
+    return shown if wanted is None else digits.decimal(shown, wanted)
+
+
+def as_text(value: Column, old: WarehouseType, source: SourceType, timezone: str) -> Column:
     """A number or date as TiDB writes it as text; instants as the changefeed's zone shows them."""
-    if old in (t.FLOAT, t.DOUBLE):
+    if old in _FLOATS:
         return _plain_number(value)
-    if old == t.TIMESTAMP:
-        return F.from_utc_timestamp(value, timezone).cast("string")
-    return value.cast("string")
+    if old not in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
+        return value.cast("string")
+    local = _local(value, old, timezone)
+    if source.digits is None:
+        return local.cast("string")
+    fraction = "." + "S" * source.digits if source.digits else ""
+    return F.date_format(local, "yyyy-MM-dd HH:mm:ss" + fraction)
 
 
-def _as_number(value: Column, old: WarehouseType, timezone: str) -> Column:
-    """20240102 or 20240102030405, as TiDB has times as numbers."""
+def _local(value: Column, old: WarehouseType, timezone: str) -> Column:
+    return F.from_utc_timestamp(value, timezone) if old == t.TIMESTAMP else value
+
+
+def _clock_text(value: Column, old: WarehouseType, source: SourceType, timezone: str) -> Column:
+    if old not in _TIMES:
+        return as_text(value, old, source, timezone)
+    return F.date_format(_local(value, old, timezone), "HH:mm:ss.SSSSSS")
+
+
+def _as_number(value: Column, old: WarehouseType, target: SourceType, timezone: str) -> Column:
+    """20240102 or 20240102030405, as TiDB has times as numbers; as YEAR the year alone."""
+    local = _local(value, old, timezone)
+    if target.name == "YEAR":
+        return F.year(local).cast("string")
     if old == t.DATE:
         return F.date_format(value, "yyyyMMdd")
-    local = F.from_utc_timestamp(value, timezone) if old == t.TIMESTAMP else value.cast("timestamp")
-    seconds = F.date_trunc("SECOND", local + F.expr("INTERVAL 500 MILLISECONDS"))
+    if target.name not in WHOLE:
+        return F.date_format(local, "yyyyMMddHHmmss.SSSSSS")
+    seconds = F.date_trunc("SECOND", local.cast("timestamp") + F.expr("INTERVAL 500 MILLISECONDS"))
     return F.date_format(seconds, "yyyyMMddHHmmss")
 
 
@@ -78,26 +163,35 @@ def _plain_number(value: Column) -> Column:
     return F.coalesce(trimmed, shortest)
 
 
-def _rewritten(value: Column, kind: WarehouseType, tidb_type: str) -> Column:
-    decimal = _DECIMAL.fullmatch(tidb_type)
-    if decimal and kind == t.STRING:
-        return _decimal_text(value, int(decimal[1]), int(decimal[2]))
-    fraction = _FRACTION.fullmatch(tidb_type)
-    if fraction and kind in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
-        return _rounded(value, kind, int(fraction[2]))
+def _fitted(value: Column, kind: WarehouseType, target: SourceType) -> Column:
+    """The value with as many digits, spaces and zero bytes as TiDB leaves in such a column."""
+    match target.name:
+        case "CHAR" if kind == t.STRING:
+            value = F.rtrim(value)
+        case "BINARY" if kind == t.BINARY and target.numbers:
+            size = target.numbers[0]
+            value = let(value, lambda octets: _padded(octets, size))
+        case "YEAR" if _is_number(kind):
+            value = let(value, _in_its_century).cast(kind)
+    return value if target.digits is None else _of_digits(value, kind, target, target.digits)
+
+
+def _in_its_century(year: Column) -> Column:
+    return year + F.when(year.between(1, 69), 2000).when(year.between(70, 99), 1900).otherwise(0)
+
+
+def _padded(value: Column, size: int) -> Column:
+    return F.when(F.length(value) < size, F.rpad(value, size, F.lit(b"\0"))).otherwise(value)
+
+
+def _of_digits(value: Column, kind: WarehouseType, target: SourceType, wanted: int) -> Column:
+    match target.name:
+        case "DECIMAL" if kind == t.STRING:
+            return digits.decimal(value, wanted)
+        case "DATETIME" | "TIMESTAMP" if kind in _TIMES and wanted < digits.MICROSECOND_DIGITS:
+            instant = F.unix_micros(value.cast("timestamp"))  # the session's zone is UTC
+            return F.timestamp_micros(digits.rounded_micros(instant, wanted)).cast(kind)
+        case "FLOAT" | "DOUBLE" if kind in _FLOATS:
+            shift = float(10**wanted)
+            return (F.rint(value.cast("double") * shift) / shift).cast(kind)
     return value
-
-
-def _decimal_text(value: Column, precision: int, scale: int) -> Column:
-    """Decimal text with exactly `scale` digits; beyond 38 digits only zeros are added."""
-    if precision <= t.MAX_DECIMAL_PRECISION:
-        return F.coalesce(value.try_cast(f"decimal({precision},{scale})").cast("string"), value)
-    whole, fraction = F.substring_index(value, ".", 1), F.regexp_extract(value, r"\.(\d+)", 1)
-    padded = F.rpad(fraction, scale, "0")
-    return F.when(F.length(fraction) < scale, F.concat(whole, F.lit("."), padded)).otherwise(value)
-
-
-def _rounded(value: Column, kind: WarehouseType, digits: int) -> Column:
-    step = 10 ** (_MICROSECOND_DIGITS - digits)
-    instant = F.unix_micros(value.cast("timestamp"))  # the session's zone is UTC
-    return F.timestamp_micros((F.round(instant / step) * step).cast("bigint")).cast(kind)

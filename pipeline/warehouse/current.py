@@ -144,9 +144,14 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     truncated = table.truncated_at > table.truncated_done
     if not (news or pending or truncated or afresh):
         return Published()
-    publisher.begin(pending, afresh=afresh, truncated=truncated)
-    published = [work.apply(append) for append in news]
-    publisher.show({} if head is None else {APPLIED: str(head)})
+
+    def staged() -> Published:
+        publisher.begin(pending, afresh=afresh, truncated=truncated)
+        published = [work.apply(append) for append in news]
+        publisher.show({} if head is None else {APPLIED: str(head)})
+        conflicts = sum(p.order_unknown for p in published)
+        return Published(sum(p.keys for p in published), conflicts, publisher.current.head())
+
+    done = publisher.carry_out(staged)
     table.applied = head
-    conflicts = sum(p.order_unknown for p in published)
-    return Published(sum(p.keys for p in published), conflicts, table.current.head())
+    return done

@@ -48,6 +48,8 @@ def _column(column: SourceColumn, handle: tuple[str, ...] | None) -> dict[str, o
         told["members"] = list(column.members)
     if column.length:
         told["length"] = column.length
+    if column.written:
+        told["written"] = column.written
     if column.name in (handle or ()):
         told["key"] = True
     return told
@@ -69,7 +71,7 @@ def _source_column(told: Mapping[str, Any]) -> SourceColumn:
     return SourceColumn(
         told["name"], WarehouseType(told["type"]), told["tidb_type"], told["nullable"],
         Default(DefaultKind(default["kind"]), default["text"]), told.get("unsigned", False),
-        tuple(told.get("members", ())), told.get("length", 0),
+        tuple(told.get("members", ())), told.get("length", 0), told.get("written", ""),
     )  # fmt: skip
 
 
@@ -139,5 +141,5 @@ class Descriptions:
 
 
 def _named(tables: Iterable[TableName]) -> Column:
-    names = [f"{table.schema}\0{table.table}".lower() for table in tables]
+    names = ["\0".join(table.key) for table in tables]
     return F.concat_ws("\0", F.lower("schema_name"), F.lower("table_name")).isin(names)

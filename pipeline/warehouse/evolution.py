@@ -5,23 +5,21 @@ Each function takes a layout and gives the next one, with a note for every decis
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.model import ddl
 from pipeline.model.columns import DefaultKind
-from pipeline.model.names import stored_column
-from pipeline.model.types import absorbs, widens
+from pipeline.model.messages import EVER
+from pipeline.model.names import confusable, folded, stored_column
+from pipeline.model.source_types import SourceType, more_telling, rewrites
+from pipeline.model.types import DOUBLE, FLOAT, absorbs, widens
 from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, Version
 
 if TYPE_CHECKING:
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
     from pipeline.model.ddl import Action
     from pipeline.model.types import WarehouseType
-
-_REWRITING = re.compile(r"(DECIMAL|DATETIME|TIMESTAMP|TIME)\(.*\)")
-"""Types whose parameters decide how a stored value reads: MODIFY to one may change values, not only the type."""
 
 STALE = -1
 """The number of a version that is older than the newest and was never seen before."""
@@ -79,7 +77,13 @@ def _fits(layout: Layout, version: TableVersion) -> bool:
     """Whether the live columns are exactly the version's, under the same names and types that hold them."""
     live = [column for column in layout.columns if column.live]
     pairs = [(layout.live(field.name), field) for field in version.columns]
-    return len(live) == len(pairs) and all(c and absorbs(c.type, f.type) for c, f in pairs)
+    return len(live) == len(pairs) and all(c and _holds(c, f) for c, f in pairs)
+
+
+def _holds(column: Column, field: SourceColumn) -> bool:
+    """Whether the column shows every value of the field as the source does: 1.1 as FLOAT is another DOUBLE."""
+    shortened = (column.type, field.type) == (DOUBLE, FLOAT) and SourceType.of(column.source_type).name == "DOUBLE"
+    return absorbs(column.type, field.type) and not shortened
 
 
 def _settle(layout: Layout, version: TableVersion) -> Layout:
@@ -89,9 +93,9 @@ def _settle(layout: Layout, version: TableVersion) -> Layout:
 def _meet_newest(layout: Layout, version: TableVersion, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:
     number = layout.head if not layout.settled and _fits(layout, version) else layout.head + 1
     notes: list[Note] = []
-    sent = {field.name.casefold() for field in version.columns}
+    sent = {folded(field.name) for field in version.columns}
     for column in layout.columns:
-        if column.live and column.source.casefold() not in sent:
+        if column.live and folded(column.source) not in sent:
             layout, note = drop_column(layout, column.source, policy)
             notes.append(note)
     for field in version.columns:
@@ -106,20 +110,23 @@ def _place(layout: Layout, field: SourceColumn, number: int, *, first: bool) -> 
     if column is None:
         layout, note = add_column(layout, field, number)
         return layout, () if first else (note,)
-    if column.type == field.type or absorbs(column.type, field.type):
-        return layout.with_column(replace(column, tidb_type=field.tidb_type)), ()
+    if _holds(column, field):
+        told = more_telling(column.source_type, field.source_type)
+        return layout.with_column(column.defined(field.tidb_type, told)), ()
     return change_type(layout, column, field, number)
 
 
 def add_column(layout: Layout, field: SourceColumn, number: int) -> tuple[Layout, Note]:
     """A new column; a kept column that has its name makes way as `<name>__v<N>`."""
-    name = stored_column(field.name)
-    layout = _make_way(layout, name)
-    column = Column(
-        layout.next_id(), name, field.name, field.type, field.tidb_type, added=number, default=field.default
-    )
+    layout, name = _with_room(layout, stored_column(field.name))
+    column = replace(_fresh(layout, name, field, number), default=field.default)
     action = "default_unknown" if field.default.kind is DefaultKind.UNKNOWN else "add_column"
     return layout.with_column(column), Note(action, name, f"{field.type}, {_described(field)}")
+
+
+def _fresh(layout: Layout, name: str, field: SourceColumn, number: int) -> Column:
+    column = Column(layout.next_id(), name, field.name, field.type, field.tidb_type, added=number)
+    return column.defined(field.tidb_type, field.source_type)
 
 
 def _described(field: SourceColumn) -> str:
@@ -141,14 +148,31 @@ def drop_column(layout: Layout, source: str, policy: Policy) -> tuple[Layout, No
     return layout.with_column(dropped), Note("keep_column" if keep else "drop_column", column.name)
 
 
+def let_leave(layout: Layout, known: Layout, shown: int) -> Layout:
+    """Columns dropped by policy leave the current table, but for those by which its rows are told apart until then.
+
+    These are of a handle, or decide on a partition, of a time beyond `shown`. What a `known` layout has let go is gone.
+    """
+    ends = [*(since for since, _ in layout.handles[1:]), EVER + 1]
+    needed = {number for (_, key), end in zip(layout.handles, ends, strict=False) if end > shown for number in key}
+    needed |= {number for removal in layout.removals if removal.at > shown for _, number, _ in removal.columns}
+    needed -= {column.id for column in known.columns if not column.in_current}
+    for column in layout.columns:
+        if column.id in needed and not column.in_current:
+            layout = layout.with_column(replace(column, in_current=True, leaves=True))
+        elif column.leaves and column.id not in needed:
+            layout = layout.with_column(replace(column, in_current=False, leaves=False))
+    return layout
+
+
 def rename_column(layout: Layout, source: str, name: str) -> tuple[Layout, Note]:
     """The column keeps its id and its rows under another name."""
     column = layout.live(source)
     if column is None:
         return layout, Note("ignored", source, "no such column")
     stored = stored_column(name)
-    if stored.casefold() != column.name.casefold():
-        layout = _make_way(layout, stored)
+    if confusable(stored) != confusable(column.name):
+        layout, stored = _with_room(layout, stored)
     renamed = replace(column, name=stored, source=name)
     return layout.with_column(renamed), Note("rename_column", stored, f"was {column.name}")
 
@@ -156,19 +180,12 @@ def rename_column(layout: Layout, source: str, name: str) -> tuple[Layout, Note]
 def change_type(layout: Layout, column: Column, field: SourceColumn, number: int) -> tuple[Layout, tuple[Note, ...]]:
     """Widen in place where Iceberg can; else fork: a new column takes the name, old values are converted."""
     if widens(column.type, field.type):
-        widened = replace(column, type=field.type, tidb_type=field.tidb_type)
+        widened = replace(_modified(column, field, number), type=field.type)
         return layout.with_column(widened), (Note("widen", column.name, f"{column.type} to {field.type}"),)
     forked = layout.free_name(column.name)
     layout = layout.with_column(replace(column, name=forked, live=False))
-    fresh = Column(
-        layout.next_id(),
-        column.name,
-        field.name,
-        field.type,
-        field.tidb_type,
-        added=number,
-        conversions=(Conversion(number, column.id, field.tidb_type),),
-    )
+    conversion = Conversion(number, column.id, field.source_type, column.source_type)
+    fresh = replace(_fresh(layout, column.name, field, number), conversions=(conversion,))
     detail = f"{column.type} to {field.type}; old values stay in {forked}"
     layout = layout.with_column(fresh)
     if layout.handle and column.id in layout.handle:
@@ -177,11 +194,11 @@ def change_type(layout: Layout, column: Column, field: SourceColumn, number: int
     return layout, (Note("fork", column.name, detail),)
 
 
-def rewrite_column(layout: Layout, column: Column, field: SourceColumn, number: int) -> tuple[Layout, Note]:
-    """A MODIFY that keeps the warehouse type but changes values (decimal text, fraction digits)."""
-    conversion = Conversion(number, column.id, field.tidb_type)
-    rewritten = replace(column, tidb_type=field.tidb_type, conversions=(*column.conversions, conversion))
-    return layout.with_column(rewritten), Note("rewrite", column.name, f"converted to {field.tidb_type}")
+def _modified(column: Column, field: SourceColumn, number: int) -> Column:
+    """The column under another definition, with a conversion where that gives older values another look."""
+    old, new = column.source_type, field.source_type
+    step = (Conversion(number, column.id, new, old),) if rewrites(old, new) else ()
+    return replace(column, conversions=(*column.conversions, *step)).defined(field.tidb_type, new)
 
 
 def obey(
@@ -229,19 +246,21 @@ def _modify(layout: Layout, field: SourceColumn, number: int) -> tuple[Layout, t
     column = layout.live(field.name)
     if column is None:
         return layout, (Note("ignored", field.name, "no such column"),)
-    if column.type != field.type and not absorbs(column.type, field.type):
+    if not _holds(column, field):
         return change_type(layout, column, field, number)
-    if _REWRITING.fullmatch(field.tidb_type) and column.tidb_type != field.tidb_type:
-        layout, note = rewrite_column(layout, column, field, number)
-        return layout, (note,)
-    return layout.with_column(replace(column, tidb_type=field.tidb_type)), ()
+    modified = _modified(column, field, number)
+    rewritten = Note("rewrite", column.name, f"converted to {field.source_type}")
+    return layout.with_column(modified), () if modified.conversions == column.conversions else (rewritten,)
 
 
-def _make_way(layout: Layout, name: str) -> Layout:
+def _with_room(layout: Layout, name: str) -> tuple[Layout, str]:
+    """Who has the name makes way as `<name>__v<N>`; but a column that lives beside it in the source stays."""
     taken = layout.named(name)
     if taken is None:
-        return layout
-    return layout.with_column(replace(taken, name=layout.free_name(taken.name)))
+        return layout, name
+    if taken.live and folded(taken.name) != folded(name):
+        return layout, layout.free_name(name)
+    return layout.with_column(replace(taken, name=layout.free_name(taken.name))), name
 
 
 def _meet_stale(layout: Layout, version: TableVersion) -> tuple[Layout, tuple[Note, ...]]:
@@ -253,10 +272,9 @@ def _meet_stale(layout: Layout, version: TableVersion) -> tuple[Layout, tuple[No
             name = stored_column(field.name)
             name = layout.free_name(name) if layout.named(name) else name
             today = layout.live(source)
-            column = Column(
-                layout.next_id(), name, field.name, field.type, field.tidb_type,
-                added=STALE, live=False, in_current=False, shown_in=today.id if today else None,
-            )  # fmt: skip
+            column = replace(
+                _fresh(layout, name, field, STALE), live=False, in_current=False, shown_in=today.id if today else None
+            )
             layout = layout.with_column(column)
         fields.append((field.name, column.id))
     mapped = Version(version.version, STALE, tuple(fields))
@@ -267,14 +285,14 @@ def _source_today(layout: Layout, name: str) -> str:
     """What a field of an older version is called today."""
     if layout.live(name) is None:
         for old, new in layout.renamed:
-            name = new if old.casefold() == name.casefold() else name
+            name = new if folded(old) == folded(name) else name
     return name
 
 
 def _holder(layout: Layout, source: str, kind: WarehouseType) -> Column | None:
     """The column of this source name that can hold such values: the live one, else the newest that is not."""
-    folded = source.casefold()
-    named = [column for column in layout.columns if column.source.casefold() == folded]
+    wanted = folded(source)
+    named = [column for column in layout.columns if folded(column.source) == wanted]
     named.sort(key=lambda column: (column.live, column.added), reverse=True)
     return next((column for column in named if absorbs(column.type, kind)), None)
 
@@ -296,6 +314,12 @@ def _with_handle(layout: Layout, handle: tuple[str, ...] | None) -> Layout:
     if handle is None:
         return layout
     return replace(layout, handle=tuple(_live_id(layout, name) for name in handle))
+
+
+def keyed_as(layout: Layout, version: TableVersion) -> Layout:
+    """The layout with the handle of a version that was met, if all of its columns are live."""
+    live = all(layout.live(name) for name in version.handle or ())
+    return _with_handle(layout, version.handle) if live else layout
 
 
 def newest(layout: Layout) -> SchemaId | None:

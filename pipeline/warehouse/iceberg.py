@@ -13,19 +13,25 @@ from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import DataType, StructType
 
 from pipeline.errors import BatchFailed
 from pipeline.model.names import CATALOG, WarehouseName, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from pipeline.warehouse.retention import Retention
+
 MAIN = "main"
+MAIN_MOVED = "MAIN_MOVED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,17 @@ class Catalog:
         parsed: dict[str, str] = json.loads(self._snapshots.toJson(snapshot))["summary"]
         return parsed
 
+    def lists_by_prefix(self, java_table: Any) -> bool:
+        """Whether the store of a table's files lists them by itself (S3FileIO and its like)."""
+        gateway = cast("Any", self._spark.sparkContext)._gateway
+        return bool(is_instance_of(gateway, java_table.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
+
+    def is_refusal(self, error: Py4JJavaError) -> bool:
+        """Whether an error says that a commit was not made, since another one came before it."""
+        gateway = cast("Any", self._spark.sparkContext)._gateway
+        refused = "org.apache.iceberg.exceptions.CommitFailedException"
+        return bool(is_instance_of(gateway, error.java_exception, refused))
+
     def sql(self, statement: str) -> DataFrame:
         """Run one of Iceberg's procedures."""
         return self._spark.sql(statement)
@@ -186,6 +203,11 @@ class Table:
         """The snapshot id of a branch or tag; None where there is none."""
         snapshot = self._java.snapshot(branch)
         return None if snapshot is None else int(snapshot.snapshotId())
+
+    def shows_its_columns(self) -> bool:
+        """Whether main has a snapshot, and that was made with the columns of now: by it readers know them."""
+        snapshot = self._java.currentSnapshot()
+        return snapshot is not None and snapshot.schemaId() == self._java.schema().schemaId()
 
     def head_sequence(self) -> int:
         """Iceberg's sequence number of the newest snapshot on main; 0 for an empty table."""
@@ -306,6 +328,11 @@ class Table:
         setting.commit()
         transaction.commitTransaction()
 
+    def ensure(self, parent: str, column: str, kind: str) -> None:
+        """Add a column to a struct column that has not got it."""
+        if self._java.schema().findField(f"{parent}.{column}") is None:
+            self._java.updateSchema().addColumn(parent, column, self._catalog.iceberg_type(kind)).commit()
+
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set table properties, in one commit."""
         update = self._java.updateProperties()
@@ -334,9 +361,15 @@ class Table:
         self.refresh()
         try:
             self._java.manageSnapshots().fastForwardBranch(MAIN, branch).removeBranch(branch).commit()
-        except Py4JJavaError as error:
-            message = str(error.java_exception.getMessage())
-            raise BatchFailed("MAIN_MOVED", f"{self.name}: {message}", "another writer is at work") from error
+        except IllegalArgumentException as error:  # not behind main any more: PySpark has made it out of Java's
+            raise self._moved(str(error)) from error
+        except Py4JJavaError as error:  # of another kind: the commit may have been made, or not
+            if not self._catalog.is_refusal(error):
+                raise
+            raise self._moved(str(error.java_exception.getMessage())) from error
+
+    def _moved(self, why: str) -> BatchFailed:
+        return BatchFailed(MAIN_MOVED, f"{self.name}: {why}", "another writer is at work")
 
     def drop_branch(self, branch: str) -> None:
         """Let a branch go; what only it shows is removed when snapshots expire."""
@@ -365,36 +398,33 @@ class Table:
             append = append.set(key, value)
         append.commit()
 
-    def expire(self, keep: int, older_than_ms: int, carrying: Collection[str] = ()) -> None:
-        """Expire snapshots that are neither among the newest `keep` nor younger than the time given.
-
-        The newest that says one of `carrying` stays, and what came after it: compactions may stand before it.
-        """
+    def expire(self, retention: Retention) -> None:
+        """Expire the snapshots that need not stay."""
         self.refresh()
-        keep = max(keep, self._depth(carrying))
-        self._java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(keep).cleanExpiredFiles(True).commit()
+        expiry = self._java.expireSnapshots().expireOlderThan(retention.older_than_ms)
+        expiry.retainLast(retention.depth(self._summaries())).cleanExpiredFiles(True).commit()
 
-    def _depth(self, keys: Collection[str]) -> int:
-        """How many snapshots of main there are from the newest that says one of these; 0 where none does."""
-        snapshot, depth = self._java.currentSnapshot(), 0
+    def _summaries(self) -> Iterator[Any]:
+        """The summaries of main's snapshots, newest first."""
+        snapshot = self._java.currentSnapshot()
         while snapshot is not None:
-            depth += 1
-            if any(snapshot.summary().containsKey(key) for key in keys):
-                return depth
+            yield snapshot.summary()
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._java.snapshot(parent)
-        return 0
 
     def orphans(self, older_than_seconds: float, *, remove: bool) -> list[str]:
         """Files in the table's folders that no snapshot names, and that are older; removed if wanted.
 
-        Iceberg's procedure refuses less than a day: a younger file may belong to a commit that is under way.
+        Iceberg's procedure refuses less than a day: a younger file may belong to a commit that is under way. It lists
+        with Hadoop's FileSystem unless told otherwise, which knows folders of this machine and nothing of `s3:`.
         """
         before = datetime.fromtimestamp(time.time() - older_than_seconds, UTC)
         name = quoted(self.name.namespace, self.name.name).replace("\\", "\\\\").replace("'", "\\'")
+        in_store = urlsplit(self.location).scheme not in ("", "file") and self._catalog.lists_by_prefix(self._java)
         rows = self._catalog.sql(
             f"CALL {CATALOG}.system.remove_orphan_files(table => '{name}', dry_run => {str(not remove).lower()}, "
-            f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00')"
+            f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00'"
+            f"{', prefix_listing => true' if in_store else ''})"
         )
         return sorted(str(row[0]) for row in rows.collect())
 

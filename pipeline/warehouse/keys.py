@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
-    from pipeline.warehouse.layout import Column
+    from pipeline.warehouse.layout import Column, Layout
     from pipeline.warehouse.shape import Shape
 
 PLACE, SOURCE, LAST = "_place", "_source", "_last"
@@ -31,7 +31,6 @@ ORDER = "_order"
 """Cut regime: twice the commit ts, and one more for a row that is there behind the change."""
 _INDEX_BITS = 20
 _LOST = "\ufffd"
-_CALENDAR = frozenset({types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ})
 _ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGINT})
 _LITERAL = _ORDERED | {types.BINARY}
 
@@ -63,11 +62,11 @@ class Keys:
 
     @cached_property
     def expressions(self) -> dict[str, SparkColumn]:
-        """k0, k1 … of a changes row; a calendar column also by the text it could not hold, k0t."""
+        """k0, k1 … of a changes row; a column that may lose values also by the text it could not hold, k0t."""
         key: dict[str, SparkColumn] = {}
         for number, column in enumerate(self.columns):
             key[f"k{number}"] = self.shape.columns[column.name]
-            if column.type in _CALENDAR:
+            if column.loses:
                 key[f"k{number}t"] = self.shape.unrepresentable.getItem(column.name)
         return key
 
@@ -100,21 +99,35 @@ class Keys:
         key: list[SparkColumn] = []
         for number, column in enumerate(self.columns):
             key.append(F.col(quoted(column.name)).alias(f"k{number}"))
-            if column.type in _CALENDAR:
+            if column.loses:
                 key.append(F.col(change.UNREPRESENTABLE).getItem(column.name).alias(f"k{number}t"))
         return rows.select(*key)
+
+    def literal(self, row: Row) -> Key | None:
+        """The key of a row that came to the driver; None where `literals` could not find it by that.
+
+        It is a text that Python cannot hold, or has a value that its column cannot.
+        """
+        values: list[Any] = []
+        for number, column in enumerate(self.columns):
+            value = row[f"k{number}"]
+            if column.loses and (value is None or row[f"k{number}t"] is not None):
+                return None
+            values.append(bytes(value) if isinstance(value, bytearray) else value)
+        return tuple(values) if survive(values) else None
 
     def few_last_places(self, rows: DataFrame) -> list[tuple[Key, int, int]] | None:
         """(key, source, place) of each key's last change, for a handful of rows: picked here, without a shuffle.
 
-        None where a key has changes in more than one partition, or is a text that Python cannot hold.
+        None where a key has changes in more than one partition, or is not `literal`.
         """
         last: dict[Key, tuple[int, int]] = {}
-        names = tuple(self.expressions)
         for row in self._narrow.of(rows).collect():
-            key = tuple(bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in names)
+            key = self.literal(row)
+            if key is None:
+                return None
             source, place = last.get(key, (row[SOURCE], row[PLACE]))
-            if source != row[SOURCE] or not survive(key):
+            if source != row[SOURCE]:
                 return None
             last[key] = source, max(place, row[PLACE])
         return [(key, source, place) for key, (source, place) in last.items()]
@@ -144,27 +157,29 @@ class Keys:
         arguments: dict[str, Any] = {}
         for number, column in enumerate(self.columns):
             name = quoted(column.name)
-            if column.type in _CALENDAR:
+            if column.loses:
                 arguments[f"n{number}"] = column.name
                 text = f"t.{change.UNREPRESENTABLE}[:n{number}]"
                 terms.append(f"t.{name} <=> s.k{number} AND {text} <=> s.k{number}t")
             else:
                 terms.append(f"t.{name} = s.k{number}")
         if low is not None:
-            terms.append(f"t.{quoted(self.columns[0].name)} BETWEEN :low AND :high")
+            first = f"t.{quoted(self.columns[0].name)}"
+            between = f"{first} BETWEEN :low AND :high"
+            terms.append(f"({between} OR {first} IS NULL)" if self.columns[0].loses else between)
             arguments |= {"low": low, "high": high}
         return " AND ".join(terms), arguments
 
     def literals(self, found: Sequence[Key]) -> tuple[str, dict[str, Any]]:
         """A predicate that names a few keys by their values, and its parameters."""
-        arguments: dict[str, Any] = {}
+        whole_values, arguments = self._nothing_lost()
         names = [quoted(column.name) for column in self.columns]
         for index, key in enumerate(found):
             for number, (column, value) in enumerate(zip(self.columns, key, strict=True)):
                 plain = str(value) if types.decimal_parameters(column.type) else value
                 arguments[f"p{index}_{number}"] = plain
         listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))
-        first = f"{names[0]} IN ({listed})"  # prunes files
+        first = f"{names[0]} IN ({listed}){whole_values}"  # prunes files
         if len(names) == 1:
             return first, arguments
         keys = (
@@ -173,8 +188,19 @@ class Keys:
         whole = ", ".join(f"({key})" for key in keys)
         return f"{first} AND ({', '.join(names)}) IN ({whole})", arguments
 
+    def _nothing_lost(self) -> tuple[str, dict[str, Any]]:
+        """That nothing of a row's key has lost its value, as further terms, and their parameters."""
+        losing: dict[str, Any] = {f"n{at}": column.name for at, column in enumerate(self.columns) if column.loses}
+        return "".join(f" AND {change.UNREPRESENTABLE}[:{name}] IS NULL" for name in losing), losing
+
     def _parameter(self, index: int, number: int) -> str:
         return f"CAST(:p{index}_{number} AS {self.columns[number].type})"  # rows of keys compare only type by type
+
+
+def as_it_was(layout: Layout) -> list[SparkColumn]:
+    """The columns of a change that carries the row as it was, as if that row had been sent."""
+    names = (change.UNREPRESENTABLE, *(column.name for column in layout.columns))
+    return [F.col(change.BEFORE).getField(name).alias(name) for name in names]
 
 
 def placed(news: DataFrame) -> DataFrame:

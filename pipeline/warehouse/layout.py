@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
-from pipeline.model.types import WarehouseType
+from pipeline.model.messages import Landing, Target
+from pipeline.model.names import confusable, folded
+from pipeline.model.types import CALENDAR, WarehouseType, absorbs, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,12 +29,13 @@ class Conversion:
     """Values written before version number `before` are converted on their way into the column.
 
     `source` is the column id that holds them (the column itself for a rewrite in place), `tidb_type` the type
-    they are converted to as TiDB converts them.
+    they are converted to as TiDB converts them, and `was` the type that they had, both in full (`source_types`).
     """
 
     before: int
     source: int
     tidb_type: str
+    was: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,24 @@ class Column:
     conversions: tuple[Conversion, ...] = ()
     shown_in: int | None = None
     """Of a column that only a stale version fills: the column of the current table that shows its values, converted."""
+    leaves: bool = False
+    """Whether it leaves the current table as soon as that needs it no more (`evolution.let_leave`)."""
+    written: str = ""
+    """The type in full (`source_types`), where that says more than `tidb_type`."""
+
+    @property
+    def source_type(self) -> str:
+        """The type in full, as far as anybody has said it."""
+        return self.written or self.tidb_type
+
+    @property
+    def loses(self) -> bool:
+        """Whether its type may not hold what is sent, so that a value is told by its text, too (DESIGN rule 7)."""
+        return self.type in CALENDAR or not absorbs(self.type, natural(self.tidb_type))
+
+    def defined(self, tidb_type: str, source_type: str) -> Column:
+        """This column under the type that it has now."""
+        return replace(self, tidb_type=tidb_type, written="" if source_type == tidb_type else source_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +112,11 @@ class Removal:
     other: str = ""
     """The uuid of the pair whose rows came in their place, by EXCHANGE PARTITION."""
 
+    @property
+    def empties(self) -> bool:
+        """Whether no row stays."""
+        return self.names is None
+
     @staticmethod
     def of(raw: Mapping[str, Any]) -> Removal:
         """A removal that a layout's JSON has."""
@@ -120,10 +146,12 @@ class Layout:
     """Whether the changes table has `_before`, a struct of all columns."""
     handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """Cut regime: behind which commit ts the handle was which, oldest first."""
+    met_at: int = 0
+    """Cut regime: `ddl_at` when the newest version was met: the handle is known to have been what it is since then."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
     """How the source is partitioned, as `model.ddl.partitions` writes it; None where it is not, or nobody has said."""
     removals: tuple[Removal, ...] = field(default=(), hash=False)
-    """Rows that went with their partition, oldest first."""
+    """Cut regime: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
 
     def column(self, column_id: int) -> Column:
         """The column of this id."""
@@ -131,13 +159,13 @@ class Layout:
 
     def live(self, source: str) -> Column | None:
         """The column that a source name means today; names match without case."""
-        folded = source.casefold()
-        return next((c for c in self.columns if c.live and c.source.casefold() == folded), None)
+        wanted = folded(source)
+        return next((c for c in self.columns if c.live and folded(c.source) == wanted), None)
 
     def named(self, name: str) -> Column | None:
         """The column that has this warehouse name today, live or not."""
-        folded = name.casefold()
-        return next((c for c in self.columns if c.name.casefold() == folded), None)
+        wanted = confusable(name)
+        return next((c for c in self.columns if confusable(c.name) == wanted), None)
 
     def version(self, version: SchemaId) -> Version | None:
         """The mapping of a version that was seen before."""
@@ -152,6 +180,15 @@ class Layout:
     def key(self) -> tuple[Column, ...]:
         """The handle columns; empty for a table without a key."""
         return tuple(self.column(column_id) for column_id in self.handle or ())
+
+    @property
+    def landing(self) -> Landing:
+        """Where the fields of each version land in the changes table."""
+        names = {column.id: column.name for column in self.columns}
+        fields: dict[SchemaId, dict[str, str]] = {
+            version.version: {field: names[column] for field, column in version.fields} for version in self.versions
+        }
+        return Landing(tuple(Target(c.name, c.type) for c in self.columns), fields, self.before)
 
     def keyed(self, handle: tuple[int, ...]) -> Layout:
         """This layout with another handle: that of rows from before a change of the key."""
@@ -197,6 +234,7 @@ class Layout:
             renamed=_pairs(raw.get("renamed", ())),
             before=raw.get("before", False),
             handles=tuple((since, tuple(handle)) for since, handle in raw.get("handles", ())),
+            met_at=raw.get("met_at", 0),
             partitions=raw.get("partitions"),
             removals=tuple(Removal.of(one) for one in raw.get("removals", ())),
         )

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse.tables import ENDS, FILLED
+from pipeline.warehouse.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,7 +86,6 @@ class Maintainer:
 
     def expire(self, table: Table) -> None:
         """Forget old snapshots and delete the files that only they had."""
-        older_than = int((time.time() - self.thresholds.keep_for_seconds) * 1000)
-        table.expire(self.thresholds.keep_snapshots, older_than, (ENDS, FILLED))
+        table.expire(Retention.of(self.thresholds, time.time()))
         self._commits[table.uuid] = table.head_sequence()
         self.step("expired")

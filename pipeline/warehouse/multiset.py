@@ -2,11 +2,17 @@
 
 A delete removes one equal row. At a commit ts the multiplicity of an equal change is the greatest of any one send of
 it; a send ends where the commit ts of a partition goes back.
+
+Equal are rows in the columns that the source had at the time of the change: those that it had dropped by then (or that
+another one replaces) stay in the current table with values that no later image has. So changes apply era by era, an era
+being the time between two such statements. Of several equal rows those go first that have such values, in the order of
+the values: rows of the era itself have none, so it does not matter which changes come in one batch. And a row that is
+older than a column of which nobody knows the default shows NULL in it: such a one goes where no equal one is left.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
@@ -15,72 +21,141 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.names import quoted
-from pipeline.warehouse.keys import PLACE, SOURCE, placed
+from pipeline.warehouse.keys import PLACE, SOURCE, as_it_was, placed
+from pipeline.warehouse.shape import Era, era_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import Column, DataFrame
 
+    from pipeline.model.columns import SchemaId
     from pipeline.warehouse.keys import Keys
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.publisher import Publisher
 
-_LOST, _SEND, _SIGN, _TIMES, _NET, _OLD = "_lost", "_send", "_sign", "_times", "_net", "_old"
+_LOST, _SEND, _SIGN, _TIMES, _ERA, _MORE, _FEWER = "_lost", "_send", "_sign", "_times", "_era", "_more", "_fewer"
+_KEPT, _STAY = "_kept_lost", "_stay"
 
 
 def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
     """Bring the branch up to these changes; how many different rows that concerned."""
     names = [name for name in keys.shape.columns if name != change.COMMIT_TS]
-    net = _net(publisher, keys, rows, names).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    eras = _eras(publisher.table.layout)
+    net = _net(publisher, keys, rows, names, eras).persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        counted = net.agg(F.count(F.lit(1)).alias("all"), F.count_if(F.col(_NET) < 0).alias("fewer")).collect()[0]
-        fewer, left = net.where(F.col(_NET) < 0), None
-        if counted["fewer"] and not publisher.current.is_empty(publisher.branch):
-            left = _left(publisher, fewer, names).persist(StorageLevel.MEMORY_AND_DISK_DESER)
-            left.count()
-            _delete(publisher, fewer, names)
-        publisher.step("keys-deleted")
-        if counted["all"]:
-            added = net.where(F.col(_NET) > 0).select(*_own(names), change.COMMIT_TS, _LOST, _NET)
-            _append(publisher, added if left is None else added.unionByName(left), names)
-        if left is not None:
-            left.unpersist()
-        return int(counted["all"])
+        fewer = F.count_if(F.col(_FEWER) > 0).alias("fewer")
+        counted = net.groupBy(_ERA).agg(F.count(F.lit(1)).alias("all"), fewer).collect()
+        order = list(eras)
+        for era in sorted(counted, key=lambda era: era[_ERA]):
+            mine = net.where(F.col(_ERA) == era[_ERA])
+            _go_through(publisher, mine, names, order[era[_ERA]], fewer=era["fewer"] > 0)
+        return sum(int(era["all"]) for era in counted)
     finally:
         net.unpersist()
+
+
+def _eras(layout: Layout) -> dict[Era, list[SchemaId]]:
+    """All eras with their versions, oldest first: in the first one everything counts, and nothing is guessed."""
+    found: dict[Era, list[SchemaId]] = {Era(): []}
+    for version in sorted(layout.versions, key=lambda version: version.number):
+        found.setdefault(era_of(layout, version), []).append(version.version)
+    return found
+
+
+def _era(eras: Mapping[Era, Sequence[SchemaId]]) -> Column:
+    """The number of a change's era."""
+    found = F.lit(0)
+    for number, versions in enumerate(eras.values()):
+        if number:
+            found = F.when(F.col(change.SCHEMA_ID).isin(*versions), number).otherwise(found)
+    return found
+
+
+def _go_through(publisher: Publisher, mine: DataFrame, names: list[str], era: Era, *, fewer: bool) -> None:
+    """Let the branch go through an era."""
+    added = mine.where(F.col(_FEWER) == 0).select(*_own(names), _LOST, change.COMMIT_TS, F.col(_MORE).alias(_TIMES))
+    there = fewer and not publisher.current.is_empty(publisher.branch)
+    if there or (fewer and era.dead):
+        gone = mine.where(F.col(_FEWER) > 0).withColumn(_KEPT, _kept(F.col(_LOST), era.dead))
+        found = _take(publisher, gone, names, era, there=there)
+        for guess in era.guesses if there else ():
+            gone = _unfound(found, names, era, guess)
+            if gone.isEmpty():
+                break
+            _append(publisher, _stay(found, names), names)
+            found = _take(publisher, gone, names, era, there=there)
+        added = added.unionByName(_stay(found, names))
+    publisher.step("keys-deleted")
+    _append(publisher, added, names)
+
+
+def _take(publisher: Publisher, gone: DataFrame, names: list[str], era: Era, *, there: bool) -> DataFrame:
+    """Let all rows go of which some go; how many of each there were and how many stay, with guesses also where none."""
+    found = _found(_candidates(publisher, gone, names, era), names, era.dead)
+    found = found if era.guesses else found.where(F.col(_STAY) > 0)
+    found = found.localCheckpoint()  # Spark would ask a cached one of the table again
+    if there:
+        _delete(publisher, gone, names, era.dead)
+    return found
+
+
+def _unfound(found: DataFrame, names: list[str], era: Era, guess: frozenset[str]) -> DataFrame:
+    """What was to go and was not there, as rows show it that are older than the columns of a guess: NULL in them."""
+    live = _live(names, era.dead)
+    missing, newest = F.max(_FEWER) - F.sum(_TIMES), F.max(change.COMMIT_TS).alias(change.COMMIT_TS)
+    rows = found.groupBy(*_own(live), _KEPT).agg(missing.alias(_FEWER), newest).where(F.col(_FEWER) > 0)
+    without = era.dead | guess
+    images = [
+        F.lit(None).cast(found.schema[name].dataType).alias(name) if name in without else F.col(quoted(name))
+        for name in names
+    ]
+    older = rows.select(*images, _kept(F.col(_KEPT), guess).alias(_KEPT), change.COMMIT_TS, _FEWER)
+    each = older.groupBy(*_own(names), _KEPT).agg(newest, F.sum(_FEWER).alias(_FEWER))
+    return each.withColumns({_LOST: F.col(_KEPT), _MORE: F.lit(0).cast("bigint")})
 
 
 def _own(names: list[str]) -> list[Column]:
     return [F.col(quoted(name)) for name in names]
 
 
-def _net(publisher: Publisher, keys: Keys, rows: DataFrame, names: list[str]) -> DataFrame:
-    """Every row that the changes concern, by how many there are more or fewer of it, with the newest commit ts."""
+def _net(
+    publisher: Publisher, keys: Keys, rows: DataFrame, names: list[str], eras: Mapping[Era, Sequence[SchemaId]]
+) -> DataFrame:
+    """Every row that the changes of an era concern: how many come, how many go, and the newest commit ts."""
     order = Window.partitionBy(SOURCE).orderBy(PLACE)
     back = F.when(F.lag(change.COMMIT_TS).over(order) > F.col(change.COMMIT_TS), 1).otherwise(0)
     sent = placed(rows).withColumn("_back", back).withColumn(_SEND, F.sum("_back").over(order))
     if publisher.table.truncated_at:
         sent = sent.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
     sign = F.when(F.col(change.OP) == Op.DELETE.value, -1).otherwise(1)
-    signed = _imaged(keys, sent, sign)
     layout = publisher.table.layout
+    era = _era(eras)
+    signed = _imaged(keys, sent, sign, era)
     if layout.before:
-        old = [F.col(change.BEFORE).getField(column.name).alias(column.name) for column in layout.columns]
+        old = as_it_was(layout)
         own = [F.col(name) for name in (change.SCHEMA_ID, change.COMMIT_TS, SOURCE, _SEND)]
-        lost = F.lit(None).cast(change.ENVELOPE[change.UNREPRESENTABLE]).alias(change.UNREPRESENTABLE)
         updates = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
-        signed = signed.unionByName(_imaged(keys, sent.where(updates).select(*own, lost, *old), F.lit(-1)))
-    same = [*_own(names), F.col(_LOST), F.col(change.COMMIT_TS), F.col(_SIGN), F.col(SOURCE)]
+        signed = signed.unionByName(_imaged(keys, sent.where(updates).select(*own, *old), F.lit(-1), era))
+    same = [*_own(names), F.col(_LOST), F.col(_ERA), F.col(change.COMMIT_TS), F.col(_SIGN), F.col(SOURCE)]
     once = signed.groupBy(*same, _SEND).agg(F.count(F.lit(1)).alias(_TIMES))
     most = once.groupBy(*same).agg(F.max(_TIMES).alias(_TIMES))
-    total = F.sum(F.col(_SIGN) * F.col(_TIMES)).alias(_NET)
+    more = F.sum(F.when(F.col(_SIGN) > 0, F.col(_TIMES)).otherwise(0)).alias(_MORE)
+    fewer = F.sum(F.when(F.col(_SIGN) < 0, F.col(_TIMES)).otherwise(0)).alias(_FEWER)
     newest = F.max(change.COMMIT_TS).alias(change.COMMIT_TS)
-    return most.groupBy(*_own(names), F.col(_LOST)).agg(total, newest).where(F.col(_NET) != 0)
+    both = most.groupBy(*_own(names), _LOST, _ERA).agg(more, fewer, newest)
+    plain = [number for number, one in enumerate(eras) if not one.dead]
+    paired = F.when(F.col(_ERA).isin(*plain), F.least(_MORE, _FEWER)).otherwise(0)  # any equal row may go
+    settled = {_MORE: F.col(_MORE) - paired, _FEWER: F.col(_FEWER) - paired}
+    return both.withColumns(settled).where((F.col(_MORE) > 0) | (F.col(_FEWER) > 0))
 
 
-def _imaged(keys: Keys, sent: DataFrame, sign: Column) -> DataFrame:
+def _imaged(keys: Keys, sent: DataFrame, sign: Column, era: Column) -> DataFrame:
     """The rows as the current table shows them."""
     columns = [value.alias(name) for name, value in keys.shape.columns.items()]
     own = [F.col(name) for name in (change.COMMIT_TS, SOURCE, _SEND)]
-    return sent.select(*columns, _entries(keys.shape.unrepresentable).alias(_LOST), *own, sign.alias(_SIGN))
+    lost = _entries(keys.shape.unrepresentable).alias(_LOST)
+    return sent.select(*columns, lost, *own, era.alias(_ERA), sign.alias(_SIGN))
 
 
 def _entries(lost: Column) -> Column:
@@ -88,37 +163,83 @@ def _entries(lost: Column) -> Column:
     return F.sort_array(F.map_entries(lost))
 
 
-def _left(publisher: Publisher, fewer: DataFrame, names: list[str]) -> DataFrame:
-    """Of the rows that there are fewer of: how many stay."""
-    rows = publisher.spark.table(publisher.target).select(
-        *_own(names), _entries(F.col(change.UNREPRESENTABLE)).alias(_LOST), change.COMMIT_TS
+def _kept(lost: Column, dead: frozenset[str]) -> Column:
+    """Of the entries of `_unrepresentable` those that count."""
+    if not dead:
+        return lost
+    kept = F.filter(lost, lambda entry: ~entry["key"].isin(*dead))
+    return F.when(F.size(kept) > 0, kept)
+
+
+def _candidates(publisher: Publisher, gone: DataFrame, names: list[str], era: Era) -> DataFrame:
+    """The rows of which some go: what the table has of them, and what the era itself brings."""
+    lost = _entries(F.col(change.UNREPRESENTABLE))
+    stored = publisher.spark.table(publisher.target).select(
+        *_own(names), lost.alias(_LOST), _kept(lost, era.dead).alias(_KEPT), change.COMMIT_TS
     )
-    there = rows.alias("t").join(fewer.alias("s"), _same(names))
-    mine = [F.col(f"t.{quoted(name)}").alias(name) for name in (*names, _LOST, change.COMMIT_TS)]
-    found = there.select(*mine, F.col(f"s.{_NET}").alias(_NET))
-    counted = found.groupBy(*_own(names), F.col(_LOST)).agg(
-        F.max(change.COMMIT_TS).alias(change.COMMIT_TS), (F.count(F.lit(1)) + F.max(_NET)).alias(_NET)
+    there = stored.alias("t").join(gone.alias("s"), F.expr(_same(names, era.dead, f"t.{_KEPT}")))
+    own = [F.col(f"t.{quoted(name)}").alias(name) for name in (*names, _LOST, _KEPT, change.COMMIT_TS)]
+    found = there.select(*own, F.col(f"s.{_FEWER}").alias(_FEWER), F.lit(1).cast("bigint").alias(_TIMES))
+    if era == Era():
+        return found
+    brought = gone.withColumn(_TIMES, F.col(_MORE))  # of most nothing: so that what was not there is known
+    return found.unionByName(brought.select(*found.columns))
+
+
+def _found(candidates: DataFrame, names: list[str], dead: frozenset[str]) -> DataFrame:
+    """How many there are of each candidate, and how many of it stay."""
+    newest = F.max(change.COMMIT_TS).alias(change.COMMIT_TS)
+    each = candidates.groupBy(*_own(names), _LOST, _KEPT).agg(
+        newest, F.max(_FEWER).alias(_FEWER), F.sum(_TIMES).alias(_TIMES)
     )
-    return counted.where(F.col(_NET) > 0)
+    go = F.col(_FEWER)
+    if dead:
+        equal = Window.partitionBy(*_own(_live(names, dead)), _KEPT)
+        order = equal.orderBy(*(F.col(quoted(name)).asc_nulls_last() for name in (*sorted(dead), _LOST)))
+        before = F.sum(_TIMES).over(order.rowsBetween(Window.unboundedPreceding, -1))
+        go = F.greatest(go - F.coalesce(before, F.lit(0)), F.lit(0))
+    return each.withColumn(_STAY, F.col(_TIMES) - go)
 
 
-def _same(names: list[str]) -> str:
-    return " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in (*names, _LOST))
+def _stay(found: DataFrame, names: list[str]) -> DataFrame:
+    rows = found.where(F.col(_STAY) > 0)
+    return rows.select(*_own(names), _LOST, change.COMMIT_TS, F.col(_STAY).alias(_TIMES))
 
 
-def _delete(publisher: Publisher, fewer: DataFrame, names: list[str]) -> None:
+def _live(names: list[str], dead: frozenset[str]) -> list[str]:
+    return [name for name in names if name not in dead]
+
+
+def _same(names: list[str], dead: frozenset[str], lost: str) -> str:
+    """Whether a row `t` and a change `s` are equal in what counts."""
+    terms = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in _live(names, dead)]
+    return " AND ".join([*terms, f"{lost} <=> s.{_KEPT}"])
+
+
+def _delete(publisher: Publisher, gone: DataFrame, names: list[str], dead: frozenset[str]) -> None:
+    """Let all rows go of which some go."""
     view = f"rows_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
-    fewer.createOrReplaceTempView(view)
-    terms = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in names]
-    terms.append(f"sort_array(map_entries(t.{change.UNREPRESENTABLE})) <=> s.{_LOST}")
+    gone.createOrReplaceTempView(view)
+    lost, arguments = _kept_of_stored(dead)
     publisher.spark.sql(
-        f"MERGE INTO {publisher.target} t USING {view} s ON {' AND '.join(terms)} WHEN MATCHED THEN DELETE"
+        f"MERGE INTO {publisher.target} t USING {view} s ON {_same(names, dead, lost)} WHEN MATCHED THEN DELETE",
+        args=arguments,
     )
     publisher.spark.catalog.dropTempView(view)
+
+
+def _kept_of_stored(dead: frozenset[str]) -> tuple[str, dict[str, Any]]:
+    """`_kept` of the row `t`, in SQL, and its parameters."""
+    entries = f"sort_array(map_entries(t.{change.UNREPRESENTABLE}))"
+    if not dead:
+        return entries, {}
+    arguments: dict[str, Any] = {f"d{number}": name for number, name in enumerate(sorted(dead))}
+    kept = f"filter({entries}, entry -> entry.key NOT IN ({', '.join(f':{name}' for name in arguments)}))"
+    return f"IF(size({kept}) > 0, {kept}, NULL)", arguments
 
 
 def _append(publisher: Publisher, rows: DataFrame, names: list[str]) -> None:
     """Each row as often as it says."""
     lost = F.map_from_entries(_LOST).alias(change.UNREPRESENTABLE)
-    copies = rows.select(*_own(names), change.COMMIT_TS, lost, F.explode(F.sequence(F.lit(1), _NET)).alias("_copy"))
+    copies = rows.select(*_own(names), change.COMMIT_TS, lost, F.explode(F.sequence(F.lit(1), _TIMES)).alias("_copy"))
     publisher.write(copies.drop("_copy")).append()

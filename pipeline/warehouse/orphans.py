@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.model.names import WarehouseName
-from pipeline.warehouse.tables import NAME
+from pipeline.warehouse.tables import NAME, NEXT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,11 +36,12 @@ def lost_tables(catalog: Knowing, data: Path | None) -> dict[str, tuple[Warehous
     found: dict[str, tuple[WarehouseName, Path]] = {}
     for folder in sorted(data.glob("*/metadata")):
         newest, metadata = _newest(folder)
-        name = metadata.get("properties", {}).get(NAME)
-        if name is None or metadata.get("current-snapshot-id", -1) in (-1, None):
+        said = metadata.get("properties", {})
+        if NAME not in said or metadata.get("current-snapshot-id", -1) in (-1, None):
             continue
-        namespace, table = json.loads(name)
-        if f"{namespace}.{table}" not in known:
+        namespace, table = json.loads(said[NAME])
+        names = [json.loads(said[name]) for name in (NAME, NEXT_NAME) if said.get(name)]
+        if known.isdisjoint(".".join(name) for name in names):
             found[f"{namespace}.{table}"] = (WarehouseName(namespace, table), newest)
     return found
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.names import quoted
+from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
 from pipeline.warehouse.shape import Pending, backfill, current_shape
 from pipeline.warehouse.tables import FILLED, OPERATION, STAGE, TRUNCATED, obligations
@@ -86,14 +88,31 @@ class Publisher:
                 missing[column.id] = Pending(column, max(0, number - 1), default_due=number == 0)
         return list(missing.values())
 
+    def carry_out(self, publish: Callable[[], Published]) -> Published:
+        """Do what goes from `begin` to `show`; once more from the new main where another commit has moved it.
+
+        Raises `BatchFailed` (`MAIN_MOVED`) where it moves again, or where that was a publish of another pipeline: what
+        this one knows of the table is out of date.
+        """
+        known = self.current.inherited(OPERATION)
+        try:
+            return publish()
+        except BatchFailed as failed:
+            self.current.refresh()
+            if failed.code != MAIN_MOVED or self.current.inherited(OPERATION) != known:
+                raise
+        return publish()
+
     def begin(self, pending: list[Pending], *, afresh: bool, truncated: bool) -> None:
         """Make the branch; fill columns and let rows go as the layout and TRUNCATE ask for."""
         self.current.stage(self.branch)
         self.step("branch-made")
         if pending:
             self._fill(pending)
-        if afresh or truncated:
-            self._empty(afresh=afresh)
+        if afresh:
+            self.empty()
+        elif truncated:
+            self._truncate()
 
     def _fill(self, pending: list[Pending]) -> None:
         """Rewrite the rows that are there: they show defaults and converted values from now on."""
@@ -105,9 +124,15 @@ class Publisher:
         self.write(filled).overwrite(F.lit(True))
         self.step("backfilled")
 
-    def _empty(self, *, afresh: bool) -> None:
-        """Let rows go that a TRUNCATE has ended, or all."""
-        gone = "true" if afresh else f"{change.COMMIT_TS} <= {self.table.truncated_at:d}"
+    def empty(self) -> None:
+        """Let all rows go: files, without a look into them."""
+        self._let_go("true")
+
+    def _truncate(self) -> None:
+        """Let rows go that a TRUNCATE has ended."""
+        self._let_go(f"{change.COMMIT_TS} <= {self.table.truncated_at:d}")
+
+    def _let_go(self, gone: str) -> None:
         self.spark.sql(f"DELETE FROM {self.target} WHERE {gone}")  # noqa: S608 - names of ours, values as parameters
         self.step("truncated")
 

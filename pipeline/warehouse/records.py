@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import functions as F
@@ -16,9 +17,9 @@ from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.warehouse.tables import NAME, PROPERTIES, ROLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from pipeline.warehouse.iceberg import Catalog, Table
 
@@ -52,8 +53,14 @@ DEFINITIONS = {
 ASIDE = ("dead_letters", "quarantine", "held")
 """Tables of what did not enter the warehouse's others."""
 
+SUPERSEDED, DROPPED = "superseded", "dropped"
+"""What open rows become when the source drops their table: set aside ones, and those in `held`."""
+
 LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
 """How the reasons in `held` begin that end by themselves (cut regime)."""
+
+Waiting = Mapping[tuple[TableName, str], int]
+"""Open records of `held`: how many, by source table and by which of `LET_IN` they wait for ("": for a person)."""
 
 AT = ("topic", "kafka_partition", "offset", "index")
 """Where a change stands, as `dead_letters` and `quarantine` say it."""
@@ -64,6 +71,9 @@ _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
 
 FORM = "ticdc.form"
 """Property of the pipeline's own tables: how properties, summaries and these tables are to be read."""
+OWNER = "ticdc.pipeline"
+"""Property of `batches`: the pipeline that the warehouse is of. Its offsets and cuts are no other one's."""
+WAREHOUSE_OF_ANOTHER = "WAREHOUSE_OF_ANOTHER"
 _FORM = 1
 """Goes up by one with a change that an older version of this product would read wrongly."""
 
@@ -78,6 +88,9 @@ class Records:
     """In which each of them has a folder."""
     pipeline: str
     tables: dict[str, Table]
+    counted: Waiting = field(default_factory=dict)
+    """What `waiting` has found last."""
+    _counted_at: int | None = None
 
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
@@ -95,6 +108,12 @@ class Records:
         location = f"{self.data}/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
         about = {ROLE: name, FORM: str(_FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
+
+    def claim(self) -> None:
+        """Remember whose warehouse this is (`check_owner`)."""
+        batches = self.tables["batches"]
+        if batches.properties.get(OWNER) != self.pipeline:
+            batches.set_properties({OWNER: self.pipeline})
 
     def read(self, name: str) -> DataFrame:
         """One table as it stands."""
@@ -153,6 +172,17 @@ class Records:
         rows = self.read(name).where((F.col("status") == "open") & (known.isNull() | (known <= commit_ts)))
         return rows.count()
 
+    def waiting(self) -> Waiting:
+        """What `held` has open: counted again where the table has another snapshot than last time."""
+        head = self.tables["held"].head()
+        if head != self._counted_at:
+            self.counted, self._counted_at = self._count_waiting(), head
+        return self.counted
+
+    def _count_waiting(self) -> Waiting:
+        rows = waiting_in(self.read("held")).collect()
+        return {(_named(row), row["code"]): row["count"] for row in rows}
+
     def mark_held(self, source: TableName, status: str) -> None:
         """Give what waits of a source table another status."""
         self._update("held", source, "status = :status", {"status": status})
@@ -160,10 +190,12 @@ class Records:
     def mark_dropped(self, source: TableName, until: int | None = None) -> None:
         """What is set aside of a table that is gone is not to come back into another one of its name.
 
+        The rows stay, with their bytes: a DROP TABLE is later than any change, so they are superseded by it.
         `until`: what has a commit ts behind it is another table's, and so may be what waits by itself.
         """
         for name in self._used_asides():
-            self._update(name, source, "status = :status", {"status": "dropped"}, _up_to(name, until))
+            status = {"status": DROPPED if name == "held" else SUPERSEDED}
+            self._update(name, source, "status = :status", status, _up_to(name, until))
 
     def rename_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
         """What is set aside of a source table goes with it to its new name; `until` as in `mark_dropped`."""
@@ -197,6 +229,18 @@ class Records:
         self.tables[name].refresh()
 
 
+def _named(row: Row) -> TableName:
+    return TableName(row["schema_name"] or "", row["table_name"] or "")
+
+
+def waiting_in(held: DataFrame) -> DataFrame:
+    """Rows of `held` as `Waiting`: schema_name, table_name, code, count."""
+    code = F.lit("")
+    for begin in LET_IN:
+        code = F.when(F.startswith(F.col("reason"), F.lit(begin)), F.lit(begin)).otherwise(code)
+    return held.where("status = 'open'").groupBy("schema_name", "table_name", code.alias("code")).count()
+
+
 def waits_by_itself() -> str:
     """Whether a row of `held` is let in without anybody's doing, in SQL."""
     reasons = " OR ".join(f"startswith(reason, '{reason}')" for reason in LET_IN)
@@ -228,4 +272,20 @@ def check_form(properties: Mapping[str, str], data: str) -> None:
             "WAREHOUSE_NEWER",
             f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {_FORM}",
             "install that version again, or go back to a copy of the warehouse from before it",
+        )
+
+
+def check_owner(properties: Mapping[str, str], pipeline: str, data: str) -> None:
+    """Refuse a warehouse of another pipeline: what is older than that one's cut would count as sent again.
+
+    `properties`: of `batches`; a warehouse that does not say whose it is, is anybody's.
+    """
+    owner = properties.get(OWNER, pipeline)
+    if owner != pipeline:
+        raise Refused(
+            WAREHOUSE_OF_ANOTHER,
+            f"{data} is of the pipeline {owner}, and these settings are of {pipeline}: one would take the offsets and "
+            "cuts of the other for its own, and lose changes",
+            f"give {pipeline} a warehouse.path and a catalog of its own; if {owner} was renamed, or has ended for "
+            f"good: ticdc-warehouse run --accept {WAREHOUSE_OF_ANOTHER}",
         )

@@ -1,4 +1,4 @@
-"""Rows that go with their partition: TRUNCATE PARTITION and DROP PARTITION send no deletes.
+"""Rows that go by TRUNCATE TABLE, or with their partition (TRUNCATE, DROP PARTITION): no deletes are sent.
 
 A layout keeps the definitions of the partitions and what was removed with them; a publish lets the rows go that lie in
 them at that commit ts (`advance`).
@@ -7,6 +7,8 @@ them at that commit ts (`advance`).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -16,6 +18,7 @@ from pipeline.model.ddl.partitions import applied, from_json, predicate, to_json
 from pipeline.model.names import quoted
 from pipeline.warehouse.layout import Removal
 from pipeline.warehouse.partitions import rows_in
+from pipeline.warehouse.shape import current_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,17 +28,31 @@ if TYPE_CHECKING:
     from pipeline.model.ddl import Action
     from pipeline.model.ddl.partitions import PartitionScheme, RowPredicate
     from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.shape import Shape
 
 
-def removed(layout: Layout, removal: Removal) -> Column:
-    """Which rows of the current table went."""
+def removed(layout: Layout, removal: Removal, shape: Shape | None = None) -> Column:
+    """Which rows of the current table went; with a `shape`, of changes that it makes such rows."""
     found = _predicate(removal.scheme, removal.names, {name: kind for name, _, kind in removal.columns})
     if isinstance(found, ddl.NotUnderstood):
         raise AssertionError(found.reason)  # noqa: TRY004 - it was understood when the removal was noted
     today = {name: layout.column(number).name for name, number, _ in removal.columns}
-    columns = {name: F.col(quoted(stored)) for name, stored in today.items()}
-    lost = {name: F.col(change.UNREPRESENTABLE)[stored] for name, stored in today.items()}
+    columns = {name: shape.columns[stored] if shape else F.col(quoted(stored)) for name, stored in today.items()}
+    texts = shape.unrepresentable if shape else F.col(change.UNREPRESENTABLE)
+    lost = {name: texts[stored] for name, stored in today.items()}
     return rows_in(found, columns, lost)
+
+
+def ended(layout: Layout, timezone: str) -> Column:
+    """Which changes are of rows that a later removal let go. What an exchange has moved is not told."""
+    known = [removal for removal in layout.removals if not removal.other]
+    since = max((removal.at for removal in known if removal.empties), default=0)
+    parts = [removal for removal in known if removal.at > since]
+    named = {number for removal in parts for _, number, _ in removal.columns}
+    columns = (replace(column, in_current=column.in_current or column.id in named) for column in layout.columns)
+    shape = current_shape(replace(layout, columns=tuple(columns)), timezone)  # a dropped column decided then
+    at = F.col(change.COMMIT_TS)
+    return reduce(or_, [(at <= part.at) & removed(layout, part, shape) for part in parts], at <= since)
 
 
 def _predicate(
@@ -49,12 +66,14 @@ def defined(layout: Layout, scheme: PartitionScheme | None) -> Layout:
     return replace(layout, partitions=None if scheme is None else to_json(scheme))
 
 
-def obey_partitions(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
-    """The layout behind a clause about partitions, and why the table has to be held, if it has.
+def obey_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
+    """The layout behind TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
 
     `other`: the pair with which EXCHANGE PARTITION swaps rows.
     """
     why = ""
+    if isinstance(action, ddl.TruncateTable):
+        return replace(layout, removals=(*layout.removals, Removal(at, None, None, ()))), why
     if isinstance(action, ddl.DropPartitions | ddl.TruncatePartitions | ddl.ExchangePartition):
         names = (action.name,) if isinstance(action, ddl.ExchangePartition) else action.names
         columns = tuple((c.source, c.id, c.tidb_type) for c in layout.columns if c.live)
@@ -66,3 +85,13 @@ def obey_partitions(layout: Layout, action: Action, at: int, other: str = "") ->
             layout = replace(layout, removals=(*layout.removals, removal))
     scheme = None if layout.partitions is None else from_json(dict(layout.partitions))
     return defined(layout, applied(scheme, action)), why
+
+
+def forgotten(layout: Layout, shown: int) -> Layout:
+    """The layout without the removals that make no difference, once the current table shows this commit ts.
+
+    Of what was there before all rows went, none is to be removed again.
+    """
+    since = max((removal.at for removal in layout.removals if removal.empties and removal.at <= shown), default=0)
+    kept = tuple(removal for removal in layout.removals if removal.other or removal.at >= since)
+    return layout if kept == layout.removals else replace(layout, removals=kept)

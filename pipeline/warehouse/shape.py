@@ -48,6 +48,39 @@ def current_shape(layout: Layout, timezone: str, seen: Sequence[SchemaId] | None
     return Shape(columns, with_lost(F.col(change.UNREPRESENTABLE), lost))
 
 
+def dead_in(layout: Layout, version: Version) -> frozenset[str]:
+    """Names of the current table's columns that this version had no longer: in them its rows are NULL."""
+    carried = version.columns
+    return frozenset(c.name for c in layout.current if c.id not in carried and version.number >= c.added)
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """What versions have in common whose rows, in a table without a key, are found in the same way."""
+
+    dead: frozenset[str] = frozenset()
+    """`dead_in`."""
+    guesses: tuple[frozenset[str], ...] = ()
+    """Columns whose default nobody knows, so that older rows show NULL: the newest one alone, with the one before, …"""
+
+
+def era_of(layout: Layout, version: Version) -> Era:
+    """The era of a version."""
+    dead = dead_in(layout, version)
+    shown = {c.name: _unknown_before(layout, c) for c in layout.current if c.name not in dead}
+    since = {name: number for name, number in shown.items() if 0 < number <= version.number}
+    numbers = sorted(set(since.values()), reverse=True)
+    return Era(dead, tuple(frozenset(name for name in since if since[name] >= number) for number in numbers))
+
+
+def _unknown_before(layout: Layout, column: Column) -> int:
+    """The version number before which nobody knows what a column's rows show; 0 where that is known."""
+    if column.conversions and column.conversions[0].source != column.id:
+        return _unknown_before(layout, layout.column(column.conversions[0].source))
+    first = min((version.number for version in layout.versions if version.number >= 0), default=0)
+    return column.added if column.default.kind is DefaultKind.UNKNOWN and column.added > first else 0
+
+
 def with_lost(base: SparkColumn, lost: dict[str, SparkColumn]) -> SparkColumn:
     """`_unrepresentable` with the texts of further columns; entries that are NULL are left out."""
     if not lost:
@@ -85,16 +118,21 @@ def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> 
     if carried and not pending:
         return "", own
     if carried:
-        return f"rewrite{len(pending)}", _converted(layout, column, pending, own, timezone)
+        return f"rewrite{len(pending)}", _converted(layout, column, pending, _held(column), timezone)
     stale = next((c for c in layout.columns if c.shown_in == column.id and c.id in version.columns), None)
     if stale is not None:
-        shown = Conversion(column.added, stale.id, column.tidb_type)
+        shown = Conversion(column.added, stale.id, column.source_type, stale.source_type)
         return _from_other(layout, column, version, (shown,), timezone)
     if version.number >= column.added:
         return "", own
     if column.conversions and column.conversions[0].source != column.id:
         return _from_other(layout, column, version, column.conversions, timezone)
     return _defaulted(layout, column, timezone)
+
+
+def _held(column: Column) -> Value:
+    """A column as it stands, and what it has lost before."""
+    return Value(F.col(quoted(column.name)), F.col(change.UNREPRESENTABLE).getItem(column.name))
 
 
 def _from_other(
@@ -114,7 +152,7 @@ def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], ow
     value = own
     for conversion in pending:
         old = layout.column(conversion.source).type
-        step = converted(value.column, old, column.type, conversion.tidb_type, timezone)
+        step = converted(value.column, old, column.type, conversion.was, conversion.tidb_type, timezone)
         texts = [text for text in (value.lost, step.lost) if text is not None]
         value = Value(step.column, F.coalesce(*texts) if texts else None)
     return value
@@ -156,13 +194,12 @@ def backfill(layout: Layout, pending: Sequence[Pending], timezone: str) -> Shape
 def _filled(layout: Layout, column: Column, waiting: dict[int, Pending], timezone: str) -> Value:
     item = waiting.get(column.id)
     if item is None:
-        name = column.name
-        return Value(F.col(quoted(name)), F.col(change.UNREPRESENTABLE).getItem(name))
+        return _held(column)
     todo = column.conversions[item.done :]
     if item.default_due:
         value = default_value(column, timezone)
     elif todo and todo[0].source != column.id:
         value = _filled(layout, layout.column(todo[0].source), waiting, timezone)
     else:
-        value = Value(F.col(quoted(column.name)))
+        value = _held(column)
     return _converted(layout, column, todo, value, timezone)

@@ -21,6 +21,7 @@ from pipeline.model.names import (
     PIPELINE_NAMESPACE,
     TableName,
     WarehouseName,
+    confusable,
     quoted,
     slug,
     stored_table,
@@ -29,7 +30,7 @@ from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pipeline.model.columns import CommitTs
     from pipeline.warehouse.iceberg import Catalog, Table
@@ -44,7 +45,9 @@ HELD_REASON = "ticdc.held-reason"
 TRUNCATED = "ticdc.truncated-at"
 CREATED = "ticdc.created-at"
 RENAMED = "ticdc.renamed-at"
+DUE = "ticdc.rename-due"
 NAME = "ticdc.name"
+NEXT_NAME = "ticdc.next-name"
 ENDS = "ticdc.ends"
 APPLIED = "ticdc.applied-changes"
 FILLED = "ticdc.filled"
@@ -58,6 +61,7 @@ REMOVED = "ticdc.removed-at"
 EXCHANGED = "ticdc.exchanged"
 EXCHANGED_FROM = "ticdc.exchanged-from"
 GONE = "ticdc.gone"
+HOLDS = "ticdc.holds"
 OPERATION = "ticdc.operation"
 STAGE = "stage_"
 """How the branches begin on which a table is made ready; the operation follows."""
@@ -81,6 +85,8 @@ PROPERTIES = {
 A dictionary of 64 kB has the columns of few values; those of many gain little by one, and filling it takes a quarter
 of an append's time."""
 
+_LOST_BEFORE = (change.UNREPRESENTABLE, change.ENVELOPE[change.UNREPRESENTABLE])
+
 
 class State(StrEnum):
     """`held`: records wait in `_pipeline.held`; `dropped`: the source is gone, the pair is kept."""
@@ -92,13 +98,17 @@ class State(StrEnum):
 
 
 class Span(NamedTuple):
-    """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`."""
+    """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`.
+
+    `pair`: the uuid, of one that has been removed; the others say this themselves.
+    """
 
     schema: str
     table: str
     since: int
     until: int
     cause: str = ""
+    pair: str = ""
 
 
 TopicIdPartition = tuple[str, int]
@@ -118,7 +128,12 @@ class WarehouseTable:
     held_reason: str = ""
     created_at: int = 0
     renamed_at: int = 0
+    due: TableName | None = None
+    """The source's name that the pair is to get, which was taken: it is held under its old one.
+
+    As long as another pair has that name by what is known, `source` is one that no table has (`put_off`)."""
     truncated_at: int = 0
+    """The newest TRUNCATE TABLE; in the cut regime one that an earlier version has noted (now: `Layout.removals`)."""
     truncated_done: int = 0
     dropped_at: int = 0
     cut: int = 0
@@ -132,11 +147,18 @@ class WarehouseTable:
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     applied: int | None = None
     filled: frozenset[str] = frozenset()
+    unshown: bool = True
+    """Whether the current table may have no snapshot with its columns of now."""
 
     @property
     def uuid(self) -> str:
         """The identity that outlives renames: that of the changes table."""
         return self.changes.uuid
+
+    @property
+    def parked(self) -> bool:
+        """Whether another pair has the source's name, by what is known so far."""
+        return self.due is not None and self.due.key != self.source.key
 
 
 class Tables:
@@ -164,13 +186,14 @@ class Tables:
             return None
         properties = changes.properties
         base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
-        current = self.catalog.table(base)
+        current = self._current(base)
         source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
         table = WarehouseTable(source, base, changes, current, Layout.from_json(properties[LAYOUT]))
         table.state = State(properties.get(STATE, State.LIVE))
         table.held_reason = properties.get(HELD_REASON, "")
         table.created_at = int(properties.get(CREATED, "0"))
         table.renamed_at = int(properties.get(RENAMED, "0"))
+        table.due = TableName(*json.loads(properties[DUE])) if properties.get(DUE) else None
         table.truncated_at = int(properties.get(TRUNCATED, "0"))
         table.dropped_at = int(properties.get(DROPPED, "0"))
         if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
@@ -187,6 +210,12 @@ class Tables:
     def __iter__(self) -> Iterator[WarehouseTable]:
         return iter(list(self._tables.values()))
 
+    def upgrade(self) -> None:
+        """Give the changes tables that an earlier version has made what they lack."""
+        for table in self:
+            if table.layout.before:
+                table.changes.ensure(change.BEFORE, *_LOST_BEFORE)
+
     def sweep(self) -> None:
         """Drop the branches of a process that has died: whoever goes on makes them anew."""
         for table in self:
@@ -202,6 +231,11 @@ class Tables:
             None,
         )
 
+    def waiting_for(self, source: TableName) -> WarehouseTable | None:
+        """The pair that means this name as soon as the one that has it by now gives it up."""
+        found = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
+        return min(found, key=lambda table: table.renamed_at, default=None)
+
     def by_uuid(self, uuid: str) -> WarehouseTable | None:
         """The pair of this identity."""
         return self._tables.get(uuid)
@@ -210,17 +244,43 @@ class Tables:
         """The pair that a CREATE TABLE of this commit ts has led to."""
         return next((t for t in self._tables.values() if t.created_at == created_at), None)
 
-    def obstacle(self, source: TableName) -> str | None:
-        """Why a new source table cannot get its warehouse name; None where it can."""
+    def obstacle(self, source: TableName, renamed: WarehouseTable | None = None) -> str | None:
+        """Why a source table that is new, or was `renamed`, cannot get its warehouse name; None where it can."""
         name = stored_table(source, self._namespace)
         if name.namespace == PIPELINE_NAMESPACE:
             return f"the namespace {PIPELINE_NAMESPACE} is the pipeline's own"
-        taken = {(t.name.namespace.casefold(), t.name.name.casefold()): t for t in self._tables.values()}
-        wanted = {(n.namespace.casefold(), n.name.casefold()) for n in (name, name.changes)}
-        for (namespace, table), owner in taken.items():
-            theirs = {(namespace, table), (namespace, table + CHANGES_SUFFIX)}
-            if theirs & wanted and owner.source.key != source.key:
-                return f"{name} already belongs to the source table {owner.source}"
+        if renamed and _spelled(name) == _spelled(renamed.name.changes):
+            return f"{name} is the table of its changes"
+        pairs = self._in_the_way(name)
+        owner = _living(pairs, renamed)
+        if owner is not None:
+            return f"{name} already belongs to the source table {owner.source}"
+        if renamed is not None and self.find(source) not in (None, renamed):
+            return f"{source} is another table, by what is known so far"
+        return self._stranger(name, pairs, renamed)
+
+    def owner(self, source: TableName, renamed: WarehouseTable | None = None) -> WarehouseTable | None:
+        """The pair that has the warehouse name of a source table which is new, or was `renamed`; not a dropped one."""
+        return _living(self._in_the_way(stored_table(source, self._namespace)), renamed)
+
+    def _in_the_way(self, name: WarehouseName) -> list[WarehouseTable]:
+        """The pairs that have one of the two names of a pair."""
+        wanted = {_spelled(name), _spelled(name.changes)}
+        return [table for table in self if wanted & {_spelled(table.name), _spelled(table.name.changes)}]
+
+    def _stranger(
+        self, to: WarehouseName, pairs: Iterable[WarehouseTable], renamed: WarehouseTable | None
+    ) -> str | None:
+        """A table that no pair has, where a pair is to come; not what a crash has left there, or has moved already.
+
+        `pairs`: those that are there, and make way.
+        """
+        ours = {_spelled(p.name.changes) for p in pairs} | {_spelled(p.name) for p in pairs if p.current is not None}
+        for name in (to, to.changes):
+            found = None if _spelled(name) in ours else self.catalog.table(name)
+            if found is None or _is_left_over(found) or (renamed is not None and _has_moved(found, renamed.source, to)):
+                continue
+            return f"{name} is there already, and no source table's"
         return None
 
     def create(
@@ -238,7 +298,8 @@ class Tables:
         own = [(c.name, c.type) for c in layout.columns]
         columns = [*change.ENVELOPE.items(), *own]
         if layout.before:
-            columns.append((change.BEFORE, f"struct<{', '.join(f'{quoted(name)}: {kind}' for name, kind in own)}>"))
+            fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*own, _LOST_BEFORE))
+            columns.append((change.BEFORE, f"struct<{fields}>"))
         changes = self._made(name.changes, columns, {**about, **noted, ROLE: "changes", STATE: State.LIVE})
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
@@ -255,55 +316,111 @@ class Tables:
     def _made(self, name: WarehouseName, columns: list[tuple[str, str]], about: dict[str, str]) -> Table:
         self._clear_left_over(name)
         location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
-        return self.catalog.create(
-            name, columns, location, {**PROPERTIES, **about, NAME: json.dumps([name.namespace, name.name])}
-        )
+        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, NAME: _written(name)})
 
     def _clear_left_over(self, name: WarehouseName) -> None:
         """Drop a table that a crash left alone: it came between the two of a pair, before any row."""
         left_over = self.catalog.table(name)
         if left_over is None:
             return
-        if left_over.head() is not None:
-            raise AssertionError(f"{name} has rows and is in the way")
+        owned = (_spelled(one) for table in self for one in (table.name, table.name.changes))
+        if left_over.head() is not None or _spelled(name) in owned:
+            raise AssertionError(f"{name} has rows, or is another's, and is in the way")
         self.catalog.drop(name)
+
+    def make_way(self, source: TableName) -> None:
+        """Let dropped pairs leave the warehouse name that a source table is to have."""
+        self._clear_dropped(stored_table(source, self._namespace))
 
     def _clear_dropped(self, name: WarehouseName) -> None:
         """A kept pair whose source was dropped makes way under `<name>__dropped_<commitTs>`."""
-        for table in self:
-            if table.name == name and table.state == State.DROPPED:
-                self.move(table, WarehouseName(name.namespace, f"{name.name}__dropped_{table.dropped_at}"))
+        for table in self._in_the_way(name):
+            if table.state is State.DROPPED:
+                kept = f"{table.name.name}__dropped_{table.dropped_at}"
+                self.move(table, WarehouseName(table.name.namespace, kept))
 
     def move(self, table: WarehouseTable, to: WarehouseName) -> None:
         """Rename a pair in the warehouse. The changes table goes last: it carries the pair's name."""
-        if self.catalog.table(table.name) is not None:
+        if self._current(table.name) is not None:
             self._clear_left_over(to)
-            self.catalog.rename(table.name, to)
-        self.catalog.rename(table.name.changes, to.changes)
+            self._go(table.name, to)
+        self._go(table.name.changes, to.changes)
         table.name = to
-        for name in (to, to.changes):
-            moved = self.catalog.table(name)
-            if moved is not None:
-                moved.set_properties({NAME: json.dumps([name.namespace, name.name])})
-        table.current = self.catalog.table(to)
+        self._say_names(to)
+        table.current = self._current(to)
         _read_published(table)
         moved = self.catalog.table(to.changes)
         if moved is not None:
             table.changes = moved
 
-    def rename(self, table: WarehouseTable, source: TableName, at: int, spans: tuple[Span, ...] = ()) -> None:
-        """The source table has another name since the commit ts `at`: so has its pair. What that says goes last."""
+    def _go(self, name: WarehouseName, to: WarehouseName) -> None:
+        """Rename one table, which says so before: a crash in between is not to look like a table that is lost."""
+        table = self.catalog.table(name)
+        if table is not None:
+            table.set_properties({NEXT_NAME: _written(to)})
+        self.catalog.rename(name, to)
+
+    def _say_names(self, pair: WarehouseName) -> None:
+        """Let both tables of a pair say what they are called."""
+        for table, name in ((self._current(pair), pair), (self.catalog.table(pair.changes), pair.changes)):
+            said = _written(name)
+            if table is not None and table.properties.get(NAME) != said:
+                table.set_properties({NAME: said, NEXT_NAME: ""})
+
+    def _current(self, name: WarehouseName) -> Table | None:
+        """The current table of this name, if there is one: a person may have a table where a pair has none."""
+        found = self.catalog.table(name)
+        return found if found is not None and found.properties.get(ROLE) == "current" else None
+
+    def rename(
+        self, table: WarehouseTable, source: TableName, at: int, spans: tuple[Span, ...] = (), reason: str = ""
+    ) -> None:
+        """The source table has another name since the commit ts `at`: so has its pair. What that says goes last.
+
+        `reason`: why it is held from now on, if it is.
+        """
         target = stored_table(source, self._namespace)
         self._clear_dropped(target)
         if target != table.name:
             self.move(table, target)
-        table.source = source
+        else:  # a first try may have moved it, and got no further
+            self._say_names(target)
+        held = {HELD_REASON: reason} if reason else {}
+        self._name(table, source, {RENAMED: str(at), DUE: "", **held, **written_spans(spans)})
+        table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
+        table.spans = spans or table.spans
+
+    def put_off(
+        self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[Span, ...] = ()
+    ) -> None:
+        """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
+        held = {STATE: State.HELD.value, HELD_REASON: reason, DUE: json.dumps([source.schema, source.table])}
+        self._name(table, self.put_off_name(table, source, at), {**held, RENAMED: str(at), **written_spans(spans)})
+        table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
+        table.spans = spans or table.spans
+
+    def put_off_name(self, table: WarehouseTable, source: TableName, at: int) -> TableName:
+        """What the source table of a pair that is put off is called: as in the source, unless another pair is.
+
+        That one will give the name up (`take_name`). Until then it is the old name and when that ended: a new table
+        may have the old name.
+        """
+        taken = self.find(source) not in (None, table)
+        return TableName(source.schema, f"{table.source.table}@{at}") if taken else source
+
+    def take_name(self, table: WarehouseTable, noted: Mapping[str, str]) -> None:
+        """The name that a pair waits for is the source's now. `noted`: further properties."""
+        if table.due is None:
+            raise AssertionError(f"{table.source} waits for no name")
+        self._name(table, table.due, noted)
+
+    def _name(self, table: WarehouseTable, source: TableName, noted: Mapping[str, str]) -> None:
+        """Let a pair say what its source table is called; its changes table last, with what is `noted`."""
         about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table}
         if table.current is not None:
             table.current.set_properties(about)
-        table.changes.set_properties({**about, RENAMED: str(at), **written_spans(spans)})
-        table.renamed_at = at
-        table.spans = spans or table.spans
+        table.changes.set_properties({**about, **noted})
+        table.source = source
 
     def set_state(
         self,
@@ -350,7 +467,34 @@ class Tables:
         evolved = schema_change(table.layout.columns, layout.columns, layout)
         also_in = change.BEFORE if layout.before else ""
         table.changes.evolve(replace(evolved, also_in=also_in), {**about, **noted})
-        table.layout = layout
+        table.layout, table.unshown = layout, True
+
+
+def _living(pairs: Iterable[WarehouseTable], renamed: WarehouseTable | None) -> WarehouseTable | None:
+    """The first that neither was dropped nor is the one that comes."""
+    return next((pair for pair in pairs if pair is not renamed and pair.state is not State.DROPPED), None)
+
+
+def _spelled(name: WarehouseName) -> tuple[str, str]:
+    """What names have in common that an engine may take for one."""
+    return confusable(name.namespace), confusable(name.name)
+
+
+def _written(name: WarehouseName) -> str:
+    """A name as a property carries it."""
+    return json.dumps([name.namespace, name.name])
+
+
+def _has_moved(table: Table, source: TableName, to: WarehouseName) -> bool:
+    """Whether it is the current table of a source table, which a rename that was cut short has moved here."""
+    said = table.properties
+    of = TableName(said.get(SOURCE_SCHEMA, ""), said.get(SOURCE_TABLE, ""))
+    return said.get(ROLE) == "current" and of == source and _written(to) in (said.get(NAME), said.get(NEXT_NAME))
+
+
+def _is_left_over(table: Table) -> bool:
+    """Whether a crash may have left a table alone that was being made."""
+    return ROLE in table.properties and table.head() is None
 
 
 def _read_published(table: WarehouseTable) -> None:
@@ -392,6 +536,12 @@ def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
 def read_spans(text: str | None) -> tuple[Span, ...]:
     """Spans as a property carries them."""
     return tuple(Span(*one) for one in json.loads(text or "[]"))
+
+
+def name_at(spans: Iterable[Span], commit_ts: int) -> TableName | None:
+    """The name that a pair has behind the statements of a commit ts; None where nobody knows, or it has none."""
+    found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
+    return next(found, None)
 
 
 def written_spans(spans: tuple[Span, ...]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -103,6 +104,7 @@ class Office:
         command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m pipeline "$@"\n')
         command.chmod(0o755)
         self.held = folder / "held.txt"
+        self.most_held = 1000
         (folder / "dags" / "bank.py").write_text(
             FILE.format(
                 package=str(package), held=str(self.held), config=str(self.file), report=str(folder / "report.html"),
@@ -115,10 +117,10 @@ class Office:
         text = yaml.safe_dump({"table": "bank.account", "checks": [{**NO_DEBT, **check}]})
         (self.folder / "checks" / "account.yaml").write_text(text)
 
-    def overdraw(self):
+    def overdraw(self, number=77_000):
         """A row that the check does not allow."""
         writer = self.bank.database.begin()
-        writer.insert(SCHEMA, "account", {"id": 77_000, "owner": "Bob", "balance": -5})
+        writer.insert(SCHEMA, "account", {"id": number, "owner": f"Bob {number}", "balance": -5})
         transaction = self.bank.database.commit(writer)
         self.bank.feed.send(transaction)
         self.bank.last_ts = transaction.commit_ts
@@ -128,7 +130,7 @@ class Office:
             "AIRFLOW_HOME": str(self.folder / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
-            "AIRFLOW_VAR_MOST_HELD": "1000",
+            "AIRFLOW_VAR_MOST_HELD": str(self.most_held),
             "AIRFLOW_CONN_REGISTRY": json.dumps(self.connection()),
         }
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -136,14 +138,24 @@ class Office:
         line = [str(self.python), "-m", "airflow", *words]
         return subprocess.run(line, env={**environment, **own}, capture_output=True, text=True, check=False)
 
+    def command(self, *words):
+        """The product's command itself, beside Airflow."""
+        line = [str(self.folder / "ticdc-warehouse"), *words, "-c", str(self.file)]
+        where = {"TICDC_WAREHOUSE__REGISTRY__URL": self.stack.registry_url}
+        return subprocess.run(line, env={**os.environ, **where}, capture_output=True, check=False)
+
     def connection(self):
         where = urlsplit(self.stack.registry_url)
         place = {"host": where.hostname, "port": where.port, "extra": {"path": where.path}}
         return {"conn_type": "http", "login": "me", "password": SECRET, **place}
 
     def run(self):
-        """One run of the DAG: the state of each task, and everything that was said."""
+        """One run of the DAG behind a watermark: the state of each task, and everything that was said."""
         self.bank.checkpoint()
+        return self.rerun()
+
+    def rerun(self):
+        """One run of the DAG for what is there."""
         done = self.airflow("dags", "test", DAG)
         states = self.asked(
             "SELECT task_id, state FROM task_instance WHERE run_id = "
@@ -163,6 +175,14 @@ class Office:
     @property
     def warehouse(self):
         return Warehouse.at(self.folder / "warehouse")
+
+    def contents(self):
+        """All rows that a run may write: of both tables, with the batch that wrote them, and of the ledger."""
+        warehouse = self.warehouse
+        changes, batches = warehouse.changes()[f"{SCHEMA}.account"], warehouse.own("batches")
+        assert changes
+        assert batches
+        return judging.currents(warehouse), sorted(map(repr, changes)), sorted(map(repr, batches))
 
 
 @pytest.fixture(scope="module")
@@ -202,20 +222,16 @@ def test_a_run_fills_the_tables_and_says_which_changed(office):
 
 
 def test_a_rerun_changes_nothing(office):
-    before = office.warehouse.current(f"{SCHEMA}.account").rows, office.events()
-    states, _ = office.run()
+    before = office.contents(), office.events()
+    states, _ = office.rerun()
     assert states == SUCCESS
-    assert (office.warehouse.current(f"{SCHEMA}.account").rows, office.events()) == before
+    assert (office.contents(), office.events()) == before
 
 
 def test_what_a_try_that_failed_has_committed_is_told_by_the_next_one(office):
     before = len(office.events())
     office.bank.rounds(1)
-    words = [str(office.folder / "ticdc-warehouse"), "run", "--available-now", "-c", str(office.file)]
-    where = {"TICDC_WAREHOUSE__REGISTRY__URL": office.stack.registry_url}
-    subprocess.run(
-        words, env={**os.environ, **where}, check=True, capture_output=True
-    )  # as if Airflow's worker had died behind it
+    assert office.command("run", "--available-now").returncode == 0  # as if Airflow's worker had died behind it
     states, _ = office.run()
     assert states == SUCCESS
     assert len(office.events()) == before + 1
@@ -235,13 +251,36 @@ def test_a_dag_that_reads_the_table_is_started_when_the_table_changes(office):
     assert office.asked(runs) == [("asset_triggered",)]
 
 
+def test_a_whole_table_that_breaks_a_check_fails_the_task_checks_with_the_reason(office):
+    office.overdraw(76_999)
+    assert office.run()[0] == SUCCESS  # it warns
+    office.expect(severity="quarantine")
+    states, said = office.run()
+    assert states == {"run": "success", "checks": "failed", "report": "success", "maintain": "upstream_failed"}
+    assert "AirflowFailException: CHECK_FAILED: on whole tables: bank.account: no_debt (quarantine)" in said
+
+
 def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_written(office):
     office.expect(severity="fail")
     office.overdraw()
     states, said = office.run()
     assert states == {"run": "failed", "checks": "upstream_failed", "report": "success", "maintain": "upstream_failed"}
-    assert "CHECK_FAILED" in said
-    assert "no_debt" in said
+    assert "AirflowFailException: CHECK_FAILED: bank.account: no_debt" in said  # the task `run` has raised it
+
+
+REFUSED = """
+import sys
+from pipeline.airflow import WarehouseOperator
+
+class Says:
+    def command(self, words, environment):
+        return sys.argv[1:]
+
+try:
+    WarehouseOperator(task_id="says", words=["run"], config="none.yaml", execution=Says()).called(["run"])
+except Exception as error:
+    print(type(error).__name__, error)
+"""
 
 
 @pytest.mark.parametrize(
@@ -258,10 +297,9 @@ def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_writ
 )
 def test_what_may_be_over_by_then_is_tried_again(python, code, ended, kind):
     told = json.dumps({"code": code, "message": "why", "hint": "what now"}, indent=2)
-    lines = f"from pipeline.airflow.operator import _failed; error = _failed({ended}, [{told!r}], '')"
-    told = subprocess.run([python, "-c", f"{lines}; print(type(error).__name__, error)"], cwd=ROOT,
-                          capture_output=True, text=True, check=True).stdout  # fmt: skip
-    assert told.splitlines()[-2:] == [f"{kind} {code}: why", "what now"]
+    line = ["sh", "-c", f'echo "$0" >&2; echo WARNING: of the JVM >&2; exit {ended}', told]
+    done = subprocess.run([python, "-c", REFUSED, *line], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == [f"{kind} {code}: why", "what now"]
 
 
 FICKLE = """#!/bin/sh
@@ -309,11 +347,92 @@ def test_what_passes_is_tried_again_and_what_takes_too_long_is_asked_to_end(offi
     assert said.count("asked to end") == sum("checks run" in line for line in said) == states["checks"][1]
 
 
+HOLDING = """#!/bin/sh
+case "$*" in
+  *"run --available-now"*) cat {folder}/refusal >&2; [ ! -s {folder}/refusal ] ;;
+  *"tables list"*) cat {folder}/tables; [ -s {folder}/tables ] ;;
+esac
+"""
+ATTENTIVE = """
+import sys
+sys.path.insert(0, {package!r})
+from pipeline.airflow import Local, changefeed_dag
+
+
+def held(context, tables):
+    with open({told!r}, "a") as file:
+        print(*tables, file=file)
+    assert "bad" not in tables[0], "a callback of no use"
+
+
+dag = changefeed_dag("holding", "none.yaml", Local({command!r}), checks=False, retries=0, on_held=held)
+"""
+
+
+class Holding:
+    """A DAG whose command says what it is to say, and what its `on_held` was told."""
+
+    def __init__(self, office):
+        self.office, self.folder = office, office.folder / "holding"
+        self.folder.mkdir()
+        command, self.told = self.folder / "command", self.folder / "told"
+        command.write_text(HOLDING.format(folder=self.folder))
+        command.chmod(0o755)
+        self.told.touch()
+        self.dag = office.folder / "dags" / "holding.py"
+        package = str(office.folder / "package")
+        self.dag.write_text(ATTENTIVE.format(package=package, told=str(self.told), command=str(command)))
+
+    def run(self, held, refusal=""):
+        """One run where these tables are held, by reason; without `held` nobody can say so."""
+        listed = [{"source": name, "state": "held", "held_because": why, "changes": 1} for name, why in held.items()]
+        (self.folder / "tables").write_text("\n" + json.dumps({"tables": listed}, indent=2) if held else "")
+        told = {"code": refusal, "message": "why", "hint": "what now"}
+        (self.folder / "refusal").write_text("\n" + json.dumps(told, indent=2) if refusal else "")
+        before = len(self.told.read_text())
+        done = self.office.airflow("dags", "test", "ticdc_warehouse_holding")
+        return done.stdout + done.stderr, self.told.read_text()[before:].split()
+
+
+def test_who_wants_to_know_of_held_tables_is_told_once_and_also_by_a_run_that_fails(office):
+    holding = Holding(office)
+    try:
+        said, told = holding.run({"shop.a": "CHECK_FAILED"}, "HELD_TOO_MANY")
+        assert "AirflowFailException: HELD_TOO_MANY: why" in said
+        assert told == ["shop.a"]
+        assert holding.run({"shop.a": "CHECK_FAILED"})[1] == []
+        assert holding.run({"shop.a": "QUARANTINE_LIMIT"})[1] == ["shop.a"]
+        assert "AirflowFailException: HELD_TOO_MANY: why" in holding.run({}, "HELD_TOO_MANY")[0]
+        said, told = holding.run({"shop.bad": "NO_HANDLE_KEY"}, "HELD_TOO_MANY")
+        assert "AirflowFailException: HELD_TOO_MANY: why" in said
+        assert "a callback of no use" in said
+        assert told == ["shop.bad"]
+        assert holding.run({"shop.bad": "NO_HANDLE_KEY"})[1] == ["shop.bad"]  # it did not come through
+    finally:
+        holding.dag.unlink()
+
+
 def test_a_held_table_is_told_and_the_rest_goes_on(office):
     office.expect(severity="hold")
     states, _ = office.run()
     assert states["run"] == "success"
     assert office.held.read_text() == "bank.account"
+
+
+def test_a_table_that_is_held_by_a_run_that_fails_is_told_and_then_not_again(office):
+    assert office.command("tables", "release", f"{SCHEMA}.account").returncode == 0
+    assert office.run()[0]["run"] == "success"  # nothing is held
+    office.held.unlink()
+    office.most_held = 0
+    office.overdraw(77_001)
+    states, said = office.run()
+    assert states["run"] == "failed"
+    assert "AirflowFailException: HELD_TOO_MANY" in said
+    assert office.held.read_text() == "bank.account"
+    office.held.unlink()
+    office.most_held = 1000
+    assert office.run()[0]["run"] == "success"
+    assert not office.held.exists()
 
 
 def test_a_run_on_a_spark_cluster(python, stack, tmp_path):
@@ -339,7 +458,9 @@ def test_a_run_on_a_spark_cluster(python, stack, tmp_path):
         cluster.stop()
 
 
-def test_a_run_in_a_container(python, stack, tmp_path):
+@pytest.fixture(scope="module")
+def image():
+    """The image of this repository, in an engine that answers."""
     build = ["docker", "build", "--quiet", "-f", "docker/Dockerfile", "-t", IMAGE, "."]
     try:
         docker.from_env().images.get(IMAGE)
@@ -349,9 +470,13 @@ def test_a_run_in_a_container(python, stack, tmp_path):
         subprocess.run(build, cwd=ROOT, check=True)
     except DockerException as error:
         pytest.skip(f"no Docker engine: {error}")
+    return IMAGE
+
+
+def test_a_run_in_a_container(python, stack, image, tmp_path):
     folder = tmp_path / "office"
     volume = f"{folder}:{folder}"
-    execution = f"Docker({IMAGE!r}, ({volume!r},), network='host', options=('--user=0:0', '--memory=4g'))"
+    execution = f"Docker({image!r}, ({volume!r},), network='host', options=('--user=0:0', '--memory=4g'))"
     office = Office(python, stack, folder, execution)
     try:
         office.bank.rounds(2)
@@ -360,3 +485,47 @@ def test_a_run_in_a_container(python, stack, tmp_path):
         assert list(judging.untrue(office.bank, office.warehouse)) == []
     finally:
         office.bank.close()
+
+
+KILLED = """
+import sys, threading, time
+from pathlib import Path
+from pipeline.airflow import Docker, WarehouseOperator, operator
+
+operator.GRACE_SECONDS = 1
+folder, image = sys.argv[1:]
+options = (f"--entrypoint={folder}/stubborn", "--user=0:0", "--name=not-this")
+docker = Docker(image, (f"{folder}:{folder}",), options=options)
+task = WarehouseOperator(task_id="lasts", words=["run"], config="none.yaml", execution=docker)
+
+
+def kill():
+    while not Path(folder, "started").exists():
+        time.sleep(0.1)
+    task.on_kill()
+
+
+killer = threading.Thread(target=kill)
+killer.start()
+try:
+    task.called(["run"])
+except Exception as error:
+    print(error)
+killer.join()
+"""
+
+
+def test_a_container_does_not_outlive_its_task(python, image, tmp_path):
+    stubborn = tmp_path / "stubborn"
+    stubborn.write_text(f"#!/bin/sh\ntrap '' TERM\ntouch {tmp_path}/started\nsleep 300\n")
+    stubborn.chmod(0o755)
+    mine = {"filters": {"volume": str(tmp_path)}, "all": True}
+    line = [python, "-c", KILLED, str(tmp_path), image]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert "ended by SIGKILL" in done.stdout
+    engine, until = docker.from_env(), time.monotonic() + 20
+    while (left := engine.containers.list(**mine)) and time.monotonic() < until:
+        time.sleep(0.5)
+    for container in left:
+        container.remove(force=True)
+    assert left == []

@@ -186,6 +186,17 @@ class TestRun:
         assert said.out.splitlines().count(warning) == 1
         assert said.out.rstrip().endswith(f"! {warning}")
 
+    def test_a_pattern_is_not_about_the_topics_of_kafkas_tools(self, warehouse):
+        producer = Producer({"bootstrap.servers": warehouse.stack.bootstrap_servers})
+        producer.produce(f"__heartbeat_{warehouse.prefix}_cdc", b"I live")
+        assert producer.flush(30) == 0
+        warehouse.write(f'topic_pattern: ".*{warehouse.prefix}_.*"')
+        try:
+            said = warehouse.run()
+        finally:
+            warehouse.write(f'topic_pattern: "{warehouse.prefix}_.*"')
+        assert (said.code, "heartbeat" in said.out + said.err) == (0, False), said.err
+
     def test_only_a_known_refusal_can_be_accepted(self, warehouse):
         said = warehouse.run("--accept", "TOPIC_RECRAETED")
         assert said.code == 2
@@ -294,14 +305,14 @@ class TestLooking:
         columns = {column["column"]: column for column in facts["columns"]}
         assert facts["handle"] == ["order_id"]
         assert (columns["order_id"]["type"], columns["order_id"]["key"]) == ("decimal(20,0)", 1)
-        assert columns["channel"]["older rows show"] == "'web'"
+        assert columns["channel"]["older_rows_show"] == "'web'"
         assert columns["channel"]["since"] > columns["note"]["since"]
         assert len(facts["source_versions"]) >= 2
 
     def test_the_history_has_the_statement_the_versions_and_what_readers_saw(self, warehouse):
         facts = warehouse.call("tables", "history", "shop.orders", "--output", "json").facts
         assert any("ADD COLUMN" in (row["sql"] or "") for row in facts["ddl_history"])
-        assert any("channel" in row["columns"] for row in facts["schemas"])
+        assert any("channel" in {column["name"] for column in row["columns"]} for row in facts["schemas"])
         newest = facts["states"][0]
         listed = warehouse.call("tables", "list", "--output", "json").facts["tables"]
         assert newest["snapshot"] == next(t["snapshot"] for t in listed if t["source"] == "shop.orders")
@@ -330,10 +341,17 @@ class TestLooking:
         assert "did you mean `shop.orders`?" in said.err
 
     def test_a_dry_run_of_maintenance_only_counts(self, warehouse):
+        before = {
+            name: warehouse.catalog().load_table(name).metadata_location
+            for name in ("shop.orders", "_pipeline.batches")
+        }
         counted = warehouse.call("tables", "maintain", "--dry-run", "--output", "json").facts["tables"]
+        assert {row["expirable"] for row in counted} == {0}  # all younger than `maintenance.keep_for`
+        for name, metadata in before.items():
+            assert warehouse.catalog().load_table(name).metadata_location == metadata
         names = {row["table"] for row in counted}
         assert {"shop.orders", "shop.orders__changes", "_pipeline.batches"} <= names
-        assert next(row for row in counted if row["table"] == "shop.orders__changes")["data files"] >= 2
+        assert next(row for row in counted if row["table"] == "shop.orders__changes")["data_files"] >= 2
 
     def test_a_command_that_writes_is_refused_while_another_process_does(self, warehouse, monkeypatch):
         monkeypatch.undo()
@@ -358,7 +376,7 @@ class TestWriting:
     def test_maintenance_leaves_fewer_files_and_every_row(self, warehouse):
         facts = warehouse.call("tables", "maintain", "shop.orders", "--output", "json").facts
         before, after = (
-            {row["table"]: row["data files"] + row["delete files"] for row in facts[when]}
+            {row["table"]: row["data_files"] + row["delete_files"] for row in facts[when]}
             for when in ("before", "after")
         )
         assert after["shop.orders"] < before["shop.orders"]

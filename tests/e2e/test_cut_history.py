@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+from contextlib import suppress
+from decimal import Decimal
 
 import pytest
 from e2e.bank import ACCOUNT
 from e2e.till import Till
 from golden.corpus import EVERY
 
+from pipeline.cli import main
 from pipeline.model.names import TableName
 from pipeline.simulate import Changefeed, ddl
 from pipeline.simulate.database import Database
@@ -40,6 +43,85 @@ def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till,
     assert sorted(row.values["id"] for row in old) == [1, 2, 3]
     assert [row.values["code"] for row in new] == ["new"]
     assert {row["table_name"]: row["state"] for row in till.own("tables")} == {"account_old": "live", "account": "live"}
+
+
+def as_of(till, capsys, ts=None):
+    """What `tables as-of` finds: its document, and what its PyIceberg expressions read, by source."""
+    capsys.readouterr()
+    moment = [] if ts is None else [str(ts)]
+    assert main(["tables", "as-of", *moment, "--look", "--output", "json", "-c", str(till.file)]) == 0
+    told, catalog = json.loads(capsys.readouterr().out), till.warehouse.catalog
+    names = {row["uuid"]: row["source"] for row in told["tables"]}
+    return told, {names[uuid]: eval(said, {"catalog": catalog}) for uuid, said in told["pyiceberg"].items()}  # noqa: S307 - its own
+
+
+def test_after_an_online_schema_change_in_a_living_run_each_cut_has_its_names_and_no_ghost(till, capsys):
+    till.set("warehouse", drop_table="drop")
+    account, note = (till.database.table("bank", name) for name in ("account", "note"))
+    old, new = dataclasses.replace(account, name="account_old"), dataclasses.replace(note, name="account", version=99)
+    with till.living() as (_, takes):
+        till.accounts((1, 500))
+        till.note("new")
+        takes()
+        before = till.last_ts
+        till.swap()
+        till.row(new, None, {"code": "later", "text": ""})
+        takes()
+        swapped = till.last_ts
+        till.row(
+            dataclasses.replace(account, name="account_old"), None, {"id": 2, "owner": "o2", "balance": Decimal(7)}
+        )
+        till.say("DROP TABLE `bank`.`account_old`", DROP_TABLE, old)
+        till.row(new, None, {"code": "last", "text": ""})
+        found, rows = as_of(till, capsys, before)
+        assert (found["level"], {name: table.num_rows for name, table in rows.items()}) == (
+            "exact", {"bank.account": 1, "bank.note": 1},
+        )  # fmt: skip
+        found, rows = as_of(till, capsys, swapped)
+        assert (found["level"], {name: table.num_rows for name, table in rows.items()}) == (
+            "exact", {"bank.account_old": 1, "bank.account": 2},
+        )  # fmt: skip
+        takes()
+    found, rows = as_of(till, capsys)
+    assert (found["level"], found["cut_ts"]) == ("exact", till.last_ts)
+    assert {name: table.num_rows for name, table in rows.items()} == {"bank.account": 3}
+
+
+def failing(wanted):
+    def step(name):
+        if name == wanted:
+            raise RuntimeError(wanted)
+
+    return step
+
+
+@pytest.mark.parametrize("dies_at", ["", "results-appended"])
+def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys, dies_at):
+    account = till.database.table("bank", "account")
+    with till.living() as (_, takes):
+        till.accounts((1, 500))
+        takes()
+        before = till.last_ts
+    assert as_of(till, capsys)[1]["bank.note"].num_rows == 0
+    with suppress(RuntimeError), till.living() as (pipeline, takes):
+        takes()
+        columns = tuple(dataclasses.replace(c, name="holder") if c.name == "owner" else c for c in account.columns)
+        after = dataclasses.replace(account, columns=columns)
+        sql = "ALTER TABLE `bank`.`account` RENAME COLUMN `owner` TO `holder`"
+        renamed = till.say(sql, MODIFY_COLUMN, account, after)
+        till.note("other")
+        pipeline.bench.step = failing(dies_at)
+        takes()
+    till.run()
+    assert "owner" in as_of(till, capsys, before)[1]["bank.account"].column_names
+    found, rows = as_of(till, capsys)
+    assert (found["level"], found["cut_ts"] >= renamed) == ("exact", True)
+    assert {"holder", "id"} <= set(rows["bank.account"].column_names)
+    assert "owner" not in rows["bank.account"].column_names
+    heads = {row["uuid"]: row["snapshot"] for row in found["tables"]}
+    till.note("more")
+    till.run()
+    assert sum(row["snapshot"] != heads[row["uuid"]] for row in as_of(till, capsys)[0]["tables"]) == 1
 
 
 class Annex:
@@ -106,7 +188,7 @@ COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nulla
 PARTS, WHOLE = (Table("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
 PARTITIONS = " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (100))"
 EXCHANGE_PARTITION = 42
-ALTER_COMMENT, DROP_TABLE = 5, 4
+ALTER_COMMENT, DROP_TABLE, MODIFY_COLUMN = 5, 4, 12
 FAR = 2**63 - 2
 
 

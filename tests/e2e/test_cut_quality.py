@@ -1,11 +1,18 @@
 """Suites at work in the cut regime: what is set aside or held makes cuts partial, and comes back where it belongs."""
 
+import dataclasses
+from decimal import Decimal
+
 import pytest
-from e2e.till import Death, Till
+from e2e.bank import ACCOUNT
+from e2e.till import NAME, RENAME_TABLE, Death, Till
 from golden.corpus import EVERY
 
+from pipeline.errors import SettingsError
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.observe.metrics import PREFIX, Metrics
+from pipeline.simulate.tables import Column, Table
+from pipeline.streaming.errands import CHECK, REDRIVE
 from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -31,6 +38,7 @@ def physical(commit_ts):
 
 
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("simple",)
+ALTER, TRUNCATE_TABLE, TRUNCATE_PARTITION = 5, 11, 23
 REDRIVE_STEPS = ("redrive-begun", "redrive-appended", "redrive-marked") if EVERY else ("redrive-appended",)
 RELEASE_STEPS = (
     ("release-begun", "changes-appended", "published", "ledger-appended") if EVERY else ("changes-appended",)
@@ -69,6 +77,20 @@ class TestQuarantine:
         assert till.cut() == ("exact", "")
         till.assert_right()
 
+    def test_a_key_that_has_moved_away_is_not_brought_back(self, till):
+        till.accounts((1, 500))
+        till.run()
+        till.expect(no_debt("quarantine"))
+        till.change(1, balance=-1)
+        till.run()
+        was = {"id": 1, "owner": "o1", "balance": Decimal(-1)}
+        till.row(ACCOUNT, was, {**was, "id": 9, "balance": Decimal(5)})  # raw: one event of an update
+        till.run()
+        assert till.balances() == {9: 5}
+        till.expect()
+        assert till.redrive() == Redriven(superseded=1)
+        assert till.balances() == {9: 5}
+
     def test_what_is_older_than_its_key_is_superseded(self, till):
         till.accounts((1, 500), (2, 500), (3, 500), (4, 1))
         till.run()
@@ -85,6 +107,109 @@ class TestQuarantine:
         assert till.redrive() == Redriven(redriven=1, superseded=3)
         till.assert_right()
 
+    @pytest.mark.parametrize("truncated", ["TABLE", "PARTITION"])
+    def test_rows_that_went_with_their_partition_or_all_are_superseded(self, simple, truncated):
+        """Also where it was decided by a column that has left the current table since."""
+        simple.set("warehouse", drop_column="drop")
+        columns = tuple(Column(name, "bigint", nullable=False) for name in ("id", "part", "balance"))
+        parts = Table("bank", "parts", columns, primary_key=("id",))
+        made = simple.database.create_table(parts)
+        more = " PARTITION BY RANGE (`part`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (90))"
+        told = dataclasses.replace(made.ddl, query=made.ddl.query + more)
+        simple._tell(dataclasses.replace(made, ddl=told))
+        simple.expect(no_debt("quarantine"), table="bank.parts")
+
+        def insert(*rows):
+            for number, part, balance in rows:
+                row = {"id": number, "part": part, "balance": balance}
+                simple._commit(lambda writer, row=row: writer.insert("bank", "parts", row))
+
+        def shown():
+            return sorted(row.values["id"] for row in simple.warehouse.current("bank.parts").rows)
+
+        insert((1, 1, -1), (2, 20, -2), (3, 3, 3))
+        simple.run()
+        whole = truncated == "TABLE"
+        sql = "TRUNCATE TABLE `bank`.`parts`" if whole else "ALTER TABLE `bank`.`parts` TRUNCATE PARTITION `p`"
+        simple.say(sql, TRUNCATE_TABLE if whole else TRUNCATE_PARTITION, parts)
+        insert((4, 4, -4), (5, 5, 5))
+        simple.run()
+        assert shown() == [5]
+        simple.say("ALTER TABLE `bank`.`parts` REMOVE PARTITIONING", ALTER, parts)
+        left = dataclasses.replace(parts, columns=(columns[0], columns[2]))
+        simple.say("ALTER TABLE `bank`.`parts` DROP COLUMN `part`", ALTER, parts, left)
+        simple.run()
+        simple.expect(table="bank.parts")
+        assert simple.redrive() == Redriven(redriven=1 if whole else 2, superseded=2 if whole else 1)
+        assert shown() == ([4, 5] if whole else [2, 4, 5])
+
+    def test_rows_of_a_table_that_was_renamed_come_back_under_its_new_name(self, simple):
+        simple.expect(no_debt("quarantine"))
+        simple.accounts((1, 500), (2, -500))
+        simple.run()
+        table = simple.database.table("bank", ACCOUNT.name)
+        renamed = dataclasses.replace(table, name="customer")
+        simple.say("RENAME TABLE `bank`.`account` TO `bank`.`customer`", RENAME_TABLE, table, renamed)
+        simple.run()
+        assert simple.redrive() == Redriven(redriven=1)
+        assert sorted(row.values["id"] for row in simple.warehouse.current("bank.customer").rows) == [1, 2]
+
+    @pytest.mark.parametrize("dies_at", ["", "redrive-appended"])
+    def test_rows_without_a_key_that_the_source_has_deleted_since_do_not_come_back(self, till, dies_at):
+        heap = Table("bank", "heap", (Column("a", "int"), Column("balance", "int")))
+        till._tell(till.database.create_table(heap))
+        till.expect(no_debt("quarantine"), table="bank.heap")
+        debts = [{"a": number, "balance": -5} for number in (1, 2, 2, 3, 4)]
+        till.row(heap, None, {"a": 9, "balance": 1})
+        for row in debts:
+            till.row(heap, None, row)
+        till.run()
+        till.row(heap, debts[0], None)
+        till.row(heap, debts[1], None)
+        till.row(heap, debts[3], {"a": 3, "balance": 5})
+        till.run()
+        till.expect(table="bank.heap")
+        if dies_at:
+            with pytest.raises(Death):
+                till.redrive(dies_at)
+            till.run()
+        else:
+            assert till.redrive() == Redriven(redriven=5)
+        found = till.warehouse.current("bank.heap").rows
+        shown = sorted((row.values["a"], row.values["balance"]) for row in found)
+        assert shown == [(2, -5), (3, 5), (4, -5), (9, 1)]
+
+    def test_keys_that_their_column_cannot_hold_are_told_apart(self, till):
+        columns = (Column("id", "decimal(12,2)", nullable=False), Column("balance", "int"))
+        account = Table("bank", "dear", columns, primary_key=("id",), clustered=False)
+        till.set("warehouse", columns={"bank.dear.id": "decimal(5,2)"})
+        till.expect(no_debt("quarantine"), table="bank.dear")
+        till._tell(till.database.create_table(account))
+
+        def change(*steps):
+            for before, after in steps:
+                rows = [None if row is None else {"id": Decimal(row[0]), "balance": row[1]} for row in (before, after)]
+                till.row(account, *rows)
+            till.run()
+
+        def keys():
+            found = till.warehouse.current("bank.dear").rows
+            return sorted((row.lost.get("id") or str(row.values["id"]), row.values["balance"]) for row in found)
+
+        large, larger, largest, small = ("100000.00", 1), ("200000.00", 2), ("300000.00", 3), ("4.00", 4)
+        change((None, large), (None, larger))
+        change((None, largest), (None, small))
+        assert keys() == sorted([large, larger, largest, small])
+        change((large, (large[0], 10)), (larger, None), (small, (small[0], 40)))
+        assert keys() == sorted([(large[0], 10), largest, (small[0], 40)])
+        change((largest, ("400000.00", 5)))
+        change((None, ("500000.00", -5)))
+        change((None, ("600000.00", 6)))
+        till.expect(table="bank.dear")
+        assert till.redrive() == Redriven(redriven=1)
+        last = [("500000.00", -5), ("600000.00", 6), ("400000.00", 5)]
+        assert keys() == sorted([(large[0], 10), (small[0], 40), *last])
+
     @pytest.mark.parametrize("step", REDRIVE_STEPS)
     def test_a_redrive_that_dies_is_ended_by_the_next_run(self, simple, step):
         simple.expect(no_debt("quarantine"))
@@ -98,6 +223,38 @@ class TestQuarantine:
         assert [row["status"] for row in simple.own("quarantine")] == ["redriven"] * 2
 
 
+class TestErrandsOfALivingRun:
+    def test_a_redrive_goes_by_the_suites_of_now_and_is_in_the_next_cut(self, till):
+        till.expect(no_debt("quarantine"))
+        till.accounts((1, 500), (2, -500))
+        with till.living() as (pipeline, takes):
+            takes()
+            assert till.cut() == ("partial", "1 in quarantine")
+            till.expect({**no_debt("quarantine"), "severity": "nonsense"})
+            with pytest.raises(SettingsError, match="SUITE_INVALID"):
+                pipeline.errand(REDRIVE, ["quarantine"])
+            till.expect(no_debt("warn", least=-1))
+            (told,) = pipeline.errand(CHECK, [])[str(NAME)]
+            assert (told["severity"], told["unexpected"]) == ("warn", 0)
+            assert pipeline.errand(REDRIVE, ["quarantine"])["redriven"] == 1
+            till.note("later")
+            takes()
+            newest = max(till.own("cuts", table_name="account"), key=lambda row: row["cut_ts"])
+            assert (newest["cut_ts"], newest["level"]) == (till.last_ts, "exact")
+            assert len(till.warehouse.current(str(NAME), newest["snapshot_id"]).rows) == 2
+            till.accounts((3, -1))
+            till.note("and later")
+            takes()
+            assert sorted(till.balances()) == [1, 2]  # batches go by the suites of the run's start
+            assert till.cut() == ("partial", "1 in quarantine")
+            till.expect()
+            assert pipeline.errand(REDRIVE, ["quarantine"])["redriven"] == 1
+            till.note("again")
+            takes()
+        assert till.cut() == ("exact", "")
+        till.assert_right()
+
+
 class TestHold:
     def test_a_table_whose_rows_are_forbidden_waits_while_others_go_on_and_is_released_as_a_whole(self, till):
         till.accounts((1, 500))
@@ -108,7 +265,8 @@ class TestHold:
         till.run()
         assert till.balances() == {1: 500}
         assert len(till.warehouse.current("bank.note").rows) == 1
-        assert till.cut() == ("partial", "held: bank.account")
+        waiting = len(till.own("held", status="open"))
+        assert till.cut() == ("partial", f"held: bank.account ({waiting} records)")
         till.change(3, balance=4)
         till.delete(1)
         till.run()

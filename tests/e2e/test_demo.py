@@ -176,7 +176,7 @@ class TestDemo:
         assert facts["quarantined"] >= facts["set_aside"] > 0
         assert {row["rule"] for row in facts["quarantine"]} == {"known_currency", "total_not_negative"}
         assert sum(row["records"] for row in facts["quarantine"]) == facts["quarantined"]
-        assert sum(row["set aside"] for row in facts["tables"]) == facts["set_aside"]
+        assert sum(row["set_aside"] for row in facts["tables"]) == facts["set_aside"]
         assert (played.folder / facts["report"]).is_file()
 
 

@@ -13,6 +13,9 @@ from e2e.bank import ACCOUNT, SCHEMA, Bank
 from e2e.processes import spark_of
 
 from pipeline.cli import main
+from pipeline.protocols.avro.protocol import SENTENCES as AVRO
+from pipeline.protocols.open.protocol import SENTENCES as OPEN
+from pipeline.protocols.simple.protocol import SENTENCES as SIMPLE
 from pipeline.settings import load
 from pipeline.simulate import Changefeed
 from pipeline.simulate.database import Database
@@ -41,6 +44,12 @@ class Desk:
         assert code == (1 if "wrong" in marks else 0)
         return told["findings"]
 
+    def without_watermarks(self):
+        """Another changefeed of the bank."""
+        self.bank.close()
+        self.bank = Bank(self.stack, 3, (ACCOUNT,), watermarks=False)
+        self.topic = self.bank.topic(ACCOUNT)
+
     def fill(self):
         self.bank.open()
         self.bank.rounds(2)
@@ -58,6 +67,52 @@ def desk(stack, tmp_path, capsys):
 
 def about(findings, part):
     return [(finding["mark"], finding["said"], finding["todo"]) for finding in findings if finding["about"] == part]
+
+
+DEAD = {
+    "simple": (
+        b"",
+        b'{"version":1,"database":"bank","type":"INS',
+        f"SIMPLE_UNREADABLE: {SIMPLE['SIMPLE_UNREADABLE']}",
+        "JSON that is cut off or damaged",
+    ),
+    "open-protocol": (
+        bytes(7) + b"\x01" + bytes(7) + b"\x63{",
+        b"no event",
+        f"OPEN_UNREADABLE: {OPEN['OPEN_UNREADABLE']}",
+        "the key begins with the Open protocol's version",
+    ),
+}
+"""By protocol: a record's key and value, why it is a dead letter, and what it looks like."""
+
+
+def told_by(stack, folder, protocol):
+    """One account that is inserted and updated, told by cut: the changefeed, and the configuration of a warehouse."""
+    prefix = f"look{uuid.uuid4().hex[:6]}"
+    feed = Changefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1)
+    database = Database()
+    feed.send(database.create_schema(SCHEMA))
+    feed.send(database.create_table(ACCOUNT))
+    writer = database.begin()
+    writer.insert(SCHEMA, "account", {"id": 1, "owner": "Ada", "balance": 5})
+    feed.send(database.commit(writer))
+    writer = database.begin()
+    writer.update(SCHEMA, "account", (1,), {"balance": 6})
+    feed.send(database.commit(writer))
+    feed.flush()
+    file = folder / "look.yaml"
+    source = {"kind": "kafka", "protocol": protocol, "bootstrap_servers": stack.bootstrap_servers}
+    tree = {"name": "look", "source": {**source, "topics": [f"{prefix}_cdc"]}, "spark": spark_of()}
+    file.write_text(json.dumps({**tree, "warehouse": {"path": "./wh"}, "checkpoint": "./cp"}))
+    return feed, file
+
+
+def assert_dumped(shown, told, *parts):
+    """All bytes, for people and for programs."""
+    lines = told["hex"]
+    assert [line for line in lines if line not in shown] == []
+    dumped = "".join(line[8:55].replace(" ", "") for line in lines if line[:6].isalnum() and line[6:8] == "  ")
+    assert dumped == "".join(part.hex() for part in parts)
 
 
 class TestDoctor:
@@ -98,11 +153,32 @@ class TestDoctor:
         assert requests.put(rule, json={"compatibility": "BACKWARD"}, timeout=10).ok
         file = desk.other(changefeed={"avro-decimal-handling-mode": "string"})
         found = desk.findings(file)
-        ((mark, said, todo),) = about(found, "compatibility")
+        (first, (mark, said, todo)) = about(found, "compatibility")
+        assert f"{desk.topic}-value → BACKWARD" in first[1]
         assert (mark, "stops the changefeed itself" in said, "NONE" in todo) == ("note", True, True)
+        assert said.startswith(f"BACKWARD, of {desk.topic}-value, refuses ADD COLUMN")
         ((mark, said, _),) = about(found, "changefeed")
         assert mark == "note"
         assert said.startswith("changefeed.avro-decimal-handling-mode is string, but the messages say precise")
+
+    def test_watermarks_that_the_settings_promise_or_leave_open_and_that_do_not_come_are_told(self, desk):
+        desk.without_watermarks()
+        desk.fill()
+        for said, wanted in (
+            (True, ["changefeed.avro-enable-watermark is true, but no watermark is among the newest"]),
+            (None, ["no watermark among the newest"]),
+            (False, []),
+        ):
+            found = about(desk.findings(desk.other(changefeed={"avro-enable-watermark": said})), "changefeed")
+            assert [mark for mark, _, _ in found] == ["note"] * len(wanted)
+            assert all(one.startswith(begin) for (_, one, _), begin in zip(found, wanted, strict=True))
+            assert all("TRUNCATE, DROP and RENAME" in one for _, one, _ in found)
+
+    def test_watermarks_that_the_settings_deny_and_that_come_are_told(self, desk):
+        desk.fill()
+        found = about(desk.findings(desk.other(changefeed={"avro-enable-watermark": False})), "changefeed")
+        ((mark, said, _),) = found
+        assert (mark, said.partition(",")[0]) == ("note", "changefeed.avro-enable-watermark is false")
 
     def test_records_that_nobody_can_read_point_to_inspect(self, desk):
         desk.fill()
@@ -178,7 +254,7 @@ class TestInspect:
     def test_a_row_is_shown_with_its_schema_its_values_and_verdicts(self, desk):
         desk.fill()
         told = self._of(desk, "row")
-        assert "looks like" in told
+        assert "looks_like" in told
         assert f"({desk.topic}-value)" in told["value"]
         (change,) = told["changes"]
         assert f"of {SCHEMA}.account" in change["change"]
@@ -197,11 +273,41 @@ class TestInspect:
         desk.fill()
         desk.bank.rubbish(ACCOUNT)
         code, told = desk.said("inspect", desk.topic)
-        assert (code, told["refusals"][0][0], told["changes"]) == (1, "NOT_CONFLUENT", [])
+        assert (code, told["refusals"][0]["code"], told["changes"]) == (1, "NOT_CONFLUENT", [])
         assert main(["inspect", desk.topic, "-c", str(desk.file)]) == 1
         shown = capsys.readouterr().out
-        assert "6e 6f 20 41 76 72 6f" in shown
-        assert "no Avro at all" in shown
+        assert f"why not: NOT_CONFLUENT: {AVRO['NOT_CONFLUENT']}" in shown
+        assert "looks like  no form that TiCDC writes" in shown
+        assert_dumped(shown, told, b"who", b"no Avro at all")
+
+    @pytest.mark.parametrize("protocol", DEAD)
+    def test_what_would_be_a_dead_letter_by_cut_is_shown_in_bytes(self, stack, tmp_path, capsys, protocol):
+        key, value, why, like = DEAD[protocol]
+        feed, file = told_by(stack, tmp_path, protocol)
+        topic = json.loads(file.read_text())["source"]["topics"][0]
+        feed._topics.send(topic, 0, key, value)
+        feed.flush()
+        capsys.readouterr()
+        assert main(["inspect", topic, "-c", str(file), "--output", "json"]) == 1
+        told = json.loads(capsys.readouterr().out)
+        assert main(["inspect", topic, "-c", str(file)]) == 1
+        shown = capsys.readouterr().out
+        assert f"why not: {why}" in shown
+        assert f"looks like  {like}" in shown
+        assert_dumped(shown, told, key, value)
+        feed.close()
+
+    def test_a_rule_that_a_row_breaks_is_named_with_its_severity(self, desk):
+        desk.fill()
+        check = {"expect_column_values_to_be_between": {"column": "id", "max_value": 0}, "name": "nobody"}
+        checks = desk.folder / "checks"
+        checks.mkdir()
+        suite = {"table": f"{SCHEMA}.account", "checks": [{**check, "severity": "quarantine"}]}
+        (checks / "account.yaml").write_text(json.dumps(suite))
+        file = desk.other(quality={"suites": str(checks)})
+        (change,) = self._of(desk, "row", file)["changes"]
+        assert "✗ nobody (quarantine)" in change["verdicts"]
+        assert "  it would be set aside" in change["verdicts"]
 
     def test_a_place_where_nothing_is_is_refused_with_what_there_is(self, desk, capsys):
         desk.fill()
@@ -216,26 +322,12 @@ class TestInspect:
 
     @pytest.mark.parametrize("protocol", ["simple", "open-protocol"])
     def test_what_changed_is_shown_beside_what_was(self, stack, tmp_path, capsys, protocol):
-        prefix = f"look{uuid.uuid4().hex[:6]}"
-        feed = Changefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1)
-        database = Database()
-        feed.send(database.create_schema(SCHEMA))
-        feed.send(database.create_table(ACCOUNT))
-        writer = database.begin()
-        writer.insert(SCHEMA, "account", {"id": 1, "owner": "Ada", "balance": 5})
-        feed.send(database.commit(writer))
-        writer = database.begin()
-        writer.update(SCHEMA, "account", (1,), {"balance": 6})
-        feed.send(database.commit(writer))
-        feed.flush()
-        file = tmp_path / "look.yaml"
-        source = {"kind": "kafka", "protocol": protocol, "bootstrap_servers": stack.bootstrap_servers}
-        tree = {"name": "look", "source": {**source, "topics": [f"{prefix}_cdc"]}, "spark": spark_of()}
-        file.write_text(json.dumps({**tree, "warehouse": {"path": "./wh"}, "checkpoint": "./cp"}))
+        feed, file = told_by(stack, tmp_path, protocol)
+        topic = json.loads(file.read_text())["source"]["topics"][0]
         capsys.readouterr()
         with Pipeline.open(load(file)) as pipeline:  # which learns the schema
             pipeline.run(available_now=True)
-        assert main(["inspect", f"{prefix}_cdc", "-c", str(file), "--output", "json"]) == 0
+        assert main(["inspect", topic, "-c", str(file), "--output", "json"]) == 0
         told = json.loads(capsys.readouterr().out)
         change = told["changes"][-1]
         assert change["change"].startswith("update of bank.account, commit ts")
@@ -243,7 +335,7 @@ class TestInspect:
         assert (balance["value"], balance["before"]) == ("6.00", "5.00")
         feed.close()
 
-    def _of(self, desk, kind):
+    def _of(self, desk, kind, file=None):
         """The newest record of a kind."""
         wanted = {
             "row": lambda key, value: key and value and value[0] == 0,
@@ -251,6 +343,6 @@ class TestInspect:
         }
         found = [m for m in desk.bank._consumed([desk.topic]) if wanted[kind](m.key(), m.value())]
         at = ("--partition", str(found[-1].partition()), "--offset", str(found[-1].offset()))
-        code, told = desk.said("inspect", desk.topic, *at)
+        code, told = desk.said("inspect", desk.topic, *at, file=file)
         assert code == 0
         return told

@@ -1,10 +1,11 @@
-"""Kafka or Spark goes while a run goes on: it ends, says why, and the next one takes what came meanwhile."""
+"""Kafka or Spark goes while a run goes on: it waits, or it ends and says why, and the next one takes what came."""
 
 import json
 import os
 import signal
 import time
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from confluent_kafka import Producer
@@ -16,10 +17,16 @@ from golden.warehouse import Warehouse
 from spark.open_events import record
 
 from pipeline.devstack import Devstack
+from pipeline.errors import EnvironmentFault
+from pipeline.settings import load
+from pipeline.sources.kafka import OUTAGE, START, Cluster
+from pipeline.streaming.session import session
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 IMPATIENT = {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms": "2000", "fetchOffset.numRetries": "1"}
+AWAY = START + 5
+"""Seconds: longer than is waited at a start."""
 
 
 def test_a_run_ends_with_the_reason_and_the_next_one_goes_on(tmp_path):
@@ -39,6 +46,53 @@ def test_a_run_ends_with_the_reason_and_the_next_one_goes_on(tmp_path):
         warehouse = Warehouse.at(tmp_path / "warehouse")
         assert [*judging.untrue(bank, warehouse), *judging.placed_twice(warehouse)] == []
         bank.close()
+
+
+def test_a_run_outlives_a_broker_that_comes_back(tmp_path):
+    with Devstack.start(tmp_path / "devstack") as stack:
+        bank = Bank(stack, 3, (ACCOUNT,))
+        bank.open()
+        bank.rounds(1)
+        run = Process.command(bank.settings(tmp_path), "run")
+        committed(tmp_path)
+        stack.broker.kill()
+        time.sleep(AWAY)
+        stack.broker.start()
+        bank.rounds(1)
+        warehouse = Warehouse.at(tmp_path / "warehouse")
+        until(lambda: not [*judging.untrue(bank, warehouse)])
+        os.kill(run.pid, signal.SIGTERM)
+        assert run.ended() == 0, run.complaint()
+        assert list(judging.placed_twice(warehouse)) == []
+        bank.close()
+
+
+def test_a_batch_waits_longer_than_who_has_just_begun_and_the_settings_say_more(tmp_path):
+    with Devstack.start(tmp_path / "devstack") as stack:
+        bank = Bank(stack, 3, (ACCOUNT,))
+        bank.open()
+        cluster, hasty = (
+            Cluster(session(settings), settings)
+            for settings in (
+                load(bank.settings(tmp_path)),
+                load(bank.settings(tmp_path, source={"options": IMPATIENT})),
+            )
+        )
+        topics = cluster.topics()
+        stack.broker.kill()
+        assert seconds_of(hasty.within(OUTAGE)) < START
+        assert START <= seconds_of(cluster) < OUTAGE / 2
+        Timer(START + 3, stack.broker.start).start()
+        assert cluster.within(OUTAGE).topics() == topics
+        bank.close()
+
+
+def seconds_of(cluster):
+    """How long it waits until it gives up."""
+    begun = time.monotonic()
+    with pytest.raises(EnvironmentFault, match="KAFKA_UNREACHABLE"):
+        cluster.topics()
+    return time.monotonic() - begun
 
 
 def test_a_jvm_that_is_killed_is_named_and_the_next_run_goes_on(stack, tmp_path):
@@ -99,13 +153,19 @@ def jvm_of(pid):
     return java
 
 
-def committed(folder, seconds=120):
-    """Wait for the first batch."""
+def until(holds, seconds=120):
+    """Wait for something; what fails meanwhile is asked again."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            if Warehouse.at(folder / "warehouse").own("batches"):
+            if holds():
                 return
-        except Exception:  # noqa: BLE001 - there is no warehouse yet, or half of one
+        except Exception:  # noqa: BLE001 - a warehouse that is written meanwhile
             assert time.monotonic() < deadline
+        assert time.monotonic() < deadline
         time.sleep(0.5)
+
+
+def committed(folder, seconds=120):
+    """Wait for the first batch."""
+    until(lambda: Warehouse.at(folder / "warehouse").own("batches"), seconds)

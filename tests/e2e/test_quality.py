@@ -16,6 +16,7 @@ from pipeline.simulate.avro import TableCodec, ddl_message
 from pipeline.simulate.schemas import AvroOptions, subject_of
 from pipeline.simulate.tables import Column, Table
 from pipeline.streaming import Pipeline
+from pipeline.streaming.errands import REBUILD, REDRIVE, RELEASE
 from pipeline.streaming.redrive import Redriven, Selection, redrive
 from registry import RegistryClient, RegistryConfig
 
@@ -358,6 +359,38 @@ class TestRedrive:
         assert branch.redrive(what="dead_letters") == Redriven()
 
 
+class TestErrandsOfALivingRun:
+    def test_what_a_redrive_a_release_and_a_rebuild_have_published_is_in_the_next_cut(self, branch):
+        branch.expect({**NO_DEBT, "severity": "quarantine"})
+        branch.accounts((1, "Ada", 500), (2, "Bob", -500))
+        account = ["bank", "account"]
+        with Pipeline.open(load(branch.file)) as pipeline:
+
+            def shown():
+                """The accounts that the newest cut shows, when another table has gone on."""
+                branch.note(f"note {branch.bank.last_ts}")
+                branch.bank.checkpoint()
+                pipeline.run(available_now=True)
+                newest = max(branch.own("cuts", table_name="account"), key=lambda row: row["cut_ts"])
+                assert newest["cut_ts"] == branch.bank.last_ts
+                rows = branch.warehouse.current("bank.account", newest["snapshot_id"]).rows
+                return [row.values["id"] for row in rows]
+
+            assert shown() == [1]
+            branch.expect()
+            pipeline.errand(REDRIVE, ["quarantine"])
+            assert sorted(shown()) == [1, 2]
+            branch.bank.puzzle(ACCOUNT)
+            branch.accounts((3, "Cyd", 5))
+            branch.bank.checkpoint()
+            pipeline.run(available_now=True)
+            pipeline.errand(RELEASE, account)
+            assert sorted(shown()) == [1, 2, 3]
+            pipeline.errand(REBUILD, account)
+            assert sorted(shown()) == [1, 2, 3]
+        branch.assert_right()
+
+
 class TestCommands:
     def test_what_was_set_aside_is_listed_shown_and_sent_on_its_way_again(self, branch, capsys):
         branch.expect({**NO_DEBT, "severity": "quarantine"}, private=["owner"])
@@ -378,7 +411,10 @@ class TestCommands:
         assert said("quarantine", "list", "--since", "2999-01-01")[1] == {"records": 0, "quarantine": []}
         assert said("quarantine", "redrive")[1] == {"redriven": 0, "superseded": 0, "quarantined": 0, "open": 2}
         code, checked = said("checks", "run")
-        assert (code, checked["checks"], checked["failed"]) == (0, 1, 0)
+        assert (code, checked["passed"], checked["failed"]) == (0, 1, 0)
+        assert [(one["table"], one["rule"], one["success"]) for one in checked["checks"]] == [
+            ("bank.account", "no_debt", True)
+        ]
         branch.expect({**NO_DEBT, "severity": "warn"})
         done = said("quarantine", "redrive", "--table", "bank.account", "--rule", "no_debt", "--since", "1 day")
         assert done == (0, {"redriven": 2, "superseded": 0, "quarantined": 0, "open": 0})
@@ -387,6 +423,7 @@ class TestCommands:
         code, checked = said("checks", "run", "bank.account")
         assert (code, checked["failed"]) == (0, 1)  # it warns
         branch.expect({**NO_DEBT, "severity": "hold"})
-        assert said("checks", "run")[0] == 1
+        code, checked = said("checks", "run")
+        assert (code, [one["success"] for one in checked["checks"]]) == (1, [False])
         code, validated = said("checks", "validate")
         assert (code, validated["checks"], validated["errors"]) == (0, 1, 0)

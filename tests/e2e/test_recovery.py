@@ -341,6 +341,19 @@ class TestTopics:
         rows = {record[:3] for record in {*own.bank.records()} - skipped if not record[3]}
         assert placed == rows
 
+    def test_that_keys_stand_in_several_partitions_is_told_once_for_a_table(self, own):
+        own.bank.open()
+        topic = own.bank.topic(ACCOUNT)
+        for _ in range(2):
+            own.bank.rounds(1)
+            for one in [one for one in own.bank._consumed([topic]) if one.key()]:
+                elsewhere = (one.partition() + 1) % own.bank.feed.partitions
+                own.bank.feed._topics.send(topic, elsewhere, one.key(), one.value())
+            own.bank.feed.flush()
+            own.run()
+        told = [row for row in own.warehouse.own("ddl_history") if row["ddl_type"] == "ORDER_UNKNOWN"]
+        assert [row["table_name"] for row in told] == ["account"]
+
     def test_a_topic_that_appears_later_is_found(self, own):
         own.begin()
         other = Bank(own.stack, 9, prefix=f"{own.bank.prefix}_more")

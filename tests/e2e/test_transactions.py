@@ -202,7 +202,8 @@ def asked_for(file, ts, capsys):
     assert main(["tables", "as-of", str(ts), "--look", "--output", "json", "-c", str(file)]) == 0
     told = json.loads(capsys.readouterr().out)
     catalog = Warehouse.at(file.parent / "warehouse").catalog
-    read = {source: eval(said, {"catalog": catalog}) for source, said in told["pyiceberg"].items()}  # noqa: S307 - its own
+    names = {row["uuid"]: row["source"] for row in told["tables"]}
+    read = {names[uuid]: eval(said, {"catalog": catalog}) for uuid, said in told["pyiceberg"].items()}  # noqa: S307 - its own
     return told, {
         source: [{name: value for name, value in row.items() if name[0] != "_"} for row in rows.to_pylist()]
         for source, rows in read.items()

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import uuid
+from contextlib import contextmanager
 from decimal import Decimal
 
 import yaml
@@ -14,7 +15,7 @@ from golden.warehouse import Warehouse
 from pipeline.model.names import TableName
 from pipeline.settings import load
 from pipeline.simulate import Changefeed
-from pipeline.simulate.database import Database
+from pipeline.simulate.database import Database, RowEvent
 from pipeline.simulate.ddl import Ddl
 from pipeline.streaming import Pipeline
 from pipeline.streaming.redrive import Selection, redrive
@@ -58,9 +59,9 @@ class Till:
         (folder / "checks").mkdir()
         self.expect()
 
-    def expect(self, *checks):
-        """Write the suite of the accounts."""
-        text = yaml.safe_dump({"table": str(NAME), "checks": list(checks)})
+    def expect(self, *checks, table=str(NAME)):
+        """Write the suite of the accounts, or of a table in its place."""
+        text = yaml.safe_dump({"table": table, "checks": list(checks)})
         (self.folder / "checks" / "account.yaml").write_text(text)
 
     def set(self, section, **values):
@@ -79,6 +80,13 @@ class Till:
 
     def change(self, number, **values):
         self._commit(lambda writer: writer.update(SCHEMA, "account", (number,), values))
+
+    def row(self, table, before, after):
+        """A row event of a transaction of its own, which the source does not carry out."""
+        op = "insert" if before is None else "delete" if after is None else "update"
+        moment = self.database.commit(self.database.begin()).commit_ts
+        self.feed._sender.row(RowEvent(table, op, before, after, 1), moment)
+        self.last_ts = moment
 
     def delete(self, number):
         self._commit(lambda writer: writer.delete(SCHEMA, "account", (number,)))
@@ -117,9 +125,13 @@ class Till:
             self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, name, after, before), moment)
         self.last_ts = moment
 
-    def run(self, metrics=None):
+    def sent(self):
+        """All of it is in Kafka, and a watermark says so."""
         self.feed.checkpoint(self.last_ts)
         self.feed.flush()
+
+    def run(self, metrics=None):
+        self.sent()
         with Pipeline.open(load(self.file), metrics=metrics) as pipeline:
             pipeline.run(available_now=True)
 
@@ -132,6 +144,17 @@ class Till:
         with Pipeline.open(load(self.file)) as pipeline:
             pipeline.bench.step = dying(dies_at)
             return release(pipeline.bench, name)
+
+    @contextmanager
+    def living(self):
+        """A run that does errands between its batches: gives the pipeline and what lets it take what was sent."""
+        with Pipeline.open(load(self.file)) as pipeline:
+
+            def takes():
+                self.sent()
+                pipeline.run(available_now=True)
+
+            yield pipeline, takes
 
     @property
     def warehouse(self):

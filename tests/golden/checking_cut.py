@@ -13,6 +13,8 @@ from golden.expected import tables_at_the_end
 from golden.moments import Moment, resolved, tables_at, torn
 from golden.values import Row, freeze
 
+from pipeline.warehouse.tables import name_at
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int, int, int]
 
-_BEFORE = "_before"
+_BEFORE, _LOST_BEFORE = "_before", "_unrepresentable in _before"
 
 
 def state_differs(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Difference]:
@@ -128,9 +130,11 @@ def _expected(place: Place, event: CutEvent, *, values: bool) -> dict[str, Any]:
     if not values:
         return change
     row = event.after or _narrowed(event.before, event.handle)
-    before = event.before.values if event.before else {}
-    told = {name: value for name, value in before.items() if name in event.told}
-    return {**change, **_sent(row.values), "_unrepresentable": row.lost, _BEFORE: _sent(told)}
+    before = event.before or Row({}, {})
+    values, lost = (
+        {name: value for name, value in found.items() if name in event.told} for found in (before.values, before.lost)
+    )
+    return {**change, **_sent(row.values), "_unrepresentable": row.lost, _BEFORE: _sent(values), _LOST_BEFORE: lost}
 
 
 def _narrowed(row: Row | None, names: Iterable[str]) -> Row:
@@ -155,10 +159,12 @@ def _change(row: Mapping[str, Any], events: Mapping[Place, CutEvent], *, values:
     found = Row(source, dict(row["_unrepresentable"] or ()))
     if event.after is None:
         found = _narrowed(found, event.handle)
-    before = row.get(_BEFORE) or {}
+    before = dict(row.get(_BEFORE) or {})
+    lost = dict(before.pop("_unrepresentable", None) or ())
     if event.after is not None:
-        before = {name: value for name, value in before.items() if name in event.told}
-    return {**change, **_sent(found.values), "_unrepresentable": found.lost, _BEFORE: _sent(before)}
+        before, lost = ({name: told[name] for name in told if name in event.told} for told in (before, lost))
+    shown = {**_sent(found.values), "_unrepresentable": found.lost, _BEFORE: _sent(before), _LOST_BEFORE: lost}
+    return {**change, **shown}
 
 
 def _sent(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,34 +193,28 @@ def cuts_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Difference
 
 
 def _best(case: GoldenCase, reader: _Snapshots, ts: int, newest: Mapping[str, Mapping[str, Any]]) -> list[Difference]:
-    sides = (tables_at(case, Moment(ts, ddl)) for ddl in (False, True))
-    found = [list(_cut_differs(case, reader, ts, tables, newest)) for tables in sides if tables is not None]
+    sides = ((Moment(ts, ddl), tables_at(case, Moment(ts, ddl))) for ddl in (False, True))
+    found = [list(_cut_differs(case, reader, at, tables, newest)) for at, tables in sides if tables is not None]
     return min(found, key=len, default=[])
 
 
 def _cut_differs(
     case: GoldenCase,
     reader: _Snapshots,
-    ts: int,
+    at: Moment,
     tables: Mapping[str, ExpectedTable],
     newest: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Difference]:
-    in_time = sorted(newest.values(), key=lambda row: row["batch_id"])
-    named = {f"{row['schema_name']}.{row['table_name']}".casefold(): row for row in in_time}
-    known = {source.casefold() for source in tables}
-    unnamed = [row for name, row in named.items() if name not in known]
+    named = {name.casefold(): row for uuid, row in newest.items() if (name := reader.name(uuid, at))}
     for source, table in tables.items():
-        if unread_table(case, source) or not (table.rows or source.casefold() in named):
+        row = named.get(source.casefold())
+        if unread_table(case, source) or (row is None and not table.rows):
             continue
-        # a table that was renamed and got no row since stands under the name that it had
-        candidates = [named[source.casefold()]] if source.casefold() in named else unnamed
-        if not table.rows and all(reader.read(row).types != table.types for row in candidates):
-            continue  # a table of another layout had the name; the new one has no rows yet, so it is in no cut
-        found = [list(table_differs(case, table, reader.read(row))) for row in candidates]
-        if not found:
-            yield Difference(f"cut {ts} {table.name}", "", "", f"a table of {len(table.rows)} rows", "no table")
-        for one in min(found, key=len, default=[]):
-            yield Difference(f"cut {ts} {one.table}", one.key, one.column, one.expected, one.got)
+        if row is None:
+            yield Difference(f"cut {at.commit_ts} {table.name}", "", "", f"a table of {len(table.rows)} rows", "none")
+            continue
+        for one in table_differs(case, table, reader.read(row)):
+            yield Difference(f"cut {at.commit_ts} {one.table}", one.key, one.column, one.expected, one.got)
 
 
 class _Snapshots:
@@ -223,7 +223,13 @@ class _Snapshots:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._names = warehouse.by_uuid()
+        self._spans = warehouse.spans()
         self._read: dict[int, CurrentTable] = {}
+
+    def name(self, uuid: str, at: Moment) -> str | None:
+        """The source's name of a table at a moment."""
+        found = name_at(self._spans[uuid], at.commit_ts if at.ddl else at.commit_ts - 1)
+        return None if found is None else str(found)
 
     def read(self, row: Mapping[str, Any]) -> CurrentTable:
         """The current table of a row of `cuts`."""

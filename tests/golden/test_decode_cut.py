@@ -18,6 +18,8 @@ from golden.warehouse import CurrentTable
 
 from pipeline.settings.faults import NOT_YET
 from pipeline.settings.rules import contradictions
+from pipeline.streaming.spans import EVER
+from pipeline.warehouse.tables import Span
 
 CASES = [case for case in manifest() if case.by_cut]
 WITHOUT_DDL_ON_ROWS = [case for case in CASES if case.scenario not in ("ddl", "ddl_nokey")]
@@ -282,6 +284,10 @@ class Perfect:
     def by_uuid(self):
         return {row["table_uuid"]: row["table_uuid"] for row in self.rows}
 
+    def spans(self):
+        names = {row["table_uuid"]: (row["schema_name"], row["table_name"]) for row in self.rows}
+        return {uuid: (Span(*name, 0, EVER),) for uuid, name in names.items()}
+
     def current(self, _name, snapshot=None):
         return self.tables[snapshot]
 
@@ -309,7 +315,7 @@ class Changes:
             "_index": index,
             "_schema_id": event.schema_id or 17,
             "_unrepresentable": list(row.lost.items()) or None,
-            "_before": event.before and event.before.values,
+            "_before": event.before and {**event.before.values, "_unrepresentable": [*event.before.lost.items()]},
             **values,
         }
 

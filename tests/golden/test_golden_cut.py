@@ -306,8 +306,12 @@ def test_a_dropped_table_goes_where_that_is_the_policy_and_its_rows_come_back_as
         run.restart()
         run.take(records)
         assert currents(run.warehouse) == before
-        letters = [(row["code"], row["table_name"]) for row in run.warehouse.own("dead_letters")]
-        assert letters == [("TABLE_REMOVED", None)] * rows
+        letters = [
+            (row["code"], row["schema_name"], row["table_name"], row["status"])
+            for row in run.warehouse.own("dead_letters")
+        ]
+        assert letters == [("TABLE_REMOVED", *dropped.split("."), "superseded")] * rows
+        assert {row["level"] for row in run.warehouse.own("cuts")} == {"exact"}
 
 
 def test_by_default_every_scenario_and_every_encoding_is_read_to_its_end():

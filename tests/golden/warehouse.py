@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
+from pipeline.warehouse.tables import SPANS, Span, read_spans
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -101,6 +103,11 @@ class Warehouse:
         """Current table by the uuid that outlives renames: that of its changes table."""
         changes = [name for name in self.names() if name.endswith(CHANGES)]
         return {str(self._table(name).metadata.table_uuid): name.removesuffix(CHANGES) for name in changes}
+
+    def spans(self) -> dict[str, tuple[Span, ...]]:
+        """The names that each table has had, by the same."""
+        changes = (self._table(name) for name in self.names() if name.endswith(CHANGES))
+        return {str(one.metadata.table_uuid): read_spans(one.properties.get(SPANS)) for one in changes}
 
     def own(self, name: str) -> list[dict[str, Any]]:
         """One of the pipeline's own tables."""

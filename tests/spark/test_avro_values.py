@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from pipeline.model import text, types
-from pipeline.protocols.avro import values
+from pipeline.protocols.avro import fields, values
+from registry import AvroColumn
 
 pytestmark = pytest.mark.spark
 
@@ -118,3 +119,19 @@ def test_a_timestamp_is_the_changefeeds_wall_clock_as_an_instant(spark, zone, wa
 def test_decimal_text_fits_exactly_or_keeps_its_text(spark, sent, wanted):
     of = lambda v: text.exact_decimal(v, types.decimal(4, 2))  # noqa: E731
     assert values_and_texts(spark, [sent], of) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("tidb_type", "kind", "sent", "wanted"),
+    [
+        ("DATE", types.STRING, "0000-00-00", (None, "0000-00-00")),
+        ("DATE", types.STRING, "2024-02-29", ("2024-02-29", None)),
+        ("DATETIME", types.STRING, "2024-02-00 00:00:00", (None, "2024-02-00 00:00:00")),
+        ("TIMESTAMP", types.STRING, "2024-10-27 02:30:00", ("2024-10-27 00:30:00", "2024-10-27 02:30:00")),
+        ("TIMESTAMP", types.BIGINT, "2024-00-27 02:30:00", (None, "2024-00-27 02:30:00")),
+    ],
+)
+def test_what_its_own_type_cannot_hold_keeps_its_text_under_one_of_the_users(spark, tidb_type, kind, sent, wanted):
+    sort = AvroColumn("v", tidb_type, "string", nullable=True, null_first=True)
+    of = lambda v: fields.read_value(v, sort, kind, "Europe/Berlin")  # noqa: E731
+    assert values_and_texts(spark, [sent, None], of) == [wanted, (None, None)]

@@ -16,13 +16,17 @@ pytestmark = pytest.mark.spark
 
 FEW, MANY = 5, 500
 KEYS = {
-    "bigint": (types.BIGINT, lambda n: n),
-    "text": (types.STRING, lambda n: f"'{n}"),
-    "binary": (types.BINARY, lambda n: bytearray(n.to_bytes(4, "big"))),
-    "unsigned": (types.UNSIGNED_BIGINT, lambda n: 2**64 - 1 - n),
-    "torn": (types.STRING, lambda n: f"{0x8000 + n:04X}"),  # the bytes, which are no UTF-8
-    "date": (types.DATE, lambda n: dt.date(2024, 1, 1) + dt.timedelta(n)),
+    "bigint": ("BIGINT", types.BIGINT, lambda n: n),
+    "text": ("TEXT", types.STRING, lambda n: f"'{n}"),
+    "binary": ("BLOB", types.BINARY, lambda n: bytearray(n.to_bytes(4, "big"))),
+    "unsigned": ("BIGINT UNSIGNED", types.UNSIGNED_BIGINT, lambda n: 2**64 - 1 - n),
+    "torn": ("TEXT", types.STRING, lambda n: f"{0x8000 + n:04X}"),  # the bytes, which are no UTF-8
+    "date": ("DATE", types.DATE, lambda n: dt.date(2024, 1, 1) + dt.timedelta(n)),
+    "narrow": ("DECIMAL(12,2)", types.decimal(5, 2), lambda n: f"{n + 1}0.00"),  # from 99 on it does not hold them
+    "whole": ("TEXT", types.INT, lambda n: f"{n}" if n < 100 else f"n{n}"),  # nor does this one
 }
+LOSING = ("narrow", "whole")
+"""Types of the user's, which do not hold every key: these are text on their way here."""
 
 
 class Stream:
@@ -32,8 +36,9 @@ class Stream:
         self.spark, tables, _ = warehouse
         self.columns = {f"k{n}": KEYS[kind] for n, kind in enumerate(kinds)}
         self.torn = {f"k{n}" for n, kind in enumerate(kinds) if kind == "torn"}
+        self.losing = {f"k{n}" for n, kind in enumerate(kinds) if kind in LOSING}
         source = (
-            *(SourceColumn(name, kind, "", nullable=False) for name, (kind, _) in self.columns.items()),
+            *(SourceColumn(name, kind, tidb, nullable=False) for name, (tidb, kind, _) in self.columns.items()),
             SourceColumn("v", types.INT, "INT", nullable=True),
         )
         version = TableVersion(TableName("s", "t"), 1, source, tuple(self.columns))
@@ -42,17 +47,19 @@ class Stream:
         self.offset = self.batch = 0
 
     def key(self, number):
-        return tuple(value(number) for _, value in self.columns.values())
+        return tuple(value(number) for _, _, value in self.columns.values())
 
-    def take(self, *events):
-        """Events (op, key number, v), in their order."""
+    def take(self, *events, step=lambda _name: None):
+        """Events (op, key number, v), in their order; `step` is told those of the publish."""
         rows = []
         for op, number, v in events:
             rows.append((op, self.offset, *self.key(number), v))
             self.offset += 1
-        kinds = ", ".join(f"{name} {kind}" for name, (kind, _) in self.columns.items())
+        kinds = {name: "string" if name in self.losing else kind for name, (_, kind, _) in self.columns.items()}
+        kinds = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
         frame = self.spark.createDataFrame(_exact(rows), f"{change.OP} string, {change.OFFSET} bigint, {kinds}, v int")
         frame = frame.withColumns({name: F.expr(f"CAST(unhex({name}) AS STRING)") for name in self.torn})
+        frame = frame.withColumns(self._held()) if self.losing else frame
         constant = {
             change.TOPIC: "'t'", change.PARTITION: "0", change.INDEX: "0", change.SCHEMA_ID: "1L",
             change.ERROR: "CAST(NULL AS STRING)",
@@ -62,11 +69,18 @@ class Stream:
         frame = frame.selectExpr("*", *(f"{value} AS {quoted(name)}" for name, value in (constant | nulls).items()))
         operation = f"batch{self.batch}"
         changes.append(self.table, frame, changes.Entry(self.batch, {("id", 0): self.offset}, operation))
-        current.publish(self.spark, self.table, "UTC", operation, lambda _step: None)
+        current.publish(self.spark, self.table, "UTC", operation, step)
         self.batch += 1
+
+    def _held(self):
+        held = {name: F.col(name).try_cast(self.columns[name][1]) for name in self.losing}
+        lost = [part for name in held for part in (F.lit(name), F.when(held[name].isNull(), F.col(name)))]
+        return {**held, change.UNREPRESENTABLE: F.map_filter(F.create_map(*lost), lambda _, text: text.isNotNull())}
 
     def rows(self):
         shown = [f"hex({name}) AS {name}" if name in self.torn else name for name in self.columns]
+        text = f"coalesce(string({{0}}), {change.UNREPRESENTABLE}['{{0}}']) AS {{0}}"
+        shown = [text.format(name) if name in self.losing else name for name in shown]
         found = self.spark.table(self.table.name.sql).selectExpr(*shown, "v").collect()
         return sorted((tuple(row)[:-1], row.v) for row in found)
 
@@ -83,7 +97,18 @@ def _exact(rows):
 
 @pytest.mark.parametrize(
     "kinds",
-    [["bigint"], ["text"], ["binary"], ["unsigned"], ["date"], ["torn"], ["bigint", "text"], ["unsigned", "binary"]],
+    [
+        ["bigint"],
+        ["text"],
+        ["binary"],
+        ["unsigned"],
+        ["date"],
+        ["torn"],
+        ["bigint", "text"],
+        ["unsigned", "binary"],
+        ["narrow"],
+        ["bigint", "whole"],
+    ],
 )
 def test_the_last_change_of_a_key_is_its_row(warehouse, kinds):
     stream = Stream(warehouse, kinds)
@@ -96,3 +121,16 @@ def test_the_last_change_of_a_key_is_its_row(warehouse, kinds):
     stream.take(*(("delete", n, None) for n in range(4, MANY // 2)), ("insert", 2, 22))
     truth = {n: v for n, v in truth.items() if not 4 <= n < MANY // 2} | {2: 22}
     assert stream.rows() == stream.wanted(truth)
+
+
+@pytest.mark.parametrize("kinds", [["narrow"], ["whole", "bigint"]])
+def test_keys_that_their_column_cannot_hold_are_told_apart_in_one_batch_and_in_several(warehouse, kinds):
+    stream = Stream(warehouse, kinds)
+    stream.take(("insert", 5, 5), ("insert", 101, 1), ("insert", 102, 2))
+    stream.take(("insert", 103, 3))
+    assert stream.rows() == stream.wanted({5: 5, 101: 1, 102: 2, 103: 3})
+    stream.take(("update", 101, -1))
+    stream.take(("delete", 102, None), ("update", 5, -5))
+    assert stream.rows() == stream.wanted({5: -5, 101: -1, 103: 3})
+    stream.take(("delete", 5, None), ("insert", 6, 6))
+    assert stream.rows() == stream.wanted({6: 6, 101: -1, 103: 3})

@@ -84,7 +84,7 @@ DAY, MOMENT = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3, 4, 5, 600_000)  # 
     ],
 )  # fmt: skip
 def test_every_pair_of_types_is_converted(spark, value, old, new, tidb_type, want):
-    assert read(spark, value, old, lambda v: converted(v, old, new, tidb_type, "UTC")) == want
+    assert read(spark, value, old, lambda v: converted(v, old, new, "", tidb_type, "UTC")) == want
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,7 @@ def test_every_pair_of_types_is_converted(spark, value, old, new, tidb_type, wan
 def test_an_instant_is_converted_as_the_changefeed_s_zone_shows_it(spark, new, tidb_type, want):
     zone = "Asia/Shanghai"
     instant = dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
-    assert read(spark, instant, t.TIMESTAMP, lambda v: converted(v, t.TIMESTAMP, new, tidb_type, zone)) == want
+    assert (
+        read(spark, instant, t.TIMESTAMP, lambda v: converted(v, t.TIMESTAMP, new, "TIMESTAMP(0)", tidb_type, zone))
+        == want
+    )

@@ -12,6 +12,7 @@ from spark.open_events import Memory, changed, events_of, golden_frame, protocol
 from pipeline.model import change
 from pipeline.model.messages import INDEX, Part, Regime, TopicPartition
 from pipeline.model.names import TableName
+from pipeline.protocols.open import events
 
 pytestmark = pytest.mark.spark
 
@@ -239,3 +240,40 @@ def test_parts_choose_rows_by_name_and_commit_ts(spark):
     assert [row[INDEX] for row in events_of(prepared.where(subject.where(table)))] == [0, 1, 2]
     parted = type(table)(new, table.versions, None, (Part(old, 1, 2), Part(new, 3)))
     assert [row[INDEX] for row in events_of(prepared.where(subject.where(parted)))] == [1, 4]
+
+
+ALONE = '{"d":{"id":{"t":3,"h":true,"f":11,"v":1}}}'
+TOO_LARGE = {
+    (',"ohk":true', ROW): "HANDLE_KEY_ONLY",
+    (',"ohk":true', ROW[:-1] + ROW.replace('{"u"', ',"p"')): "HANDLE_KEY_ONLY",
+    (',"ohk":true', ALONE): "row",
+    (',"ohk":false', ROW): "row",
+    (',"ccl":"s3://bucket/a.json"', ROW): "CLAIM_CHECK",
+    (',"ccl":"s3://bucket/a.json"', ALONE): "CLAIM_CHECK",
+    (',"ccl":"s3://bucket/a.json"', ""): "CLAIM_CHECK",
+    ("", ROW): "row",
+}  # fmt: skip
+
+
+def test_a_row_that_was_too_large_is_no_row_but_a_delete_needs_its_handle_alone(spark):
+    sent = [(ROW_KEY[:-1] + more + "}", value) for more, value in TOO_LARGE]
+    raw = raw_frame(spark, [record(*sent)])
+    subject = protocol()
+    prepared = subject.prepare(raw)
+    assert [row["_open"]["kind"] for row in events_of(prepared)] == list(TOO_LARGE.values())
+    messages = subject.read(prepared)
+    assert {one.code: one.rows for one in messages.refused} == {"HANDLE_KEY_ONLY": 2, "CLAIM_CHECK": 3}
+    assert all(one.message == subject.sentences()[one.code] for one in messages.refused)
+    wanted = {
+        code: [at for at, kind in enumerate(TOO_LARGE.values()) if kind == code] for code in set(TOO_LARGE.values())
+    }
+    assert {one.code: [row[INDEX] for row in events_of(prepared.where(one.where))] for one in messages.refused} == {
+        code: at for code, at in wanted.items() if code != "row"
+    }
+    (table,) = messages.tables
+    assert [(row[change.INDEX], row[change.OP]) for row in changed(subject, prepared, table)] == [
+        (2, "delete"), (3, "insert"), (7, "insert"),
+    ]  # fmt: skip
+    expected = subject._layouts.familiar([sort for sort in messages.kinds if sort.kind == "row"])
+    compared = [row["_open"]["kind"] for row in events_of(events.taken_apart(raw, expected))]
+    assert compared == list(TOO_LARGE.values())

@@ -7,9 +7,11 @@ from golden.corpus import manifest
 from pyspark.sql import functions as F
 from spark.open_events import golden_frame, protocol, raw_frame, record
 
+from pipeline.model.names import TableName
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.events import head
+from pipeline.protocols.open.shapes import is_plain, is_shaped, shape_of
 
 pytestmark = pytest.mark.spark
 
@@ -49,10 +51,10 @@ def numbers(spark, values):
 def test_what_ticdc_sends_is_told_without_reading_it_and_rightly(spark, case):
     rows = protocol().prepare(golden_frame(spark, case.records)).where(head(events.KIND) == events.ROW)
     value = framing.value_json(F.col("value"))
-    shape = events._shape(value)
+    shape = shape_of(value)
     by_json = events._layout(events._images(value))
-    told = rows.select(head(events.NUMBER), by_json, head(events.DELETE), events._is_plain(shape)).distinct().collect()
-    assert all(is_plain for *_, is_plain in told)
+    told = rows.select(head(events.NUMBER), by_json, head(events.DELETE), is_plain(shape)).distinct().collect()
+    assert all(plain for *_, plain in told)
     assert len({number for number, *_ in told}) == len(
         {(number, layout, deleted) for number, layout, deleted, _ in told}
     )
@@ -70,10 +72,17 @@ def test_a_value_that_is_an_object_is_read_as_json(spark):
     assert plain != odd
     texts = {
         number: read_layout(text)
-        for number, text in events.layouts(prepared(spark, [wire("1"), wire('{"v":1}')]), {plain: 0, odd: 1}).items()
+        for number, (text, _) in events.shown(prepared(spark, [wire("1"), wire('{"v":1}')]), {plain: 0, odd: 1}).items()
     }
     assert texts[plain] == texts[odd]
     assert [column.name for column in texts[plain].columns] == list(NAMES)
+
+
+@pytest.mark.parametrize("value", [wire("1"), wire('{"v":1}')], ids=["plain", "odd"])
+def test_what_is_one_value_and_more_has_no_layout(spark, value):
+    sound, *found = numbers(spark, [value, *(value + more for more in ("x", "}", "}}", "{}", value, "\n", ' {"a":1}'))])
+    assert sound is not None
+    assert found == [None] * len(found)
 
 
 @pytest.mark.parametrize("change", ["name", "type", "flag", "handle", "order", "one less", "one more", "deleted"])
@@ -92,6 +101,31 @@ def test_another_layout_has_another_number(spark, change):
     assert other != value
     assert json.loads(other)
     assert len(set(numbers(spark, [value, other]))) == 2
+
+
+def test_a_text_is_held_against_a_shape_as_if_its_own_were_found(spark):
+    whole = wire('"x"', p=NAMES[:2])
+    texts = [
+        *(wire(value) for value in VALUES),
+        *(wire(value, p=NAMES) for value in VALUES),
+        *(whole[:end] for end in range(len(whole))),
+        *(whole[:at] + other + whole[at + 1 :] for at in range(len(whole)) for other in ("", "}", '"', "\\", "1")),
+        *(wire("1") + more for more in ("\n", "}", " ", ',"p":{')),
+        *(wire("1").replace('{"u":{', '{"d":{'), wire("1", u=NAMES[:1]), ""),
+    ]
+    shapes = [wire("0"), wire("0").replace('{"u":{', '{"d":{'), wire("0", u=NAMES[:1])]
+    text = F.col("text")
+    frame = spark.createDataFrame([(one,) for one in texts], "text string").cache()
+    for shape in shapes:
+        own = shape_of(text) == shape
+        told = frame.select(own, is_shaped(text, shape)).collect()
+        assert [is_alike for _, is_alike in told] == [is_own for is_own, _ in told]
+        assert any(is_own for is_own, _ in told)
+
+
+def test_what_is_no_plain_shape_is_not_taken_for_one():
+    with pytest.raises(ValueError, match="not a plain shape"):
+        is_shaped(F.col("text"), '{"u":{}}')
 
 
 def test_what_is_cut_off_has_no_layout_but_that_of_the_whole(spark):
@@ -122,6 +156,12 @@ KEYS = {
     '{"ts":5,"scm":"","tbl":"a","t":1}': None,
     '{"ts":5,"scm":"s","tbl":"a","t":9}': None,
     '{"ts":5,"scm":"s","tbl":"a"': None,
+    '{"ts":05,"scm":"s","tbl":"a","t":1}': None,
+    '{"ts":5,"scm":"s","tbl":"a","t":1}\n': None,
+    '{"ts":5,"scm":"s","tbl":"a","t":1}x': None,
+    '{"ts":5,"scm":"s","tbl":"a","t":1}}': None,
+    '{"ts":5,"scm":"s","tbl":"a","t":1}{"t":1}': None,
+    "{}": None,
     '{"ts":5"s"a"1': None,
     '5"s"a"1': None,
     '{"ts":"s"a"1}': None,
@@ -129,8 +169,18 @@ KEYS = {
 
 
 def test_a_key_is_read_however_it_is_written(spark):
-    frame = protocol().prepare(raw_frame(spark, [record((key, wire("1"))) for key in KEYS]))
+    assert keys_read(protocol().prepare(raw_frame(spark, [record((key, wire("1"))) for key in KEYS]))) == KEYS
+
+
+@pytest.mark.parametrize("name", [("s", "a"), ("größe {,}:", "$1"), ('"', "a\\<"), ("another", "table")], ids=str)
+def test_a_key_is_read_however_it_is_written_where_rows_of_a_table_are_expected(spark, name):
+    raw = raw_frame(spark, [record((key, wire("1"))) for key in KEYS])
+    familiar = events.Familiar(TableName(*name), ((7, wire("0")),))
+    assert keys_read(events.taken_apart(raw, familiar)) == KEYS
+
+
+def keys_read(frame):
+    """What the keys in `KEYS` are read as."""
     named = (head(name) for name in (events.KIND, events.SCHEMA, events.TABLE, events.COMMIT_TS))
     found = {row[0]: tuple(row[1:]) for row in frame.select("offset", *named).collect()}
-    read = [found[at] if found[at][0] else None for at in range(len(KEYS))]
-    assert dict(zip(KEYS, read, strict=True)) == KEYS
+    return dict(zip(KEYS, (found[at] if found[at][0] else None for at in range(len(KEYS))), strict=True))

@@ -83,7 +83,6 @@ def read(spark, *events, known=None, landing=None, **options):
         (16, 193, "x"),
         (15, 65, "\\x"),
         (252, 65, "!"),
-        (252, 64, "/w=="),
         (225, 65, "no vector"),
     ],
 )
@@ -92,6 +91,23 @@ def test_a_value_that_cannot_be_read_is_an_error_of_its_row(spark, code, flags, 
     assert [row[change.ERROR] for row in rows] == [UNREADABLE, None]
     assert [row["c"] for row in rows] == [None, None]
     assert json.loads(rows[0][change.VALUE_BYTES][8:])["u"]["c"]["v"] == value
+
+
+def test_what_no_warehouse_text_holds_is_kept_as_it_was_sent_whatever_the_users_type(spark):
+    events = (
+        insert(1, c=(252, 64, "/w=="), d=(10, 65, "0000-00-00"), e=(252, 64, "/w==")),
+        insert(2, c=(252, 64, "ZQ=="), d=(10, 65, "2024-01-01"), e=(252, 64, "MS41")),
+        insert(3, c=(252, 64, None), d=(10, 65, None), e=(252, 64, None)),
+    )
+    _, rows = read(spark, *events, overrides={"s.a.d": "string", "s.a.e": "decimal(6,2)"})
+    assert [row[change.ERROR] for row in rows] == [None] * 3
+    assert [(row["c"], row["d"], row["e"]) for row in rows] == [
+        (None, None, None),
+        ("e", "2024-01-01", Decimal("1.50")),
+        (None, None, None),
+    ]
+    lost = [dict(row[change.UNREPRESENTABLE] or ()) for row in rows]
+    assert lost == [{"c": "/w==", "d": "0000-00-00", "e": "/w=="}, {}, {}]
 
 
 def test_members_are_named_by_the_definition_that_a_row_was_written_under(spark):
@@ -203,7 +219,7 @@ def test_a_table_of_handle_columns_alone_tells_deletes_from_inserts(spark):
         ("insert", 1, None),
         ("delete", 1, None),
     ]
-    assert rows[1][change.BEFORE] == {"id": 1}
+    assert rows[1][change.BEFORE] == {"id": 1, change.UNREPRESENTABLE: None}
 
 
 def test_a_longtext_may_be_longer_than_twenty_million_characters(spark):
@@ -220,4 +236,49 @@ def test_without_before_images_an_update_is_still_one(spark):
     (row,) = changed(subject, prepared, table, before=False)
     assert (row[change.OP], row["c"], change.BEFORE in row) == ("update", 1, False)
     (row,) = changed(subject, prepared, table)
-    assert row[change.BEFORE] == {"id": 1, "c": 0}
+    assert row[change.BEFORE] == {"id": 1, "c": 0, change.UNREPRESENTABLE: None}
+
+
+def test_a_layout_that_comes_back_behind_a_statement_about_keys_is_another_version(spark):
+    def row(ts, *, keyed):
+        handle = {"h": True, "f": 11} if keyed else {"f": 0}
+        return key(ts), json.dumps({"u": {"id": {"t": 3, **handle, "v": 2}, "b": {"t": 3, "f": 65, "v": 2}}})
+
+    events = [
+        row(1, keyed=False),
+        ddl(2, "ALTER TABLE a ADD PRIMARY KEY (id)", 32),
+        row(3, keyed=True),
+        ddl(4, "ALTER TABLE a DROP PRIMARY KEY", 33),
+        row(5, keyed=False),
+        row(5, keyed=False),
+    ]
+    memory = Memory()
+    messages, _ = read(spark, *events, known=memory)
+    versions = messages.tables[0].versions
+    assert [(seen.since, seen.until, seen.version.handle) for seen in versions] == [
+        (1, 1, ()),
+        (3, 3, ("id",)),
+        (5, 5, ()),
+    ]
+    assert len({seen.version.version for seen in versions}) == 3
+    memory.keep(messages)
+    later, _ = read(spark, row(6, keyed=False), known=memory)
+    assert later.tables[0].versions[0].version == versions[-1].version
+
+
+def test_what_has_something_behind_its_old_image_is_an_error_of_its_row(spark):
+    image = json.dumps({"id": {"t": 3, "h": True, "f": 11, "v": 1}})
+    sound = f'{{"u":{image},"p":{image}}}'.replace(" ", "")
+    behind = ("", "xyz", "}}", "}", "\n", sound, sound[1:], ',"x":{}}')
+    _, rows = read(spark, *((key(1), sound + more) for more in behind))
+    assert [row[change.ERROR] for row in rows] == [None, *[UNREADABLE] * (len(behind) - 1)]
+
+
+@pytest.mark.parametrize("old_values", [True, False])
+def test_a_table_without_a_key_needs_old_values_and_is_told_once(spark, old_values):
+    subject = protocol(old_values=old_values)
+    keyless = key(1), json.dumps({"u": {"id": {"t": 3, "f": 0, "v": 1}}})
+    prepared = subject.prepare(raw_frame(spark, [record(insert(1), keyless)]))
+    told = [subject.read(prepared).warnings for _ in range(2)]
+    assert [len(warnings) for warnings in told] == [0 if old_values else 1, 0]
+    assert old_values or "s.a has no key" in told[0][0]

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from spark.conftest import SETTINGS
+from spark.sessions import SETTINGS
 
 from pipeline.errors import EnvironmentFault
 from pipeline.settings import parse
@@ -25,7 +25,7 @@ def test_a_machine_whose_name_leads_nowhere_is_localhost(monkeypatch):
 def test_what_a_driver_must_know_before_it_starts_has_no_secrets_and_all_jars(tmp_path):
     conf = "spark: {conf: {spark.jars: /own.jar, spark.driver.memory: 3g, spark.yarn.keytab.password: hush}}"
     settings = parse(f"{SETTINGS.format(folder=tmp_path)}{conf}", tmp_path / "ticdc-warehouse.yaml")
-    told = session.launch_properties(settings)
+    told = session.launch_properties(settings).properties
     assert told["spark.driver.memory"] == "3g"
     assert "iceberg-spark-runtime" in told["spark.jars"]
     assert told["spark.jars"].endswith(",/own.jar")

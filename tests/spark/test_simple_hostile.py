@@ -19,9 +19,10 @@ from pipeline.model.names import TableName
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple import SimpleProtocol
 from pipeline.protocols.simple.frame import VALUE_UNREADABLE
-from pipeline.protocols.simple.head import CLAIM_CHECK, HANDLE_KEY_ONLY, UNREADABLE
+from pipeline.protocols.simple.head import UNREADABLE
 from pipeline.protocols.simple.schemas import table_version
 from pipeline.protocols.simple.union import MESSAGE, SCHEMA
+from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 pytestmark = pytest.mark.spark
 
@@ -387,6 +388,28 @@ def test_types_of_the_users_are_kept_to(spark):
     assert (first["id"], str(first["price"]), first["name"], first["_unrepresentable"]) == (1, "1.25", 7, None)
     assert (second["price"], second["name"]) == (None, None)
     assert second["_unrepresentable"] == {"price": "1.2501", "name": "x"}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_what_its_own_type_cannot_hold_keeps_its_text_under_one_of_the_users(spark, encoding):
+    kinds = {"day": {**TEXT, "mysqlType": "date"}, "moment": {**TEXT, "mysqlType": "datetime"}}
+    sent = [
+        {"id": "1", "day": "0000-00-00", "moment": "2024-02-00 00:00:00"},
+        {"id": "2", "day": "2024-02-29", "moment": "2024-02-29 01:02:03"},
+        {"id": "3", "day": None, "moment": None},
+    ]
+    batch = Batch(
+        spark, encoding, bootstrap(encoding, columns={"id": INT, **kinds}),
+        *(insert(encoding, data=row) for row in sent),
+        overrides={"s.t.day": "string", "s.t.moment": "string"},
+    )  # fmt: skip
+    rows = batch.changes()
+    assert [row[change.ERROR] for row in rows] == [None] * 3
+    assert [(row["day"], row["moment"], row["_unrepresentable"]) for row in rows] == [
+        (None, None, {"day": "0000-00-00", "moment": "2024-02-00 00:00:00"}),
+        ("2024-02-29", "2024-02-29 01:02:03", None),
+        (None, None, None),
+    ]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

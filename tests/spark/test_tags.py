@@ -7,6 +7,7 @@ from spark.test_current import Stream
 
 from pipeline.errors import Refused
 from pipeline.streaming.errands import tagged
+from pipeline.warehouse.retention import Retention
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +29,7 @@ def read(stream, version):
 
 def expire(stream):
     """As the maintainer does, with nothing worth keeping but the head."""
-    stream.table.current.expire(1, int(time.time() * 1000) + 1)
+    stream.table.current.expire(Retention(1, int(time.time() * 1000) + 1))
 
 
 def test_a_tagged_snapshot_outlives_expiry_and_is_read_with_its_columns(stream):

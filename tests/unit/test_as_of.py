@@ -9,11 +9,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from unit.test_report_cli import CONFIG, schema
+from unit.configuration import SMALL
+from unit.test_report_cli import schema
 
 from pipeline import cli
+from pipeline.cli import cuts, reading
 from pipeline.cli import tables as command
 from pipeline.errors import Refused
+from pipeline.streaming.spans import EVER
 from pipeline.warehouse import tables as properties
 from pipeline.warehouse import tags
 
@@ -48,7 +51,7 @@ class Warehouse:
         ids = pa.schema([("id", pa.int64())])
         about = {properties.ROLE: "changes", properties.SOURCE_SCHEMA: "shop", properties.SOURCE_TABLE: name}
         self.catalog.create_table(f"shop.{name}__changes", ids, properties=about)
-        self.catalog.create_table(f"shop.{name}", ids)
+        self.catalog.create_table(f"shop.{name}", ids, properties={properties.ROLE: "current"})
 
     def table(self, name):
         return self.catalog.load_table(f"shop.{name}")
@@ -64,10 +67,17 @@ class Warehouse:
     def dropped(self, name, commit_ts):
         self.say(name, state="dropped", dropped_at=commit_ts)
 
-    def renamed(self, name, to):
+    def renamed(self, name, to, commit_ts=None):
+        """Another name for a pair; with a commit ts it is known since when, as in the cut regime."""
         for old, new in ((name, to), (f"{name}__changes", f"{to}__changes")):
             self.catalog.rename_table(f"shop.{old}", f"shop.{new}")
         self.say(to, source_table=to)
+        if commit_ts:
+            said = self.table(f"{to}__changes").properties.get(properties.SPANS)
+            *older, last = properties.read_spans(said) or [properties.Span("shop", name, 0, EVER)]
+            self.say(to, spans=properties.written_spans((
+                *older, last._replace(until=commit_ts), properties.Span("shop", to, commit_ts, EVER)
+            ))[properties.SPANS])  # fmt: skip
 
     def removed(self, name, commit_ts=None, kind="DropTable"):
         """A pair that is gone; with a commit ts, by a statement."""
@@ -76,6 +86,17 @@ class Warehouse:
         if commit_ts:
             table = "" if kind == "DropDatabase" else name
             self._record("ddl_history", commit_ts=commit_ts, schema_name="shop", table_name=table, ddl_type=kind)
+
+    def removed_and_noted(self, name, commit_ts):
+        """A pair that is gone, as the cut regime leaves it: its names stay known."""
+        changes = self.table(f"{name}__changes")
+        said = properties.read_spans(changes.properties.get(properties.SPANS))
+        self.removed(name)
+        gone = [*said[:-1], *(one._replace(until=commit_ts) for one in said[-1:])]
+        with self.catalog.load_table("_pipeline.ddl_history").transaction() as change:
+            uuid = str(changes.metadata.table_uuid)
+            noted = properties.written_spans(tuple(one._replace(pair=uuid) for one in gone))
+            change.set_properties({properties.GONE: noted[properties.SPANS]})
 
     def cut(self, commit_ts, *names, level="exact", reason=""):
         """A batch: a row into each of these tables, and their rows of `cuts`."""
@@ -111,7 +132,7 @@ class Warehouse:
 @pytest.fixture
 def warehouse(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "ticdc-warehouse.yaml").write_text(CONFIG)
+    (tmp_path / "ticdc-warehouse.yaml").write_text(SMALL)
     made = Warehouse(tmp_path)
     yield made
     made.catalog.close()
@@ -193,6 +214,24 @@ class TestTheSet:
             assert (found["cut_ts"], found["level"]) == (cut, "exact")
             assert ids(found, shop) == {"shop.orders": orders, "shop.items": items}
 
+    def test_no_cut_beyond_the_moment_is_read_and_of_the_others_few_at_a_time(self, shop, ask, monkeypatch):
+        rows = []
+
+        def read(*about):
+            found = reading.batches(*about)
+            pieces = [piece for batch in found for piece in (batch.slice(at, 1) for at in range(batch.num_rows))]
+            rows.append(len(pieces))
+            return pa.RecordBatchReader.from_batches(found.schema, pieces)
+
+        monkeypatch.setattr(cuts, "batches", read)
+        monkeypatch.setattr(cuts, "_AT_ONCE", 1)
+        for moment, count in [(at(1), 2), (at(2), 3), (at(9), 5)]:
+            found = ask(moment, "--look")
+            assert rows.pop() == count
+            assert ids(found, shop)["shop.items"] == ([1, 3] if count == 5 else [1])
+        shop.expire("orders", 0)
+        assert ask(at(1), "--look")["hint"].endswith(f"tables as-of {at(2)}")
+
     @pytest.mark.usefixtures("shop")
     def test_without_a_moment_it_is_the_newest_cut(self, ask):
         assert ask("--look")["cut_ts"] == at(3)
@@ -218,6 +257,31 @@ class TestTheSet:
         assert ids(ask(at(3), "--look"), shop) == {"shop.orders": [1, 2, 3], "shop.items": [1, 3]}
         assert ids(ask(at(4), "--look"), shop)["shop.orders"] == [4]
         assert ids(ask(at(4), "--look"), shop)["shop.bills"] == [1, 2, 3, 4]
+
+    def test_a_table_has_the_name_that_it_had_at_the_cut_though_no_row_came_since(self, shop, ask):
+        shop.renamed("orders", "bills", at(3) + 5)
+        shop.cut(at(4), "items")
+        assert set(ids(ask(at(3), "--look"), shop)) == {"shop.orders", "shop.items"}
+        assert ids(ask(at(4), "--look"), shop) == {"shop.bills": [1, 2, 3], "shop.items": [1, 3, 4]}
+
+    def test_tables_whose_names_have_moved_on_are_two_and_both_are_read(self, shop, ask):
+        shop.cut(at(4), "orders", "items")
+        shop.renamed("orders", "bills", at(4) + 5)
+        shop.renamed("items", "orders", at(4) + 5)
+        shop.cut(at(5), "orders")
+        found = ask("--look")
+        assert ids(found, shop) == {"shop.bills": [1, 2, 3, 4], "shop.orders": [1, 3, 4, 5]}
+        both = {shop.uuid("bills"), shop.uuid("orders")}
+        assert {row["uuid"] for row in found["tables"]} == set(found["spark_sql"]) == set(found["pyiceberg"]) == both
+
+    def test_two_tables_of_one_recorded_name_are_both_read(self, shop, ask):
+        """Without watermarks nobody tells which name a table had when."""
+        shop.renamed("orders", "bills")
+        shop.renamed("items", "orders")
+        shop.cut(at(4), "orders")
+        found = ask("--look")
+        assert [row["source"] for row in found["tables"]] == ["shop.orders", "shop.orders"]
+        assert set(found["spark_sql"]) == set(found["pyiceberg"]) == {shop.uuid("bills"), shop.uuid("orders")}
 
     @pytest.mark.parametrize("dropped", [at(2) + 5, at(3)])
     def test_a_dropped_table_is_left_out_from_its_drop_on(self, shop, ask, dropped):
@@ -273,12 +337,23 @@ class TestWhatIsGone:
         assert "shop.items" in refused["message"]
         assert refused["hint"].endswith(f"tables as-of {at(4)}")
 
+    def test_a_table_that_was_renamed_and_dropped_after_its_last_row_is_left_out_too(self, shop, ask):
+        """As online schema changes end: another table has its name, and it goes."""
+        shop.renamed("items", "bills", at(3) + 5)
+        shop.removed_and_noted("bills", at(3) + 9)
+        shop.cut(at(4), "orders")
+        found = ask("--look")
+        assert (found["level"], set(ids(found, shop))) == ("exact", {"shop.orders"})
+        refused = ask(at(3), "--look")
+        assert refused["code"] == tags.CUT_EXPIRED
+        assert "shop.items" in refused["message"]
+
     def test_a_table_that_went_nobody_knows_when_is_shown_and_makes_the_set_partial(self, shop, ask, told):
         shop.removed("items")
         found = ask()
         assert found["level"] == "partial"
         assert {row["source"]: row["note"] for row in found["tables"]}["shop.items"] == "the table is gone"
-        assert set(found["spark_sql"]) == {"shop.orders"}
+        assert set(found["spark_sql"]) == {shop.uuid("orders")}
         assert told == [(f"cut_{at(3)}", 7 * DAY_MS)]
 
     def test_an_expired_snapshot_is_refused_with_the_oldest_cut_that_is_whole(self, shop, ask):
@@ -318,12 +393,12 @@ class TestTags:
         assert shop.refs("items") == {f"cut_{at(2)}": snapshots["shop.items"]}
         assert told == [(f"cut_{at(2)}", 7 * DAY_MS)]
 
-    @pytest.mark.usefixtures("shop", "told")
-    def test_it_says_how_each_table_is_read(self, ask):
+    @pytest.mark.usefixtures("told")
+    def test_it_says_how_each_table_is_read(self, shop, ask):
         found = ask(at(2), "--tag", "audit")
         snapshot = next(row["snapshot"] for row in found["tables"] if row["source"] == "shop.items")
-        assert found["spark_sql"]["shop.items"].endswith("`shop`.`items` VERSION AS OF 'audit'")
-        assert found["pyiceberg"]["shop.items"] == (
+        assert found["spark_sql"][shop.uuid("items")].endswith("`shop`.`items` VERSION AS OF 'audit'")
+        assert found["pyiceberg"][shop.uuid("items")] == (
             f"catalog.load_table(('shop', 'items')).scan(snapshot_id={snapshot}).to_arrow()"
         )
 
@@ -341,7 +416,7 @@ class TestTags:
         found = ask("--look")
         snapshot = next(row["snapshot"] for row in found["tables"] if row["source"] == "shop.items")
         assert (found["tag"], found["kept_until"]) == (None, None)
-        assert found["spark_sql"]["shop.items"].endswith(f"VERSION AS OF {snapshot}")
+        assert found["spark_sql"][shop.uuid("items")].endswith(f"VERSION AS OF {snapshot}")
         assert shop.refs("items") == {}
 
     @pytest.mark.usefixtures("shop")

@@ -71,6 +71,16 @@ def test_config_show_as_json_is_one_document_of_the_same_settings(shop, capsys):
     assert as_json == yaml.safe_load(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [("protocol: simple", "json"), ("protocol: simple, encoding: avro", "avro"), ("protocol: open-protocol", None)],
+)
+def test_config_show_has_the_encoding_that_is_in_effect(shop, capsys, written, shown):
+    shop.write_text(SHOP.replace("protocol: avro", written).replace("registry: ", "# "))
+    assert cli.main(["config", "show", "-c", str(shop), "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"]["encoding"] == shown
+
+
 def test_the_environment_is_applied(shop, capsys, monkeypatch):
     monkeypatch.setenv("TICDC_WAREHOUSE__HOLD__MAX_RECORDS", "7")
     assert cli.main(["config", "show", "-c", str(shop), "--output=json"]) == 0
@@ -187,6 +197,24 @@ def test_json_output_gathers_tables_and_facts_into_one_document(capsys):
         "done": True,
         "ratio": "nan",
     }
+
+
+def test_names_of_words_are_keys_with_underscores_and_data_stays_as_it_is(capsys):
+    with opened(Format.JSON) as out:
+        out.result({"changes table": "shop.a__changes", "$defs": {"a b": 1}})
+        out.table("source versions", ["cut ts", "level"], [(7, "not exact")])
+    assert json.loads(capsys.readouterr().out) == {
+        "changes_table": "shop.a__changes",
+        "$defs": {"a b": 1},
+        "source_versions": [{"cut_ts": 7, "level": "not exact"}],
+    }
+
+
+def test_names_of_words_are_shown_to_people_as_they_are(capsys):
+    with opened(Format.TEXT) as out:
+        out.result({"changes table": "shop.a__changes"})
+        out.table("cuts", ["cut ts"], [(7,)])
+    assert capsys.readouterr().out == "changes table  shop.a__changes\ncuts\ncut ts\n     7\n"
 
 
 def half_done(ending: Exception) -> None:

@@ -58,3 +58,20 @@ def test_columns_of_a_new_table():
 )
 def test_what_has_no_columns_has_none(sql):
     assert created_columns(sql) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "families"),
+    [
+        ("", ("TEXT", "TEXT", "BLOB", "INT")),
+        ("DEFAULT CHARACTER SET = BINARY", ("BLOB", "TEXT", "BLOB", "INT")),
+        ("ENGINE=InnoDB CHARSET binary COMMENT 'c'", ("BLOB", "TEXT", "BLOB", "INT")),
+        ("DEFAULT COLLATE='binary'", ("BLOB", "TEXT", "BLOB", "INT")),
+        ("CHARSET binary CHARSET utf8mb4", ("TEXT", "TEXT", "BLOB", "INT")),
+        ("COMMENT 'CHARSET binary'", ("TEXT", "TEXT", "BLOB", "INT")),
+        ("CHARSET binary PARTITION BY HASH (i) PARTITIONS 3", ("BLOB", "TEXT", "BLOB", "INT")),
+    ],
+)
+def test_texts_that_do_not_say_their_character_set_have_that_of_their_table(options, families):
+    sql = f"CREATE TABLE t (a VARCHAR(9), b TEXT COLLATE utf8mb4_bin, c CHAR(3) CHARSET binary, i INT) {options}"
+    assert tuple(column.type.family for column in created_columns(sql)) == families

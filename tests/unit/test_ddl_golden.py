@@ -49,8 +49,8 @@ def parsed(message, **options):
     return ddl.parse(message["type"], message["query"], table, **options)
 
 
-def add(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True, members=()):
-    return ddl.AddColumn(SourceColumn(name, kind, tidb_type, nullable, default, members=members))
+def add(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True, **more):
+    return ddl.AddColumn(SourceColumn(name, kind, tidb_type, nullable, default, **more))
 
 
 def modify(name, kind, tidb_type, default=NULL_DEFAULT, *, nullable=True, members=()):
@@ -112,7 +112,7 @@ BY_STEP = {  # step of `ddl` and table → actions
         add("js", "string", "JSON"),
         add("ti", "string", "TIME(2)", literal("-10:00:00.50")),
         add("da", "date", "DATE", literal("2000-02-29"), nullable=False),
-        add("ch", "string", "TEXT", literal("é"), nullable=False),
+        add("ch", "string", "TEXT", literal("é"), nullable=False, written="CHAR"),
     ),
 }
 

@@ -243,6 +243,10 @@ def test_a_table_like_another_says_which():
         assert p.created_like(sql, T) is None
 
 
+def test_a_model_without_a_database_is_not_looked_for_in_that_of_a_new_table_which_has_one():
+    assert p.created_like("CREATE TABLE `d`.`t` LIKE `u`", T) is None
+
+
 def test_of_several_tables_the_one_that_is_meant():
     sql = (
         "CREATE TABLE `d`.`s` (`a` INT COMMENT ';') PARTITION BY HASH (`a`) PARTITIONS 2;"

@@ -5,6 +5,8 @@ import pytest
 from pipeline.model import ddl
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, literal
 from pipeline.model.ddl import ActionType as A
+from pipeline.model.ddl.classify import classify
+from pipeline.model.ddl.create import created_columns
 from pipeline.model.ddl.kinds import COLUMN_KINDS, NO_EFFECT, NOT_HANDLED
 from pipeline.model.names import TableName
 
@@ -141,6 +143,30 @@ def test_a_rename_into_a_database_from_an_unnamed_one_is_not_guessed():
     assert action == ddl.NotUnderstood("it is not said in which database x was before it became d.t")
 
 
+@pytest.mark.parametrize(
+    ("sql", "old"),
+    [
+        ("RENAME TABLE `t` TO `d`.`t`", TableName("before", "t")),
+        ("RENAME TABLE `t` TO `u`", TableName("before", "t")),
+        ("ALTER TABLE `T` RENAME AS `d`.`t`", TableName("before", "t")),
+        ("RENAME TABLE `a`.`t` TO `d`.`t`", TableName("a", "t")),
+    ],
+)
+def test_a_name_without_a_database_is_the_one_that_the_protocol_tells(sql, old):
+    told = TableName("before", "t")
+    assert parsed(sql, A.RENAME_TABLE, old=told) == (ddl.RenameTable(old, T),)
+    assert {name.key for name in ddl.named_tables(sql, T, told)} == {T.key, told.key, old.key}
+
+
+def test_tables_that_an_unclear_statement_names_are_in_its_databases():
+    assert ddl.named_tables("ALTER TABLE `x`.`u` HUH TABLE `v`", T) == (T, TableName("x", "u"), TableName("d", "v"))
+    assert ddl.named_tables("RENAME TABLE `a` HUH", T, TableName("e", "b")) == (
+        T,
+        TableName("e", "b"),
+        TableName("e", "a"),
+    )
+
+
 def test_several_renames_keep_their_order_and_their_databases():
     sql = "RENAME TABLE `a` TO `tmp`, `d`.`b` TO `e`.`a`; RENAME TABLE `tmp` TO `b`"
     assert parsed(sql, A.RENAME_TABLES) == (
@@ -160,6 +186,43 @@ def test_half_a_rename_is_not_understood(sql):
 def test_names_may_be_anything_that_back_quotes_hold():
     sql = "RENAME TABLE `Life-2.b`.`t``1` TO `d`.`订单 `"
     assert only(sql, A.RENAME_TABLE) == ddl.RenameTable(TableName("Life-2.b", "t`1"), T)
+
+
+# --- texts that end in a backslash ---
+
+
+@pytest.mark.parametrize(
+    ("written", "members"),
+    [
+        (r"ENUM('/','\')", ("/", "\\")),
+        (r"ENUM('a\','b')", ("a\\", "b")),
+        (r"ENUM('\','\\')", ("\\", "\\\\")),
+        (r"SET('it\''s','x\')", ("it\\'s", "x\\")),
+        (r"ENUM('back\slash','don\''t')", ("back\\slash", "don\\'t")),
+        (r"ENUM('back\slash')", ("back\\slash",)),
+    ],
+)
+def test_members_have_their_backslashes_as_tidb_writes_them(written, members):
+    assert only(f"ALTER TABLE `t` ADD COLUMN `a` {written}").column.members == members
+    (column,) = created_columns(f"CREATE TABLE `t` (`a` {written} COMMENT 'x') COMMENT = 'C:\\'")
+    assert column.type.members == members
+
+
+def test_a_default_beside_such_a_text_is_still_what_tidb_doubled():
+    sql = r"ALTER TABLE `t` ADD COLUMN `a` VARCHAR(9) DEFAULT _UTF8MB4'\\n''\\' COMMENT '\\', ADD COLUMN `e` ENUM('\')"
+    first, second = parsed(sql)
+    assert first.column.default == literal("\\n'\\")
+    assert second.column.members == ("\\",)
+
+
+@pytest.mark.parametrize("clause", [r"COMMENT = 'C:\dir\'", r"COMMENT = 'don\''t'", r"ADD INDEX `i`(`a`) COMMENT 'x\'"])
+def test_comments_of_tables_and_indexes_may_end_in_a_backslash(clause):
+    assert names(f"ALTER TABLE `d`.`t` {clause}, {clause}, DROP COLUMN `c`") == [
+        ("NoEffect", ""),
+        ("NoEffect", ""),
+        ("DropColumn", "c"),
+    ]
+    assert classify(rf"CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY) {clause}") is A.CREATE_TABLE
 
 
 # --- columns ---
@@ -327,10 +390,39 @@ def test_clauses_about_anything_but_columns_and_rows_have_no_effect(clause):
 
 
 @pytest.mark.parametrize(
+    "clause",
+    [
+        "/*T![ttl] TTL = `t` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */",
+        "/*T![ttl] TTL_JOB_INTERVAL = '7h' */",
+        "/*T![ttl] REMOVE TTL */;",
+        "/*T![auto_rand_base] AUTO_RANDOM_BASE = 7 */",
+        "/*T![auto_id_cache] AUTO_ID_CACHE = 100 */",
+        "/*T![placement] PLACEMENT POLICY = `p` */",
+        "/*T![clustered_index] CLUSTERED */",
+        "/*T! SHARD_ROW_ID_BITS = 4 */",
+        "\n/*T![ttl] REMOVE TTL */",
+    ],
+)
+@pytest.mark.parametrize("partitions", [False, True])
+def test_a_body_that_stands_in_tidbs_own_comments_has_no_effect(clause, partitions):
+    (action,) = parsed(f"ALTER TABLE `t` {clause}", partitions=partitions)
+    assert isinstance(action, ddl.NoEffect)
+
+
+def test_a_clause_in_tidbs_own_comment_may_stand_between_others():
+    sql = "ALTER TABLE `t` DROP COLUMN `a`, /*T![ttl] TTL_ENABLE = 'OFF' */, DROP COLUMN `b`"
+    assert names(sql) == [("DropColumn", "a"), ("NoEffect", ""), ("DropColumn", "b")]
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "",
         ";",
+        "ALTER TABLE `t` /* remark */",
+        "ALTER TABLE `/*T![ttl] REMOVE TTL */`",
+        "ALTER TABLE /*T![ttl] REMOVE TTL */ `t`",
+        "ALTER TABLE `t` DROP COLUMN `a` /*T![ttl] REMOVE TTL */, , DROP COLUMN `b`",
         "ALTER",
         "ALTER TABLE",
         "ALTER TABLE `t`",
@@ -363,7 +455,6 @@ def test_clauses_about_anything_but_columns_and_rows_have_no_effect(clause):
         "DROP TABLE `t`",
         "ALTER TABLE `t` ADD COLUMN `a` INT 5",
         "ALTER TABLE `t` ADD COLUMN `a\ud800` INT",
-        "ALTER TABLE `t` ADD COLUMN `a` ENUM('a\\','b')",
     ],
 )
 def test_what_is_no_statement_about_columns_is_not_understood_and_says_why(sql):

@@ -98,6 +98,28 @@ def test_a_type_becomes_the_warehouse_type_of_the_design(written, kind, tidb_typ
     assert (found.type, found.tidb_type, found.nullable) == (kind, tidb_type, True)
 
 
+@pytest.mark.parametrize(
+    ("definition", "source_type"),
+    [
+        ("CHAR(4)", "CHAR"),
+        ("NCHAR(4)", "CHAR"),
+        ("VARCHAR(4)", "TEXT"),
+        ("BINARY", "BINARY(1)"),
+        ("BINARY(16)", "BINARY(16)"),
+        ("CHAR(10) CHARACTER SET binary", "BINARY(10)"),
+        ("VARBINARY(16)", "BLOB"),
+        ("DOUBLE(20,5) UNSIGNED", "DOUBLE(20,5)"),
+        ("FLOAT(10,2)", "FLOAT(10,2)"),
+        ("FLOAT(10)", "FLOAT"),
+        ("ENUM('a','it''s')", "ENUM('a','it''s')"),
+        ("DATETIME", "DATETIME(0)"),
+        ("YEAR", "YEAR"),
+    ],
+)
+def test_a_type_in_full_says_how_its_values_are_padded_trimmed_and_rounded(definition, source_type):
+    assert column(definition).source_type == source_type
+
+
 def test_decimals_are_text_where_the_protocol_sends_them_so():
     found = column("DECIMAL(10,2) NOT NULL DEFAULT 1.5", decimals_as_text=True)
     assert (found.type, found.tidb_type, found.default.text) == ("string", "DECIMAL(10,2)", "1.50")

@@ -14,6 +14,7 @@ PLAIN = TableVersion(
     (
         SourceColumn("id", types.INT, "INT", nullable=False),
         SourceColumn("e", types.STRING, "ENUM", default=literal("x"), members=("x", "y")),
+        SourceColumn("b", types.BINARY, "BLOB", length=8, written="BINARY(8)"),
         SourceColumn("vg", types.INT, "INT"),
     ),
     ("id",),

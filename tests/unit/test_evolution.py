@@ -1,13 +1,16 @@
 """Columns over time: what a version or a clause of a statement makes of a layout."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.model import types
-from pipeline.model.columns import SchemaId, SourceColumn, TableVersion, literal
+from pipeline.model.columns import UNKNOWN_DEFAULT, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl import AddColumn, DropColumn, ModifyColumn, RenameColumn, TruncateTable
 from pipeline.model.names import TableName
-from pipeline.warehouse.evolution import Policy, meet, meet_key, newest, obey
+from pipeline.warehouse.evolution import Policy, let_leave, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.shape import dead_in, era_of
 from pipeline.warehouse.tables import schema_change
 
 NAME = TableName("s", "t")
@@ -130,6 +133,86 @@ def test_a_new_version_corrects_a_statement_that_was_misread():
     assert shown(after) == {"c": "int", "d__v1": "(int)", "d": "string"}
 
 
+def of_type(kind, tidb_type, **more):
+    return SourceColumn("c", kind, tidb_type, **more)
+
+
+def modified(before, after):
+    """The layout and notes of a MODIFY, of a table whose column was added as `before`."""
+    layout, _ = obey(met(version(1)), (AddColumn(before),), 9, KEEP)
+    return obey(layout, (ModifyColumn("c", after),), 10, KEEP)
+
+
+BINARY_4 = of_type(types.BINARY, "BLOB", written="BINARY(4)")
+DOUBLE_9_2 = of_type(types.DOUBLE, "DOUBLE", written="DOUBLE(9,2)")
+MEMBERS = of_type(types.STRING, "ENUM", members=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noted", "was", "becomes"),
+    [
+        (of_type("string", "TIME(3)"), of_type("string", "TIME(0)"), "rewrite", "TIME(3)", "TIME(0)"),
+        (BINARY_4, of_type("binary", "BLOB", written="BINARY(8)"), "rewrite", "BINARY(4)", "BINARY(8)"),
+        (of_type("string", "TEXT"), of_type("string", "TEXT", written="CHAR"), "rewrite", "TEXT", "CHAR"),
+        (of_type("decimal(20,2)", "DECIMAL(20,2)"), of_type("int", "INT"), "rewrite", "DECIMAL(20,2)", "INT"),
+        (
+            of_type("float", "FLOAT"),
+            of_type("double", "DOUBLE", written="DOUBLE(9,2)"),
+            "widen",
+            "FLOAT",
+            "DOUBLE(9,2)",
+        ),
+        (of_type("timestamp_ntz", "DATETIME(3)"), of_type("string", "TEXT"), "fork", "DATETIME(3)", "TEXT"),
+        (MEMBERS, of_type("int", "INT"), "fork", "ENUM('a','b')", "INT"),
+        (of_type("int", "INT"), MEMBERS, "fork", "INT", "ENUM('a','b')"),
+        (of_type("double", "DOUBLE"), of_type("float", "FLOAT"), "fork", "DOUBLE", "FLOAT"),
+    ],
+)
+def test_a_conversion_knows_both_types_in_full(before, after, noted, was, becomes):
+    layout, notes = modified(before, after)
+    (conversion,) = layout.live("c").conversions
+    assert (actions(notes), conversion.was, conversion.tidb_type) == ([noted], was, becomes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noted"),
+    [
+        (of_type("string", "TEXT", length=10), of_type("string", "TEXT", length=20), []),
+        (of_type("int", "INT"), of_type("bigint", "BIGINT"), ["widen"]),
+        (of_type("bigint", "BIGINT"), of_type("int", "INT"), []),
+        (of_type("decimal(20,0)", "BIGINT UNSIGNED"), of_type("bigint", "BIGINT"), []),
+        (of_type("decimal(18,4)", "DECIMAL(18,4)"), of_type("decimal(10,4)", "DECIMAL(10,4)"), []),
+        (BINARY_4, BINARY_4, []),
+        (MEMBERS, of_type("string", "ENUM", members=("a", "b", "c")), []),
+        (of_type("timestamp_ntz", "DATETIME(0)"), of_type("timestamp_ntz", "DATETIME(6)"), []),
+        (of_type("float", "FLOAT"), of_type("double", "DOUBLE"), ["widen"]),
+    ],
+)
+def test_a_table_is_not_rewritten_where_its_values_stay(before, after, noted):
+    layout, notes = modified(before, after)
+    assert (actions(notes), layout.live("c").conversions) == (noted, ())
+
+
+def test_a_column_that_the_settings_make_double_stays_so_while_its_source_is_float():
+    layout, notes = modified(of_type("double", "FLOAT"), of_type("float", "FLOAT"))
+    assert (shown(layout), notes) == ({"c": "double"}, ())
+
+
+def test_what_a_statement_said_of_a_type_outlives_a_message_that_says_less():
+    layout, _ = obey(met(version(1)), (AddColumn(of_type("timestamp_ntz", "DATETIME(3)")),), 9, KEEP)
+    sent = TableVersion(NAME, SchemaId(2), (column("id"), of_type("timestamp_ntz", "DATETIME")), ("id",))
+    layout, _ = meet(layout, sent, KEEP)
+    assert (layout.live("c").tidb_type, layout.live("c").source_type) == ("DATETIME", "DATETIME(3)")
+    layout, _ = obey(layout, (ModifyColumn("c", of_type("string", "TEXT")),), 10, KEEP)
+    assert layout.live("c").conversions[0].was == "DATETIME(3)"
+
+
+def test_a_stale_float_is_a_double_where_its_column_is_one():
+    layout = met(version(2, c=types.DOUBLE))
+    layout, _ = meet(layout, version(1, c=types.FLOAT), KEEP, stale=True)
+    assert layout.version(SchemaId(1)).column_of("c") == layout.live("c").id
+
+
 def test_statements_before_the_first_version_wait_for_it():
     layout, notes = obey(Layout(), (AddColumn(column("d")),), 9, KEEP)
     assert (layout, notes) == (Layout(ddl_at=9), ())
@@ -160,3 +243,52 @@ def test_a_layout_becomes_a_change_of_the_current_tables_schema(after, added, wi
         renamed,
         dropped,
     )
+
+
+def stored(layout):
+    """Warehouse name by source name, of the columns that live."""
+    return {column.source: column.name for column in layout.columns if column.live}
+
+
+def test_of_two_columns_that_java_takes_for_one_the_later_gets_another_name():
+    both = {"id": "id", "i": "i", "ı": "ı__v1"}  # noqa: RUF001
+    assert stored(met(version(1, i=types.INT, ı=types.INT))) == both
+    assert stored(obey(met(version(1, i=types.INT)), (AddColumn(column("ı")),), 5, KEEP)[0]) == both  # noqa: RUF001
+    renamed = obey(met(version(1, i=types.INT, x=types.INT)), (RenameColumn("x", "ı"),), 5, KEEP)[0]  # noqa: RUF001
+    assert stored(renamed) == both
+    assert stored(obey(renamed, (RenameColumn("ı", "y"),), 6, KEEP)[0]) == {"id": "id", "i": "i", "y": "y"}  # noqa: RUF001
+
+
+def test_of_two_columns_on_one_of_our_names_the_later_has_it():
+    assert stored(met(version(1, _op=types.INT, _op__src=types.INT))) == {
+        "id": "id", "_op": "_op__src__v1", "_op__src": "_op__src",
+    }  # fmt: skip
+
+
+def test_a_version_has_no_longer_what_was_dropped_or_replaced_before_it():
+    layout = met(version(1, c=types.INT), version(2, c=types.STRING, d=types.INT), version(3, d=types.INT))
+    assert [sorted(dead_in(layout, one)) for one in layout.versions] == [[], ["c__v1"], ["c", "c__v1"]]
+
+
+def test_a_version_guesses_what_older_rows_show_in_columns_that_came_with_an_unknown_default():
+    def one(number, *names, kind=types.INT):
+        told = (column(name, kind, default=UNKNOWN_DEFAULT) for name in names)
+        return TableVersion(NAME, SchemaId(number), tuple(told), None)
+
+    layout = met(one(1, "a"), one(2, "a", "b"), one(3, "a", "b", "c"), one(4, "a", "b"))
+    guesses = [[sorted(guess) for guess in era_of(layout, each).guesses] for each in layout.versions]
+    assert guesses == [[], [["b"]], [["c"], ["b", "c"]], [["b"]]]
+    forked = met(one(5, "a", "b", kind=types.STRING), layout=layout)
+    assert era_of(forked, forked.versions[-1]).guesses == (frozenset({"b"}),)
+
+
+def test_a_dropped_key_column_leaves_the_current_table_behind_the_rows_of_its_time():
+    known = replace(met(version(1, v=types.INT)), handles=((0, (1,)), (100, ())))
+    dropped, _ = obey(known, (DropColumn("id"),), 200, DROP)
+    assert [c.name for c in dropped.current] == ["v"]
+    kept = let_leave(dropped, known, shown=50)
+    assert [c.name for c in kept.current] == ["id", "v"]
+    assert Layout.from_json(kept.to_json()) == kept
+    gone = let_leave(kept, kept, shown=100)
+    assert gone == dropped
+    assert let_leave(gone, gone, shown=50) == gone, "its values are gone"

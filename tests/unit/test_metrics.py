@@ -1,11 +1,19 @@
 """The numbers for Prometheus: what a batch did, as its text format says it, over HTTP."""
 
+import re
+import threading
 import urllib.request
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.model.messages import Regime
+from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
+from pipeline.streaming.telemetry import Telemetry
+from pipeline.warehouse.tables import State
 
 ORDERS = TableDone("shop.orders", {"insert": 4, "delete": 1}, quarantined=2, dead_letters=1, held=0, lag=1.5)
 
@@ -80,3 +88,93 @@ def test_seconds_stand_by_step(metrics):
     metrics.step("read", 0.4)
     told = scraped(metrics)
     assert (told["step_seconds_count", "read"], round(told["step_seconds_sum", "read"], 3)) == (2, 0.6)
+
+
+ALERTS = Path(__file__).parents[2].joinpath("docs", "deploy.md").read_text().partition("## What to alert on")[2]
+
+
+def test_alerts_of_the_document_ask_for_numbers_that_there_are(metrics):
+    metrics.begin(["shop.orders"])
+    metrics.batch(batch(tables=(ORDERS,), held_tables=["shop.orders"], cut_time=3.0))
+    metrics.behind({"t": 1})
+    names = {name for name, *_ in scraped(metrics)}
+    asked = set(re.findall(rf"\b{PREFIX}_(\w+)", ALERTS))
+    assert len(asked) > 7
+    assert asked <= names
+
+
+def test_an_alert_about_a_process_is_about_this_job_alone():
+    about = re.findall(r"`[^`]*\bup\b(\S*) ?[^`]*(?:==|absent)[^`]*`|absent\(up(\S+)\)", ALERTS)
+    assert len(about) == 3
+    assert {one or other for one, other in about} == {'{job="ticdc-warehouse"}'}
+
+
+def test_a_pipeline_that_is_open_is_told_from_one_that_is_refused_before_its_first_record(metrics):
+    assert "dead_letters_total" not in {name for name, *_ in scraped(metrics)}
+    metrics.begin(())
+    assert scraped(metrics)["dead_letters_total", ""] == 0
+
+
+def test_no_series_says_when_another_was_made(metrics):
+    metrics.batch(batch(tables=(ORDERS,)))
+    metrics.step("read", 0.2)
+    assert [name for name, *_ in scraped(metrics) if name.endswith("_created")] == []
+
+
+def test_what_stays_is_there_at_every_moment(metrics):
+    """A scrape may come while a batch tells which tables wait, and while Kafka is asked how much it has."""
+    metrics.held(["shop.orders"])
+    metrics.behind({"a": 1})
+    told, done = [], threading.Event()
+
+    def scrape():
+        while not done.is_set():
+            families = {family.name.removeprefix(f"{PREFIX}_"): family for family in metrics.registry.collect()}
+            held, behind = families["table_held"].samples, families["records_behind"].samples
+            told.append(({s.labels["table"] for s in held}, {s.labels["topic"] for s in behind}))
+
+    scraping = threading.Thread(target=scrape)
+    scraping.start()
+    for number in range(2_000):
+        metrics.held(["shop.orders", f"shop.t{number}"])
+        metrics.behind({"a": number, f"t{number}": 1})
+    done.set()
+    scraping.join()
+    assert told
+    assert all("shop.orders" in held and "a" in behind for held, behind in told)
+    assert set(scraped(metrics)) >= {("table_held", "shop.orders"), ("table_held", "shop.t1999")}
+    assert ("table_held", "shop.t1998") not in scraped(metrics)
+
+
+def opened_bench(*names, waiting=MappingProxyType({}), regime=Regime.CUT):
+    """A workbench as far as telemetry looks at it."""
+    ours = SimpleNamespace(said_at=lambda _key: None, properties={})
+    kafka = SimpleNamespace(topics=dict, earliest=lambda _at: {}, latest=lambda _at: {})
+    return SimpleNamespace(
+        tables=[SimpleNamespace(source=name, state=State.LIVE) for name in names],
+        records=SimpleNamespace(
+            tables={"batches": ours, "ddl_history": ours}, waiting=lambda: waiting, counted=waiting
+        ),
+        protocol=SimpleNamespace(regime=regime),
+        is_due=lambda _what, _seconds: True,
+        cluster=SimpleNamespace(within=lambda _seconds: kafka),
+        ledger=SimpleNamespace(committed=SimpleNamespace(of_names=lambda _names: {})),
+    )
+
+
+@pytest.mark.parametrize(
+    ("regime", "code", "told"),
+    [(Regime.CUT, "SCHEMA_PENDING", 1), (Regime.CUT, "", 0), (Regime.OFFSET, "SCHEMA_PENDING", 0)],
+)
+def test_records_that_wait_since_another_process_are_told_before_the_first_batch(metrics, regime, code, told):
+    waiting = {(TableName("shop", "orders"), code): 1}
+    Telemetry(metrics).opened(opened_bench(waiting=waiting, regime=regime))
+    assert scraped(metrics)["records_wait",] == told
+
+
+def test_a_table_that_a_batch_has_just_made_counts_from_nothing_before_the_batch_ends(metrics):
+    telemetry = Telemetry(metrics)
+    telemetry.opened(opened_bench("shop.orders"))
+    telemetry.look(opened_bench("shop.orders", "shop.items"))
+    told = scraped(metrics)
+    assert (told["dead_letters_total", "shop.orders"], told["dead_letters_total", "shop.items"]) == (0, 0)

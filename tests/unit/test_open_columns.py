@@ -5,7 +5,15 @@ import json
 import pytest
 
 from pipeline.model.columns import UNKNOWN_DEFAULT, SourceColumn, literal
-from pipeline.protocols.open.columns import Said, is_defined, layout_of, read_layout, source_columns, version_of
+from pipeline.protocols.open.columns import (
+    Said,
+    defined_columns,
+    is_defined,
+    layout_of,
+    read_layout,
+    source_columns,
+    version_of,
+)
 
 
 def columns(*sent, defined=(), said=Said()):  # noqa: B008 - frozen
@@ -103,6 +111,12 @@ def test_a_layout_that_comes_again_behind_a_statement_is_another_version():
 
 def test_the_settings_name_the_members_of_enum_and_set_alone():
     said = Said(members={"e": ("a", "b"), "s": ("p",), "c": ("x",)})
-    defined = [SourceColumn("e", "string", "ENUM", members=("q",))]
-    found = columns(("E", 247, 0), ("s", 248, 0), ("c", 3, 0), defined=defined, said=said)
+    found = columns(("E", 247, 0), ("s", 248, 0), ("c", 3, 0), said=said)
     assert [column.members for column in found] == [("a", "b"), ("p",), ()]
+
+
+def test_members_that_a_statement_defines_outrank_those_of_the_settings():
+    said = Said(members={"e": ("a", "b")})
+    defined = [SourceColumn("e", "string", "ENUM", members=("b", "a", "c"))]
+    assert [one.members for one in columns(("E", 247, 0), defined=defined, said=said)] == [("b", "a", "c")]
+    assert [one.members for one in defined_columns(defined, said)] == [("b", "a", "c")]

@@ -1,5 +1,7 @@
 """What DDL says of columns holds behind its commit ts, in this batch and in later ones."""
 
+import pytest
+
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.ddl import ActionType
 from pipeline.model.messages import Ddl, TopicPartition
@@ -82,8 +84,27 @@ def test_definitions_go_with_a_table_that_is_renamed():
     assert found.at(B, 9) == {}
 
 
+def test_a_rename_from_a_database_that_nobody_names_takes_no_definitions():
+    memory = Memory()
+    definitions(statement(5, CREATED, CREATE), memory=memory)
+    other = TableName("e", "a")
+    found = definitions(statement(9, "RENAME TABLE `a` TO `e`.`a`", RENAME, other), memory=memory)
+    assert found.at(other, 10) == {}
+
+
 def test_a_table_that_is_created_like_another_has_its_definitions():
     found = definitions(statement(5, CREATED, CREATE), statement(6, "CREATE TABLE `s`.`b` LIKE `s`.`a`", CREATE, B))
+    assert members(found, 7, B) == ("x", "y")
+
+
+def test_a_model_in_a_database_that_nobody_names_defines_nothing():
+    like = statement(7, "CREATE TABLE `s`.`b` LIKE `a`", CREATE, B)
+    found = definitions(statement(5, CREATED, CREATE), statement(6, CREATED, CREATE, B), like)
+    assert (found.at(B, 7) != {}, found.at(B, 8)) == (True, {})
+
+
+def test_a_model_and_a_new_table_without_databases_are_in_the_same():
+    found = definitions(statement(5, CREATED, CREATE), statement(6, "CREATE TABLE `b` (LIKE `a`)", CREATE, B))
     assert members(found, 7, B) == ("x", "y")
 
 
@@ -138,9 +159,44 @@ def test_versions_of_rows_define_nothing():
     assert definitions(memory=memory).at(A, 99) == {}
 
 
+@pytest.mark.parametrize(
+    ("kind", "sql"),
+    [
+        (ActionType.ADD_INDEX, "CREATE UNIQUE INDEX c ON a (id)"),
+        (ActionType.DROP_INDEX, "ALTER TABLE a DROP INDEX c"),
+        (ActionType.DROP_INDEXES, "ALTER TABLE a DROP INDEX c, DROP INDEX d"),
+        (ActionType.ADD_PRIMARY_KEY, "ALTER TABLE a ADD PRIMARY KEY (id)"),
+        (ActionType.DROP_PRIMARY_KEY, "ALTER TABLE a DROP PRIMARY KEY"),
+        (ActionType.MULTI_SCHEMA_CHANGE, "ALTER TABLE a DROP INDEX c, ADD UNIQUE INDEX d (d)"),
+    ],
+)
+def test_what_may_change_the_handle_parts_the_rows_and_defines_what_there_was(kind, sql):
+    memory = Memory()
+    definitions(statement(5, CREATED, CREATE), memory=memory)
+    found = definitions(statement(9, sql, kind), memory=memory)
+    assert found.at(A, 10) == found.at(A, 9) != {}
+    assert [found.since(A, ts) for ts in (9, 10)] == [5, 9]
+    assert definitions(memory=memory).since(A, 10) == 9
+    unseen = definitions(statement(9, sql, kind))
+    assert (unseen.at(A, 10), unseen.since(A, 10)) == ({}, 9)
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "DROP PRIMARY KEY, ADD COLUMN s ENUM('p','q')",
+        "ADD COLUMN s ENUM('p','q'), ADD PRIMARY KEY (s)",
+        "ADD COLUMN s ENUM('p','q') PRIMARY KEY",
+    ],
+)
+def test_clauses_about_the_primary_key_leave_the_definitions_beside_them(clauses):
+    found = definitions(statement(5, f"ALTER TABLE a {clauses}", ActionType.MULTI_SCHEMA_CHANGE))
+    assert members(found, 6, column="s") == ("p", "q")
+
+
 def test_statements_that_define_no_columns_and_texts_that_are_none_say_nothing():
     found = definitions(
-        statement(5, "CREATE INDEX i ON a (e)", ActionType.ADD_INDEX),
+        statement(5, "ALTER TABLE a COMMENT 'c'", ActionType.MODIFY_TABLE_COMMENT),
         statement(6, "ALTER TABLE ' (", ALTER),
         statement(7, "CREATE DATABASE d", ActionType.CREATE_SCHEMA, TableName("d", "")),
         statement(8, "?", 4711),

@@ -206,6 +206,7 @@ def test_the_rule_of_a_subject_is_its_own_or_the_registrys_or_unknown(fake):
     with connect(fake) as client:
         assert client.compatibility("orders-value") == "NONE"
         assert client.compatibility("users-value") == "BACKWARD"
+        assert [client.rule("orders-value"), client.rule("users-value"), client.rule()] == ["NONE", None, "BACKWARD"]
         del fake.rules[""]
         assert client.compatibility("users-value") is None
 

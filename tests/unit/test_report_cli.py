@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from unit import report_shop as shop
+from unit.configuration import SMALL
 
 from pipeline import cli
 from pipeline.report import COLUMNS
@@ -17,13 +18,6 @@ KINDS = {
     "BINARY": pa.binary(), "TIMESTAMP": pa.timestamp("us", tz="UTC"), "ARRAY<STRING>": pa.list_(pa.string()),
 }  # fmt: skip
 SHARED = "pipeline STRING, batch_id BIGINT, recorded_at TIMESTAMP"
-CONFIG = """\
-name: shop
-source: {kind: kafka, protocol: avro, bootstrap_servers: "localhost:9", topics: [t]}
-registry: {url: "http://localhost:9"}
-warehouse: {path: ./warehouse}
-checkpoint: ./checkpoint
-"""
 
 
 def schema(name):
@@ -39,7 +33,7 @@ def printable(value):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "ticdc-warehouse.yaml").write_text(CONFIG)
+    (tmp_path / "ticdc-warehouse.yaml").write_text(SMALL)
     return tmp_path
 
 
@@ -73,7 +67,7 @@ class TestReading:
         assert cli.main(["report"]) == 0
         said = capsys.readouterr().out
         assert said.startswith("shop.payments waits for a decision.\n")
-        assert said.endswith("the report is in report.html\n")
+        assert said.endswith(f"the report is in {folder.resolve() / 'report.html'}\n")
         text = (folder / "report.html").read_text()
         assert "14 changes of shop.orders break total_not_negative" in text
         assert [path.name for path in folder.glob("*report*")] == ["report.html"]
@@ -100,6 +94,11 @@ class TestOptions:
         said = json.loads(capsys.readouterr().out)
         assert (said["standing"], said["path"], said["format"]) == ("nothing", "report.html", "html")
         assert "Nothing has run yet." in (folder / "report.html").read_text()
+
+    def test_people_are_told_where_it_is_also_before_the_first_run(self, folder, capsys):
+        assert cli.main(["report"]) == 0
+        first, *_, last = capsys.readouterr().out.splitlines()
+        assert (first, last) == ("Nothing has run yet.", f"the report is in {folder.resolve() / 'report.html'}")
 
     @pytest.mark.parametrize(
         ("options", "name", "begin"),

@@ -28,6 +28,19 @@ def statements(scenario):
     return read_statements([Sent(AT, offset, json.loads(value)) for offset, value in enumerate(values)], {})
 
 
+def schema(table="t", version=7, **said):
+    column = {"name": "id", "dataType": {"mysqlType": "int"}, "nullable": False, "default": None}
+    return {"schema": "s", "table": table, "version": version, "columns": [column], "indexes": [], **said}
+
+
+def one_of(sql, kind="QUERY", **sides):
+    """What a single message says."""
+    said = read_statements([Sent(AT, 0, {"type": kind, "sql": sql, "commitTs": 9, **sides})], {})
+    assert said.bad == ()
+    (one,) = said.ddl
+    return one, said
+
+
 def found(scenario, start):
     (one,) = [one for one in statements(scenario).ddl if one.sql.startswith(start)]
     return one
@@ -57,7 +70,7 @@ def test_all_are_understood_but_those_of_partitions_and_primary_keys(scenario):
         ("TRUNCATE TABLE `d`.`x1`", A.TRUNCATE_TABLE, TableName("d", "x1"), True),
         ("DROP TABLE `d`.`x1`", A.DROP_TABLE, TableName("d", "x1"), False),
         ("ALTER DATABASE `d`", A.MODIFY_SCHEMA_CHARSET_AND_COLLATE, TableName("", ""), False),
-        ("ALTER TABLE `d`.`part` EXCHANGE", A.MULTI_SCHEMA_CHANGE, TableName("d", "part"), False),
+        ("ALTER TABLE `d`.`part` EXCHANGE", A.MULTI_SCHEMA_CHANGE, TableName("d", "part"), True),
     ],
 )
 def test_kind_and_table_are_those_that_the_parser_wants(start, kind, table, has_version):
@@ -77,6 +90,43 @@ def test_views_are_no_tables():
     assert TableName("life", "v") not in {version.table for version in statements("lifecycle").described}
 
 
+def test_a_statement_of_ttl_brings_the_version_of_the_rows_behind_it():
+    sql = "ALTER TABLE `t` /*T![ttl] TTL = `at` + INTERVAL 1 DAY */"
+    one, said = one_of(sql, tableSchema=schema(version=8), preTableSchema=schema())
+    assert (one.table, one.version.version) == (TableName("s", "t"), 8)
+    assert [version.version for version in said.described] == [7, 8]
+    assert [type(action) for action in ddl.parse(one.kind, sql, one.table)] == [ddl.NoEffect]
+
+
+@pytest.mark.parametrize("sql", ["RENAME TABLE `t` TO `e`.`u`", "ALTER TABLE `t` RENAME AS `e`.`u`"])
+def test_a_rename_begins_with_the_table_that_it_was_whatever_database_its_text_leaves_out(sql):
+    one, _ = one_of(sql, "RENAME", tableSchema=schema("u", schema="e"), preTableSchema=schema())
+    old, new = TableName("s", "t"), TableName("e", "u")
+    assert (one.old, one.table) == (old, new)
+    assert ddl.parse(one.kind, one.sql, one.table, old=one.old) == (ddl.RenameTable(old, new),)
+    assert ddl.named_tables(one.sql, one.table, one.old) == (new, old)
+
+
+def test_renames_in_tidbs_own_words_begin_where_their_messages_say():
+    renames = [one for one in statements("ddl").ddl if one.kind == A.RENAME_TABLE]
+    assert len(renames) == 8
+    for one in renames:
+        assert ddl.parse(one.kind, one.sql, one.table) == (ddl.RenameTable(one.old, one.table),)
+    assert all(one.old is None for one in statements("ddl").ddl if one.kind != A.RENAME_TABLE)
+
+
+def test_a_table_of_a_restore_is_created_with_its_version():
+    one, said = one_of("CREATE TABLE `t` (`id` INT)", tableSchema=schema())
+    assert ddl.parse(one.kind, one.sql, one.table) == (ddl.CreateTable(TableName("s", "t")),)
+    assert (one.version.version, one.version) == (7, *said.described)
+
+
+@pytest.mark.parametrize("told", [schema(columns=[]), schema(columns=None), schema(table="")])
+def test_a_query_without_a_table_or_columns_describes_none(told):
+    one, said = one_of("ALTER DATABASE `s`", tableSchema=told)
+    assert (one.version, said.described) == (None, ())
+
+
 def test_the_table_before_and_the_table_behind_are_described():
     described = {(str(version.table), version.version) for version in statements("ddl").described}
     renamed = found("ddl", "RENAME TABLE `d`.`x1` TO `d`.`x3`").version.version
@@ -94,6 +144,9 @@ def test_the_table_before_and_the_table_behind_are_described():
         {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": 7},
         {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": {"schema": 1, "table": "t"}},
         {"type": "ALTER", "sql": "ALTER", "commitTs": 1, "tableSchema": {"schema": "s", "table": "t", "version": 1}},
+        {"type": "QUERY", "sql": "ALTER", "commitTs": 1, "tableSchema": 7},
+        {"type": "QUERY", "sql": "ALTER", "commitTs": 1, "tableSchema": schema(), "preTableSchema": [7]},
+        {"type": "QUERY", "sql": "ALTER", "commitTs": 1, "tableSchema": schema(columns=[7])},
     ],
 )
 def test_a_message_that_is_no_statement_is_told(message):

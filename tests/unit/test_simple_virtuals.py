@@ -126,6 +126,8 @@ def test_a_table_like_another_has_its_virtual_columns():
     later = version(40, "id", "v", "g")
     assert found([like], given=evidence(known, other, later))[30] == "g?"
     assert found([like]) == {30: "?"}
+    unsaid = told("CREATE TABLE `s`.`u` LIKE `t`", version(30, "id", "v", "g", table="u"))
+    assert found([*chain((CREATE, ("id", "v", "g"))), unsaid]) == {10: "g", 30: "?"}
 
 
 def test_a_key_with_a_virtual_column_is_none():

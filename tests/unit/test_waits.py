@@ -5,7 +5,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from unit.test_report_cli import CONFIG, schema
+from unit.configuration import SMALL
+from unit.test_report_cli import schema
 
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
@@ -36,7 +37,7 @@ def told(tmp_path):
     def tell(*rows):
         held = catalog.create_table("_pipeline.held", schema("held"))
         held.append(pa.Table.from_pylist(list(rows), schema("held")))
-        return waits(reader(parse(CONFIG, tmp_path)), [TableName("shop", "invoices")], NOW)
+        return waits(reader(parse(SMALL, tmp_path)), [TableName("shop", "invoices")], NOW)
 
     yield tell
     catalog.close()
@@ -62,5 +63,5 @@ def test_a_warehouse_in_which_nothing_was_ever_held_has_nothing_to_tell(tmp_path
     place = tmp_path / "warehouse"
     place.mkdir()
     catalog = SqlCatalog("warehouse", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}")
-    assert waits(reader(parse(CONFIG, tmp_path))) == []
+    assert waits(reader(parse(SMALL, tmp_path))) == []
     catalog.close()

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note, wrong
@@ -15,12 +16,14 @@ from pipeline.devstack import fetch, find_java, jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
 
 LITTLE_SPACE = 2 * 10**9
+CGROUPS = Path("/sys/fs/cgroup")
+_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
+"""A container's memory, in cgroups of version 2 and 1. Without a limit: `max`, or more than any machine has."""
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -54,14 +57,26 @@ def folders(settings: Settings) -> Iterator[Finding]:
 
 
 def memory(settings: Settings) -> Iterator[Finding]:
-    """The driver's memory against the machine's."""
+    """The driver's memory against the machine's, or the container's where that has less."""
     asked = _bytes(settings.spark.conf.get("spark.driver.memory", "2g"))
-    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    said = f"{human(asked)} for Spark's driver, of {human(has)}; {os.cpu_count()} cores"
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    has = min([physical, *_limits()])
+    limited = " (this container's limit)" if has < physical else ""
+    said = f"{human(asked)} for Spark's driver, of {human(has)}{limited}; {os.cpu_count()} cores"
     if asked > has * 3 // 4:
         yield note("memory", said, "lower spark.conf spark.driver.memory: the machine would swap or end the process")
     else:
         yield fine("memory", said)
+
+
+def _limits() -> Iterator[int]:
+    for name in _LIMITS:
+        try:
+            said = (CGROUPS / name).read_text().strip()
+        except OSError:
+            continue
+        if said.isdecimal():
+            yield int(said)
 
 
 def _nearest(folder: Path) -> Path:

@@ -8,6 +8,10 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
+from pipeline.cli.checkup import changefeed, images
+from pipeline.cli.checkup.changefeed import Sample
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.words import counted, some
 from pipeline.model.messages import Regime
@@ -45,8 +49,34 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         yield from _said(protocol, messages, readable=readable)
         if readable:
             yield fine("ticdc", _version(settings, messages))
+            if settings.source.protocol == "avro":
+                yield from changefeed.watermarks(settings.changefeed.avro_enable_watermark, _sample(raw, messages))
+            yield from _old_values(settings, messages, prepared)
     finally:
         raw.unpersist()
+
+
+def _sample(raw: DataFrame, messages: Messages) -> Sample:
+    second = F.col("timestamp").cast("double")
+    spans = raw.groupBy("topic", "partition").agg(
+        (F.max(second) - F.min(second)).alias("seconds"), F.count(F.lit(1)).alias("messages")
+    )
+    found = spans.collect()
+    return Sample(
+        sum(row["messages"] for row in found),
+        max((row["seconds"] for row in found), default=0.0),
+        whole=all(row["messages"] < NEWEST for row in found),
+        watermarks=bool(messages.watermarks or messages.ddl),
+    )
+
+
+def _old_values(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterator[Finding]:
+    match settings.source.protocol, settings.source.encoding:
+        case "open-protocol", _:
+            said = settings.changefeed.enable_old_value
+            yield from changefeed.old_values(said, images.of_open(prepared, messages.tables))
+        case "simple", None | "json":
+            yield from changefeed.updates_without_old_values(images.of_simple(prepared))
 
 
 def _version(settings: Settings, messages: Messages) -> str:

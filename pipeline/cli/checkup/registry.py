@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note
@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from pipeline.cli.checkup.findings import Finding
     from registry import RegistryClient
 
-HARMLESS = {"NONE", "FORWARD", "FORWARD_TRANSITIVE"}
-"""Levels under which a registry takes whatever an ADD or DROP COLUMN makes of a schema, or all but little of it."""
+NONE = "NONE"
+"""The only level under which a registry takes whatever a DDL makes of a schema."""
+BACKWARD = ("ADD COLUMN … NOT NULL without default", "NULL to NOT NULL", "INT to VARCHAR")
+FORWARD = ("DROP of a NOT NULL column without default", "INT to BIGINT", "NOT NULL to NULL", "INT to VARCHAR")
+REFUSED = {"BACKWARD": BACKWARD, "FORWARD": FORWARD, "FULL": tuple(dict.fromkeys((*BACKWARD, *FORWARD)))}
+"""By level, what it refuses for example (docs/registry.md, "Compatibility"); `_TRANSITIVE` ones look further back."""
+_TRANSITIVE = "_TRANSITIVE"
 
 
 def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Finding]:
@@ -24,10 +29,10 @@ def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Findin
     subjects = set(client.subjects())
     yield fine("registry", f"answers, {counted(len(subjects), 'subject')}")
     wanted = {topic: subjects_of(topic).value for topic in topics}
-    without = sorted(topic for topic, subject in wanted.items() if subject not in subjects)
+    without = sorted(subject for subject in wanted.values() if subject not in subjects)
     if without:
         yield note(
-            "registry", f"{len(without)} topics have no subject {some(f'{topic}-value' for topic in without)}",
+            "registry", f"no subject for {counted(len(without), 'topic')}: {some(without)}",
             "no row was sent to them yet, or TiCDC was given another registry (the sink URI's schema-registry)",
         )  # fmt: skip
     mine = sorted(
@@ -41,14 +46,29 @@ def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Findin
 
 
 def _compatibility(client: RegistryClient, subjects: list[str]) -> Iterator[Finding]:
-    levels = {subject: client.compatibility(subject) or "NONE" for subject in subjects}
-    counted = ", ".join(f"{level}: {count}" for level, count in sorted(Counter(levels.values()).items()))
-    strict = [subject for subject, level in levels.items() if level not in HARMLESS]
-    if not strict:
-        yield fine("compatibility", f"of the subjects: {counted}")
-        return
-    yield note(
-        "compatibility",
-        f"{counted}; a DDL that these subjects refuse stops the changefeed itself: {some(strict)}",
-        'set them to NONE: PUT <registry>/config/<subject> {"compatibility": "NONE"}',
+    general = client.rule() or NONE
+    levels = {subject: client.rule(subject) or general for subject in subjects}
+    others = [f"{subject} → {level}" for subject, level in levels.items() if level != general]
+    said = (
+        f"the registry's own level is {general}, which {len(subjects) - len(others)} of {len(subjects)} subjects have"
     )
+    yield fine("compatibility", said + (f"; {some(others)}" if others else ""))
+    held: dict[str, list[str]] = defaultdict(list)
+    for subject, level in levels.items():
+        held[level].append(subject)
+    for level in sorted(held.keys() - {NONE}):
+        said = f"{level}, of {some(held[level])}, {_refuses(level)}"
+        yield note(
+            "compatibility",
+            f"{said}: at its first row such a DDL stops the changefeed itself",
+            'to let all pass: PUT <registry>/config/<subject> {"compatibility": "NONE"}',
+        )
+
+
+def _refuses(level: str) -> str:
+    """What a level does to DDL, as a phrase."""
+    refused = REFUSED.get(level.removesuffix(_TRANSITIVE))
+    if refused is None:
+        return "is a level that this version does not know, and may refuse DDL"
+    against = ", also against versions before the last," if level.endswith(_TRANSITIVE) else ""
+    return f"refuses{against} {', '.join(refused)}"

@@ -18,7 +18,7 @@ from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
 from pipeline.streaming.workbench import TOPIC_NAMES
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.records import check_form
+from pipeline.warehouse.records import OWNER, check_form, check_owner
 from pipeline.warehouse.tables import ENDS, State, read_ends
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
 
 _ASIDE = {
-    "quarantine": ("rows are in quarantine", "ticdc-warehouse quarantine list"),
-    "dead_letters": ("dead letters are open", "ticdc-warehouse quarantine list --dead-letters"),
+    "quarantine": ("row", "in quarantine", "ticdc-warehouse quarantine list"),
+    "dead_letters": ("dead letter", "not read yet", "ticdc-warehouse quarantine list --dead-letters"),
 }
 
 
@@ -114,6 +114,13 @@ def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:
     name = WarehouseName(PIPELINE_NAMESPACE, "batches")
     if name not in found.names() or found.metadata(name).current_snapshot() is None:
         return
+    properties = found.metadata(name).properties
+    try:
+        check_owner(properties, settings.name, settings.warehouse.data)
+    except Refused as refusal:
+        yield wrong("warehouse", f"{refusal.code}: {refusal.message}", refusal.hint)
+    if OWNER in properties:
+        return
     names = set(records(found, "batches", ("pipeline",)).column("pipeline").to_pylist())
     if names - {settings.name}:
         others = ", ".join(sorted(names - {settings.name}))
@@ -121,10 +128,10 @@ def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:
 
 
 def _aside(found: Reader) -> Iterator[Finding]:
-    for name, (what, command) in _ASIDE.items():
+    for name, (noun, where, command) in _ASIDE.items():
         table = WarehouseName(PIPELINE_NAMESPACE, name)
         if table not in found.names() or found.metadata(table).current_snapshot() is None:
             continue
         count = records(found, name, ("status",), "status = 'open'").num_rows
         if count:
-            yield note("tables", f"{count:,} {what}", command)
+            yield note("tables", f"{counted(count, noun)} {where}", command)

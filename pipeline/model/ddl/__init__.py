@@ -89,11 +89,12 @@ _WHOLE_TABLE: Mapping[ActionType, Callable[[TableName], Action]] = {
 """Statements about the table that the message names: TiCDC sends one message for each of several tables."""
 
 
-def parse(
+def parse(  # noqa: PLR0913 - what a protocol may tell besides the text
     kind: int,
     sql: str,
     table: TableName,
     *,
+    old: TableName | None = None,
     decimals_as_text: bool = False,
     partitions: bool = False,
     keys: bool = False,
@@ -101,8 +102,9 @@ def parse(
     """Read one DDL message as what it asks for: at least one action, in the order of its clauses.
 
     `kind` is TiDB's ActionType, `table` the table (or, with an empty table, the database) that the message
-    names, for a rename the new name. `decimals_as_text`: the protocol sends DECIMAL as text, so such columns
-    are STRING. A CHANGE COLUMN that renames is `RenameColumn`, then `ModifyColumn` under the new name.
+    names, for a rename the new name; `old` is the name before it, where the protocol tells that.
+    `decimals_as_text`: the protocol sends DECIMAL as text, so such columns are STRING. A CHANGE COLUMN that renames
+    is `RenameColumn`, then `ModifyColumn` under the new name.
     `partitions`: the caller keeps how its tables are partitioned (`ddl.partitions`); without it a statement that
     takes rows of a partition away is not understood. `keys`: the protocol tells the handle; without it a statement
     that changes the primary key is not understood.
@@ -118,7 +120,7 @@ def parse(
         if action_type in NOT_HANDLED:
             return (NotUnderstood(NOT_HANDLED[action_type]),)
     try:
-        return _read(action_type, sql, Statement(table, decimals_as_text, partitions, keys))
+        return _read(action_type, sql, Statement(table, decimals_as_text, partitions, keys, old))
     except NotParsedError as error:
         return (NotUnderstood(str(error)),)
 
@@ -137,7 +139,7 @@ def _read(kind: ActionType, sql: str, statement: Statement) -> tuple[Action, ...
         return read_alter(cursor, statement)
     if kind is ActionType.CREATE_TABLES:
         return _creates(cursor, table)
-    return read_renames(cursor, _named(table))
+    return read_renames(cursor, _named(table), statement.old)
 
 
 def _named(table: TableName) -> TableName:
@@ -170,14 +172,18 @@ def _creates(cursor: Cursor, table: TableName) -> tuple[Action, ...]:
     return tuple(created)
 
 
-def named_tables(sql: str, table: TableName) -> tuple[TableName, ...]:
-    """Every table that the text names behind the word TABLE, and `table`: an unclear statement may concern each."""
-    found = {table.key: table}
+def named_tables(sql: str, table: TableName, old: TableName | None = None) -> tuple[TableName, ...]:
+    """Every table that the text names behind the word TABLE, `table` and `old`: an unclear statement may concern each.
+
+    `old` as for `parse`: the text of a rename has it behind TABLE.
+    """
+    schema = table.schema if old is None else old.schema
+    found = {name.key: name for name in (table, old) if name is not None}
     try:
         cursor = Cursor(lexemes(sql))
         while not cursor.at_end():
             if cursor.accept("TABLE"):
-                name = cursor.table_name(table.schema)
+                name = cursor.table_name(schema)
                 found.setdefault(name.key, name)
             else:
                 cursor.take()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _INDEX = NoEffect("an index or a constraint")
 _VIRTUAL = NoEffect("a virtual generated column is not sent")
+_IN_A_COMMENT = NoEffect("what TiDB writes into a comment of its own")
 _NEW_KEY = NotUnderstood("a primary key changes what identifies a row")
 _KEY_TOLD = NoEffect("the primary key, which the protocol tells")
 _ROWS = NotUnderstood("rows of a partition go or come without being sent")
@@ -54,7 +55,7 @@ _OPTION_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What the message says about an ALTER TABLE besides its text."""
+    """What the message says besides its text."""
 
     table: TableName
     decimals_as_text: bool
@@ -62,6 +63,8 @@ class Statement:
     """Whether clauses about partitions are read; else those that remove rows unseen are not understood."""
     keys: bool = False
     """Whether the protocol tells the handle by itself; else a clause that changes the primary key is not understood."""
+    old: TableName | None = None
+    """The name before a rename, where the protocol tells it."""
 
 
 def read_alter(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
@@ -202,6 +205,8 @@ def _alter(cursor: Cursor, _: Statement) -> tuple[Action, ...]:
 
 
 def _option(cursor: Cursor) -> Action:
+    if cursor.at_clause_end() and cursor.behind_feature():
+        return _IN_A_COMMENT
     if cursor.accept_any(*_PARTITION_ROWS):
         cursor.expect("PARTITION")
         cursor.skip_clause()

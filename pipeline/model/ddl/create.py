@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.ddl.definition import read_definition
+from pipeline.model.ddl.definition import BINARY, read_charset, read_definition
 from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
+from pipeline.model.names import TableName
 
 if TYPE_CHECKING:
     from pipeline.model.ddl.definition import Definition
-    from pipeline.model.names import TableName
 
 _OTHERS = (
     "PRIMARY",
@@ -36,7 +36,23 @@ def created_columns(sql: str) -> tuple[Definition, ...]:
 
 def _columns(cursor: Cursor) -> tuple[Definition, ...]:
     created_table(cursor)
-    return read_columns(cursor)
+    columns = read_columns(cursor)
+    if _is_binary(cursor):
+        for column in columns:
+            if not (column.charset or column.collation):
+                column.type = column.type.as_binary()
+    return columns
+
+
+def _is_binary(cursor: Cursor) -> bool:
+    """Whether the table's options make texts bytes that do not say their character set; partitions follow options."""
+    binary = False
+    while not (cursor.at_end() or cursor.accept("PARTITION")):
+        if cursor.accept("CHARSET") or cursor.accept("CHARACTER", "SET") or cursor.accept("COLLATE"):
+            binary = read_charset(cursor) == BINARY
+        else:
+            cursor.take()
+    return binary
 
 
 def created_table(cursor: Cursor) -> TableName:
@@ -46,6 +62,21 @@ def created_table(cursor: Cursor) -> TableName:
         cursor.expect_kind(Kind.WORD, "TABLE")
     cursor.accept("IF", "NOT", "EXISTS")
     return cursor.table_name("")
+
+
+def read_model(cursor: Cursor, created: TableName, schema: str) -> TableName | None:
+    """Read LIKE and the table that it names, behind the name of the table that is created, as the text has it.
+
+    A name without a database is in the session's, which nobody tells: it is `schema`, that of the new table, only where
+    the text leaves out both. None without LIKE, and where the database is not said.
+    """
+    cursor.accept_symbol("(")
+    if not cursor.accept("LIKE"):
+        return None
+    model = cursor.table_name("")
+    if model.schema:
+        return model
+    return None if created.schema else TableName(schema, model.table)
 
 
 def read_columns(cursor: Cursor) -> tuple[Definition, ...]:

@@ -29,7 +29,9 @@ _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0,9}))?)?)?"
 )
-_TIME = re.compile(r"(-?)([0-9]{1,3}):([0-5]?[0-9])(?::([0-5]?[0-9])(?:\.([0-9]{0,9}))?)?")
+_TIME = re.compile(r"(-?)(?:([0-9]{1,2}) +)?([0-9]{1,3}):([0-5]?[0-9])(?::([0-5]?[0-9])(?:\.([0-9]{0,9}))?)?")
+_COMPACT_TIME = re.compile(r"(-?)([0-9]{1,7})")
+_COMPACT_MOMENT = re.compile(r"([1-9][0-9]{3})([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})([0-9]{2}))?")
 _JSON_SPECIAL = re.compile("[\x00-\x1f\x7f<>&\u2028\u2029\ufffd]")
 _RANGES = {
     "INT": (-(2**31), 2**31 - 1),
@@ -41,6 +43,7 @@ _LARGEST = {"FLOAT": Decimal("3.4028234e38"), "DOUBLE": Decimal("1.7976931348623
 _YEARS = (1901, 2155)
 _TWO_DIGITS = 100
 _CENTURY_TURN = 70
+_LONGEST_HOURS = 838
 _DIGITS = 250
 """Enough for any product of the patterns above."""
 
@@ -132,7 +135,7 @@ def _floating(value: Literal, kind: SqlType) -> str | None:
 def _text(value: Literal, kind: SqlType) -> str | None:
     match value.kind:
         case LiteralKind.NUMBER:
-            found = value.text if _PLAIN.fullmatch(value.text) else None
+            found = _printed(value.text)
         case LiteralKind.BYTES:
             try:
                 found = value.raw.decode()
@@ -143,11 +146,22 @@ def _text(value: Literal, kind: SqlType) -> str | None:
     return found.rstrip(" ") if found is not None and kind.fixed else found
 
 
+def _printed(number: str) -> str | None:
+    """A number as text; one with an exponent is a DOUBLE to TiDB, and printed without."""
+    if _PLAIN.fullmatch(number):
+        return number
+    if "e" not in number.lower() or not _NUMBER.fullmatch(number):
+        return None
+    double = float(number)
+    return None if abs(double) > _LARGEST["DOUBLE"] else f"{Decimal(repr(double)):f}".removesuffix(".0")
+
+
 def _binary(value: Literal, kind: SqlType) -> str | None:
     raw: bytes | None = value.raw
-    if value.kind is not LiteralKind.BYTES:
-        plain = value.kind is LiteralKind.TEXT or _PLAIN.fullmatch(value.text)
-        raw = utf8(value) if plain else None
+    if value.kind is LiteralKind.NUMBER:
+        raw = (_printed(value.text) or "").encode() or None
+    elif value.kind is LiteralKind.TEXT:
+        raw = utf8(value)
     if raw is None:
         return None
     return raw.ljust((kind.length or 0) if kind.fixed else 0, b"\0").hex()
@@ -178,13 +192,13 @@ def _small_int(number: str) -> int:
 
 
 def _date(value: Literal, _: SqlType) -> str | None:
-    found = _DATE.fullmatch(value.text)
+    found = _DATE.fullmatch(_spelled(value.text))
     return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}" if found else None
 
 
 def _moment(value: Literal, kind: SqlType) -> str | None:
     """Complete a wall clock. That of a TIMESTAMP was the session's, which is taken to be the changefeed's."""
-    found = _MOMENT.fullmatch(value.text)
+    found = _MOMENT.fullmatch(_spelled(value.text))
     if found is None:
         return None
     year, month, day, hour, minute, second, fraction = (part or "" for part in found.groups())
@@ -194,16 +208,38 @@ def _moment(value: Literal, kind: SqlType) -> str | None:
     return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}{digits}"
 
 
+def _spelled(text: str) -> str:
+    """A date, or a moment, of 8 or 14 digits with what stands between them elsewhere."""
+    found = _COMPACT_MOMENT.fullmatch(text)
+    if found is None:
+        return text
+    year, month, day, hour, minute, second = found.groups()
+    return f"{year}-{month}-{day}" if hour is None else f"{year}-{month}-{day} {hour}:{minute}:{second}"
+
+
 def _time(value: Literal, kind: SqlType) -> str | None:
-    found = _TIME.fullmatch(value.text)
+    """TiDB rounds to the fraction digits of the column."""
+    found = _TIME.fullmatch(_clock(value.text))
     if found is None:
         return None
-    sign, hours, minutes, seconds, fraction = (part or "" for part in found.groups())
-    digits = _fraction(fraction, kind.scale or 0)
-    if digits is None:
+    sign, days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
+    exact = (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60 + int(seconds)
+    rounded = _rounded(Decimal(f"{exact}.{fraction}"), kind.scale or 0)
+    if rounded is None or rounded >= (_LONGEST_HOURS + 1) * 3600:
         return None
-    text = f"{int(hours):0>2}:{minutes:0>2}:{seconds:0>2}{digits}"
-    return sign + text if text.strip("0:.") else text
+    whole, point, digits = f"{rounded:f}".partition(".")
+    left = int(whole)
+    text = f"{left // 3600:0>2}:{left // 60 % 60:0>2}:{left % 60:0>2}{point}{digits}"
+    return sign + text if sign == "-" and rounded else text
+
+
+def _clock(text: str) -> str:
+    """`10` is ten seconds, `1010` ten minutes and ten seconds."""
+    found = _COMPACT_TIME.fullmatch(text)
+    if found is None:
+        return text
+    digits = found[2].rjust(6, "0")
+    return f"{found[1]}{digits[:-4]}:{digits[-4:-2]}:{digits[-2:]}"
 
 
 def _fraction(digits: str, wanted: int) -> str | None:
@@ -227,9 +263,16 @@ def _year(value: Literal, _: SqlType) -> str | None:
 
 def _enum(value: Literal, kind: SqlType) -> str | None:
     if value.kind is LiteralKind.TEXT:
-        return _member(value.text, kind.members)
+        named = _member(value.text, kind.members)
+        return _numbered(value.text, kind.members) if named is None else named
     number = _index(value)
     return kind.members[number - 1] if number is not None and 0 < number <= len(kind.members) else None
+
+
+def _numbered(text: str, members: Sequence[str]) -> str | None:
+    """Find the member of this number; not among names that a collation may take for it."""
+    plain = re.fullmatch("[1-9][0-9]{0,4}", text) and all(member.isascii() for member in members)
+    return members[int(text) - 1] if plain and int(text) <= len(members) else None
 
 
 def _set(value: Literal, kind: SqlType) -> str | None:

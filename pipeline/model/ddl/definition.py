@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pipeline.model.ddl.literals import Literal
     from pipeline.model.ddl.sql_types import SqlType
 
-_BINARY = "binary"
+BINARY = "binary"
+"""The character set, and its collation, in which texts are bytes."""
 _REFERENCE_ACTIONS = ("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION")
 
 
@@ -48,7 +49,10 @@ class Definition:
         if not self.generated:
             default = default_of(self.default, self.type, nullable=self.nullable)
         kind = self.type.warehouse_type(decimals_as_text=decimals_as_text)
-        return SourceColumn(self.name, kind, self.type.tidb_type, self.nullable, default, members=self.type.members)
+        return SourceColumn(
+            self.name, kind, self.type.tidb_type, self.nullable, default,
+            members=self.type.members, written=self.type.written,
+        )  # fmt: skip
 
 
 def read_definition(cursor: Cursor) -> Definition:
@@ -123,13 +127,13 @@ def read_charset(cursor: Cursor) -> str:
 
 def _charset(cursor: Cursor, found: Definition) -> None:
     found.charset = read_charset(cursor)
-    if found.charset == _BINARY:
+    if found.charset == BINARY:
         found.type = found.type.as_binary()
 
 
 def _collate(cursor: Cursor, found: Definition) -> None:
     found.collation = read_charset(cursor)
-    if found.collation == _BINARY:
+    if found.collation == BINARY:
         found.type = found.type.as_binary()
 
 

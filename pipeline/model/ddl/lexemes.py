@@ -7,8 +7,10 @@ The grammar on top is ours: sqlglot's own (30.30) refuses what TiDB writes (`FLO
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import TokenType
@@ -18,9 +20,12 @@ from sqlglot.errors import SqlglotError
 from pipeline.model.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import Token
+
+    _Escapes = Mapping[str, re.Pattern[str]]
+    """By quotation mark: what stands for another character within."""
 
 
 class NotParsedError(ValueError):
@@ -50,8 +55,11 @@ class Lexeme:
     kind: Kind
     text: str
     raw: str
+    feature: bool = field(default=False, compare=False)
+    """Whether a comment follows that only a TiDB reads which has the feature: `/*T![ttl] TTL_ENABLE = 'OFF' */`."""
 
 
+_FEATURE = "/*T!"
 _LITERALS = {
     TokenType.IDENTIFIER: Kind.NAME,
     TokenType.STRING: Kind.STRING,
@@ -63,6 +71,11 @@ _LITERALS = {
 _ESCAPES = {
     "'": re.compile(r"\\.|''", re.DOTALL),
     '"': re.compile(r'\\.|""', re.DOTALL),
+    "`": re.compile("``"),
+}
+_DOUBLED = {
+    "'": re.compile(r"\\\\|''"),
+    '"': re.compile(r'\\\\|""'),
     "`": re.compile("``"),
 }
 _ESCAPED = {
@@ -77,35 +90,59 @@ class _Tokenizer(MySQL.Tokenizer):
     """sqlglot leaves the rest of a RENAME in one piece otherwise."""
 
 
+class _Doubling(_Tokenizer):
+    STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
+    """A backslash before a quote is none of these."""
+
+
+_READINGS = ((_Tokenizer, _ESCAPES), (_Doubling, _DOUBLED))
+"""How texts in quotes are read. TiDB doubles the backslashes of defaults and of columns' comments, but writes those of
+ENUM and SET members, of tables' and of indexes' comments as they are: `'C:\\'` breaks the first reading, and none of
+what TiDB writes breaks the second."""
+
+
 def lexemes(sql: str) -> list[Lexeme]:
     """Read the statement, comments left out (`/*T![auto_rand] AUTO_RANDOM */` is one)."""
     try:
         sql.encode()
-        tokens = _Tokenizer(dialect="mysql").tokenize(sql)
-    except SqlglotError as error:
-        raise NotParsedError("the text breaks off inside a literal or a comment") from error
     except UnicodeEncodeError as error:
         raise NotParsedError("the text is not Unicode") from error
-    return [lexeme for token in tokens for lexeme in _read(token, sql)]
+    for tokenizer, escapes in _READINGS:
+        with suppress(SqlglotError):
+            return _lexemes(sql, tokenizer, escapes)
+    raise NotParsedError("the text breaks off inside a literal or a comment")
 
 
-def _read(token: Token, sql: str) -> Iterator[Lexeme]:
+def _lexemes(sql: str, tokenizer: type[_Tokenizer], escapes: _Escapes) -> list[Lexeme]:
+    tokens = tokenizer(dialect="mysql").tokenize(sql)
+    gaps = zip(tokens, _gaps(tokens, sql), strict=True)
+    return [lexeme for token, gap in gaps for lexeme in _read(token, sql, escapes, feature=_FEATURE in gap)]
+
+
+def _gaps(tokens: Sequence[Token], sql: str) -> Iterator[str]:
+    """What follows each token up to the next: blanks and comments."""
+    yield from (sql[token.end + 1 : following.start] for token, following in pairwise(tokens))
+    if tokens:
+        yield sql[tokens[-1].end + 1 :]
+
+
+def _read(token: Token, sql: str, escapes: _Escapes, *, feature: bool) -> Iterator[Lexeme]:
     kind = _LITERALS.get(token.token_type)
     if kind is not None:
         raw = sql[token.start : token.end + 1]
-        yield Lexeme(kind, _unquoted(raw, token.text), raw)
+        yield Lexeme(kind, _unquoted(raw, token.text, escapes), raw, feature)
         return
     for part in token.text.split():  # sqlglot makes one token of PRIMARY KEY, CHARACTER SET …
         kind = Kind.WORD if part[0].isalnum() or part[0] in "_$" else Kind.SYMBOL
-        yield Lexeme(kind, part.upper() if kind is Kind.WORD else part, part)
+        yield Lexeme(kind, part.upper() if kind is Kind.WORD else part, part, feature)
 
 
-def _unquoted(raw: str, text: str) -> str:
+def _unquoted(raw: str, text: str, escapes: _Escapes) -> str:
     """Undo quotes and escapes as MySQL does; how far sqlglot goes differs between its versions."""
     quote = raw[:1]
-    if quote not in _ESCAPES or raw[-1:] != quote:
+    if quote not in escapes or raw[-1:] != quote:
         return text
-    return _ESCAPES[quote].sub(lambda found: _ESCAPED.get(found[0], found[0][1:]), raw[1:-1])
+    return escapes[quote].sub(lambda found: _ESCAPED.get(found[0], found[0][1:]), raw[1:-1])
 
 
 class Cursor:
@@ -219,6 +256,10 @@ class Cursor:
     def at_clause_end(self) -> bool:
         """Say whether a comma, a closing parenthesis, a semicolon or the end comes next."""
         return self.at_end() or self.at_symbol(",", ")", ";")
+
+    def behind_feature(self) -> bool:
+        """Say whether a comment of a feature of TiDB's stands just before here."""
+        return any(lexeme.feature for lexeme in self._lexemes[self._at - 1 : self._at])
 
     def at_end(self) -> bool:
         """Say whether nothing more comes."""

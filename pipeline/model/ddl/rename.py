@@ -1,7 +1,7 @@
 """RENAME TABLE a TO b, c TO d, and ALTER TABLE a RENAME AS b.
 
 The database of a name may be missing: then it was the session's, which no message carries. The message names
-the table as it is afterwards.
+the table as it is afterwards, and with the Simple protocol as it was before.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 _UNSAID = ""
 
 
-def read_renames(cursor: Cursor, table: TableName) -> tuple[RenameTable, ...]:
+def read_renames(cursor: Cursor, table: TableName, told: TableName | None = None) -> tuple[RenameTable, ...]:
     """Read every rename of the text, in order; several statements may be joined by semicolons.
 
-    A single rename ends in the table that the message names.
+    A single rename ends in the table that the message names, and begins with the one that it has `told`, if the text
+    has no database there.
     """
     pairs = _statement(cursor)
     while cursor.accept_symbol(";") and not cursor.at_end():
@@ -29,7 +30,7 @@ def read_renames(cursor: Cursor, table: TableName) -> tuple[RenameTable, ...]:
     cursor.expect_end()
     if len(pairs) == 1:
         old, new = pairs[0]
-        return (RenameTable(_old(old, new, table), table),)
+        return (RenameTable(_old(old, new, table, told), table),)
     return tuple(RenameTable(_old(old, new, table), _in_database(new, table)) for old, new in pairs)
 
 
@@ -56,8 +57,10 @@ def _pair(cursor: Cursor) -> tuple[TableName, TableName]:
     return old, cursor.table_name(_UNSAID)
 
 
-def _old(old: TableName, new: TableName, table: TableName) -> TableName:
+def _old(old: TableName, new: TableName, table: TableName, told: TableName | None = None) -> TableName:
     """Complete the former name: without a database it was in the session's, as is a new name without one."""
+    if old.schema == _UNSAID and told is not None:
+        return told
     if old.schema != _UNSAID or new.schema == _UNSAID:
         return _in_database(old, table)
     raise NotParsedError(f"it is not said in which database {old.table} was before it became {new}")

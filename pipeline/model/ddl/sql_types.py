@@ -25,8 +25,8 @@ _DEFAULT_DECIMAL_PRECISION = 10
 class SqlType:
     """One column type.
 
-    `family` is TiCDC's `tidb_type` without parameters. `length`: DECIMAL's precision, the bits of BIT, the
-    size of CHAR(n), BINARY(n). `scale`: digits after the point of DECIMAL and FLOAT(m,d), fraction digits of
+    `family` is TiCDC's `tidb_type` without parameters. `length`: the digits of DECIMAL and FLOAT(m,d), the bits of
+    BIT, the size of CHAR(n), BINARY(n). `scale`: digits after the point of DECIMAL and FLOAT(m,d), fraction digits of
     a time. `fixed`: CHAR and BINARY, which TiDB trims and pads.
     """
 
@@ -47,6 +47,18 @@ class SqlType:
             case "DATETIME" | "TIMESTAMP" | "TIME":
                 return f"{self.family}({self.scale})"
         return self.family
+
+    @property
+    def written(self) -> str:
+        """The type as SQL writes it, where `tidb_type` does not say how TiDB pads, trims or rounds its values."""
+        match self.family:
+            case "TEXT" if self.fixed:
+                return "CHAR"
+            case "BLOB" if self.fixed:
+                return f"BINARY({self.length})"
+            case "FLOAT" | "DOUBLE" if self.scale is not None:
+                return f"{self.family}({self.length},{self.scale})"
+        return ""
 
     def warehouse_type(self, *, decimals_as_text: bool) -> WarehouseType:
         """Give the warehouse type."""
@@ -132,7 +144,7 @@ def _with_parameters(cursor: Cursor, family: str) -> SqlType:
         case "FLOAT" if second is None and first is not None and first > _MAX_FLOAT_PRECISION:
             return SqlType("DOUBLE")
         case "FLOAT" | "DOUBLE":
-            return SqlType(family, scale=second)
+            return SqlType(family, length=first if second is not None else None, scale=second)
     return SqlType(family)
 
 

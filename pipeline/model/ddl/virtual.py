@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.ddl.create import created_columns, created_table, read_columns
+from pipeline.model.ddl.create import created_columns, created_table, read_columns, read_model
 from pipeline.model.ddl.definition import read_definition
 from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
 
@@ -37,12 +37,10 @@ def renamed_columns(sql: str) -> tuple[tuple[str, str], ...]:
 
 
 def created_like(sql: str, schema: str) -> TableName | None:
-    """The table that a CREATE TABLE ... LIKE names; `schema` is the database of a name without one."""
+    """The table that a CREATE TABLE ... LIKE names; `schema` is the database of the new one (`read_model`)."""
     try:
         cursor = Cursor(lexemes(sql))
-        created_table(cursor)
-        cursor.accept_symbol("(")
-        return cursor.table_name(schema) if cursor.accept("LIKE") else None
+        return read_model(cursor, created_table(cursor), schema)
     except NotParsedError:
         return None
 

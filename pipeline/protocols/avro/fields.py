@@ -127,13 +127,7 @@ def _bytes_default(text: str, kind: str) -> Default:
 def read_value(sent: Column, column: AvroColumn, kind: WarehouseType, timezone: str) -> Value:
     """One decoded Avro field as a value of the warehouse type `kind`."""
     natural = _natural(sent, column, timezone)
-    if kind == warehouse_type(column):
-        return natural
-    if natural.lost is None and t.absorbs(kind, warehouse_type(column)):
-        return Value(natural.column.cast(kind))
-    if t.decimal_parameters(kind) and family(column) == "DECIMAL":
-        return text.exact_decimal(natural.column.cast("string"), kind)
-    return text.casted(natural.column, kind)
+    return text.under(natural, warehouse_type(column), kind, exact=family(column) == "DECIMAL")
 
 
 def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa: PLR0911 - a table of types

@@ -15,6 +15,7 @@ from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.messages import (
     INDEX,
     RAW,
+    About,
     Ddl,
     Guess,
     Messages,
@@ -24,12 +25,13 @@ from pipeline.model.messages import (
     TableMessages,
     TopicPartition,
 )
-from pipeline.model.names import TableName
+from pipeline.model.names import TableName, folded
 from pipeline.model.places import stands_at, stands_in
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.avro.decode import Writer
 from pipeline.protocols.avro.fields import source_column
+from pipeline.protocols.ddl import collected
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.overrides import overrides_for
 from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, split, subjects_of
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
     from registry import RegistryClient, TicdcSchema
 
 _NO_HEADER = b"\xff"
-_MAX_DDL_PER_BATCH = 100_000
-"""A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
 
 SENTENCES = {
     decode.CORRUPT_VALUE: "the value does not match its schema: truncated, followed by other bytes, or damaged",
@@ -114,6 +114,10 @@ class AvroProtocol:
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES
+
+    def about(self) -> About:
+        """Nothing: the registry's schema says whose a message is."""
+        return About(*(F.lit(None).cast(kind) for kind in ("string", "string", "bigint")))
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event."""
@@ -240,17 +244,13 @@ class AvroProtocol:
     def _described(self, schema_id: SchemaId, schema: TicdcSchema, handle: tuple[str, ...] | None) -> TableVersion:
         table = TableName(schema.schema_name, schema.table_name)
         overrides = overrides_for(self.overrides, table.schema, table.table)
-        columns = tuple(source_column(column, overrides.get(column.name.casefold())) for column in schema.columns)
+        columns = tuple(source_column(column, overrides.get(folded(column.name))) for column in schema.columns)
         says_op = schema.extension or schema.operation
         return TableVersion(table, schema_id, columns, handle, says_op, schema.extension, schema.checksums)
 
     def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Refused, ...]]:
-        rows = (
-            raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
-            .select("topic", "partition", "offset", "value")
-            .limit(_MAX_DDL_PER_BATCH)
-            .collect()
-        )
+        sent = raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
+        rows = collected(sent.select("topic", "partition", "offset", "value"))
         copies: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
         kinds: dict[tuple[int, str, TableName], int] = {}
         bad: list[Row] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import types as t
+from pipeline.model.projection import let
 from pipeline.model.text import Value, vector
 
 if TYPE_CHECKING:
@@ -50,14 +51,7 @@ def big_decimal_text(value: Column, scale: int) -> Column:
     """
     filler = F.when(_is_negative(value), F.lit(b"\xff")).otherwise(F.lit(b"\x00"))
     padded = F.lpad(value, _CHUNKS * _CHUNK_BYTES, filler)
-    return _let(
-        padded, lambda bytes_: _let(_digits(_chunks(bytes_)), lambda digits: _with_point(digits, scale, bytes_))
-    )
-
-
-def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """`body` of a value that is computed once, however often the body uses it."""
-    return F.transform(F.array(value), body)[0]
+    return let(padded, lambda bytes_: let(_digits(_chunks(bytes_)), lambda digits: _with_point(digits, scale, bytes_)))
 
 
 def _is_negative(padded: Column) -> Column:

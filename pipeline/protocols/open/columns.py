@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipeline.model import types as t
-from pipeline.model.columns import UNKNOWN_DEFAULT, SchemaId, SourceColumn
+from pipeline.model.columns import MEMBERS, UNKNOWN_DEFAULT, SchemaId, SourceColumn
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,9 +29,6 @@ _FAMILIES = {
 _SIGNED_OR_NOT = {3: "INT", 8: "BIGINT"}
 _TEXTS = (15, 249, 250, 251, 252, 253, 254)
 """VARCHAR, the BLOB and TEXT family, VAR_STRING, CHAR: bytes with the flag 1, else text."""
-
-MEMBERS = ("ENUM", "SET")
-"""Types whose values are numbers of members."""
 
 BASE64 = (249, 252)
 """First and last type of those that are sent in base64."""
@@ -84,18 +82,8 @@ def family_of(tidb_type: str) -> str:
 
 
 def natural_type(column: SourceColumn) -> WarehouseType:
-    """The warehouse type of a column without an override (DESIGN 4.4).
-
-    A DECIMAL or BIT that nobody has defined may be as wide as TiDB allows.
-    """
-    family, _, parameters = column.tidb_type.partition("(")
-    numbers = [int(number) for number in parameters.rstrip(")").split(",") if number]
-    match family:
-        case "DECIMAL":
-            return t.decimal(*numbers) if numbers else t.STRING
-        case "BIT":
-            return t.bit(*numbers) if numbers else t.UNSIGNED_BIGINT
-    return t.fixed(family) or t.STRING
+    """The warehouse type of a column without an override (DESIGN 4.4)."""
+    return t.natural(column.tidb_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +92,7 @@ class Said:
 
     types: Mapping[str, WarehouseType] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of ENUM and SET, whose definition may never have been sent."""
+    """Of ENUM and SET, as long as no definition has been sent."""
 
 
 def source_columns(sent: Iterable[Sent], defined: Mapping[str, SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
@@ -112,7 +100,7 @@ def source_columns(sent: Iterable[Sent], defined: Mapping[str, SourceColumn], sa
 
     Where a definition is of another type than what was sent, the protocol wins (DESIGN rule 5).
     """
-    return tuple(_column(one, defined.get(one.name.casefold()), said) for one in sent)
+    return tuple(_column(one, defined.get(folded(one.name)), said) for one in sent)
 
 
 def _column(sent: Sent, defined: SourceColumn | None, said: Said) -> SourceColumn:
@@ -125,7 +113,10 @@ def _column(sent: Sent, defined: SourceColumn | None, said: Said) -> SourceColum
         unsigned=bool(sent.flags & _UNSIGNED),
     )
     if defined is not None and family_of(defined.tidb_type) == sent.family:
-        column = replace(column, tidb_type=defined.tidb_type, default=defined.default, members=defined.members)
+        column = replace(
+            column, tidb_type=defined.tidb_type, default=defined.default,
+            members=defined.members, written=defined.written,
+        )  # fmt: skip
     return _settled(column, said)
 
 
@@ -135,8 +126,8 @@ def defined_columns(defined: Iterable[SourceColumn], said: Said) -> tuple[Source
 
 
 def _settled(column: SourceColumn, said: Said) -> SourceColumn:
-    name = column.name.casefold()
-    if name in said.members and family_of(column.tidb_type) in MEMBERS:
+    name = folded(column.name)
+    if name in said.members and family_of(column.tidb_type) in MEMBERS and not column.members:
         column = replace(column, members=said.members[name])
     return replace(column, type=said.types.get(name) or natural_type(column))
 

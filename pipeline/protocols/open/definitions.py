@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from pipeline.model import ddl
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+from pipeline.model.ddl import ActionType
 from pipeline.model.ddl.create import created_columns
-from pipeline.model.ddl.lexemes import Cursor, NotParsedError, lexemes
+from pipeline.model.ddl.virtual import created_like
+from pipeline.model.names import folded
 from pipeline.protocols.open.columns import is_defined
 
 if TYPE_CHECKING:
@@ -27,6 +29,17 @@ if TYPE_CHECKING:
     Key = tuple[str, str]
     Columns = Mapping[str, SourceColumn]
     """By the name in lower case."""
+
+
+_KEYS = (
+    ActionType.ADD_INDEX,
+    ActionType.DROP_INDEX,
+    ActionType.DROP_INDEXES,
+    ActionType.ADD_PRIMARY_KEY,
+    ActionType.DROP_PRIMARY_KEY,
+    ActionType.MULTI_SCHEMA_CHANGE,
+)
+"""Statements that may give the table another handle, and so part the rows before them from those behind them."""
 
 
 @dataclass(slots=True)
@@ -52,7 +65,7 @@ class Definitions:
         return [ts for ts in self._since[table.key] if since <= ts < until]
 
     def by(self, statement: Ddl) -> Columns | None:
-        """What a statement has made of its table; None where it says nothing of columns."""
+        """What a statement has made of its table; None where it says nothing of columns or keys."""
         return self._columns.get((statement.table.key, statement.commit_ts))
 
     def hold(self, table: TableName, since: int, columns: Columns) -> None:
@@ -84,7 +97,9 @@ def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], kno
 
 
 def _parse(statement: Ddl) -> tuple[ddl.Action, ...]:
-    return ddl.parse(statement.kind, statement.sql, statement.table) if statement.table.table else ()
+    if not statement.table.table:
+        return ()
+    return ddl.parse(statement.kind, statement.sql, statement.table, partitions=True, keys=True)
 
 
 def _others(statements: Iterable[Ddl], read: Iterable[Iterable[ddl.Action]]) -> list[TableName]:
@@ -94,10 +109,10 @@ def _others(statements: Iterable[Ddl], read: Iterable[Iterable[ddl.Action]]) -> 
 
 
 def _applied(statement: Ddl, actions: Iterable[ddl.Action], known: Definitions) -> Columns | None:
-    """The table's definitions behind a statement; None where it says nothing of columns."""
+    """The table's definitions behind a statement; None where it says nothing of columns or keys."""
     commit_ts = statement.commit_ts
     columns = dict(known.at(statement.table, commit_ts))
-    changed = False
+    changed = statement.kind in _KEYS and bool(statement.table.table)
     for action in actions:
         match action:
             case ddl.CreateTable():
@@ -105,9 +120,9 @@ def _applied(statement: Ddl, actions: Iterable[ddl.Action], known: Definitions) 
             case ddl.RenameTable(old, new) if new.key == statement.table.key:
                 columns = dict(known.at(old, commit_ts))
             case ddl.AddColumn(column):
-                columns[column.name.casefold()] = column
+                columns[folded(column.name)] = column
             case ddl.DropColumn(name):
-                columns.pop(name.casefold(), None)
+                columns.pop(folded(name), None)
             case ddl.RenameColumn(old_name, name):
                 _rename(columns, old_name, name)
             case ddl.ModifyColumn(_, column):
@@ -119,38 +134,28 @@ def _applied(statement: Ddl, actions: Iterable[ddl.Action], known: Definitions) 
 
 
 def _rename(columns: dict[str, SourceColumn], old: str, new: str) -> None:
-    column = columns.pop(old.casefold(), None)
+    column = columns.pop(folded(old), None)
     if column is not None:
-        columns[new.casefold()] = replace(column, name=new)
+        columns[folded(new)] = replace(column, name=new)
 
 
 def _modify(columns: dict[str, SourceColumn], column: SourceColumn) -> None:
     """A new definition; what the rows from before the column show stays."""
-    before = columns.get(column.name.casefold())
-    columns[column.name.casefold()] = column if before is None else replace(column, default=before.default)
+    before = columns.get(folded(column.name))
+    columns[folded(column.name)] = column if before is None else replace(column, default=before.default)
 
 
 def _created(statement: Ddl, known: Definitions) -> dict[str, SourceColumn]:
     model = _model(statement)
     if model is not None:
         return dict(known.at(model, statement.commit_ts))
-    columns = [one.column(decimals_as_text=False) for one in created_columns(statement.sql) if not one.virtual]
-    return _by_name(columns) if columns else dict(known.at(statement.table, statement.commit_ts))
+    return _by_name(one.column(decimals_as_text=False) for one in created_columns(statement.sql) if not one.virtual)
 
 
 def _model(statement: Ddl) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE names."""
-    try:
-        cursor = Cursor(lexemes(statement.sql))
-        cursor.expect("CREATE", "TABLE")
-        cursor.accept("IF", "NOT", "EXISTS")
-        cursor.table_name(statement.table.schema)
-        cursor.accept_symbol("(")
-        cursor.expect("LIKE")
-        return cursor.table_name(statement.table.schema)
-    except NotParsedError:
-        return None
+    """The table that a CREATE TABLE … LIKE names, if its database is said."""
+    return created_like(statement.sql, statement.table.schema)
 
 
 def _by_name(columns: Iterable[SourceColumn]) -> dict[str, SourceColumn]:
-    return {column.name.casefold(): column for column in columns}
+    return {folded(column.name): column for column in columns}

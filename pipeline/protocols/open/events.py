@@ -7,27 +7,35 @@ JSON where that is written as TiCDC writes it: a hash of what is left of the tex
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
+import json
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once, through
+from pipeline.protocols import sentinel
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
+from pipeline.protocols.open.shapes import DELETED, is_plain, is_shaped, shape_of
+from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
 
+    from pipeline.model.names import TableName
+
 HEAD = "_open"
 """The column that `prepare` adds: a struct of the names below; NULL for what cannot be read."""
 KIND, SCHEMA, TABLE, COMMIT_TS, NUMBER, DELETE = "kind", "schema", "table", "ts", "number", "delete"
 
 ROW, DDL, RESOLVED = "row", "ddl", "resolved"
-"""Kinds; NULL for an event that cannot be read."""
+"""Kinds, with the codes of rows that are `too_large`; NULL for an event that cannot be read."""
 
 LIMITS = {"maxStringLen": str(2**31 - 1)}
 """Of the JSON reader: a LONGTEXT may be longer than its 20 million characters."""
@@ -35,19 +43,17 @@ LIMITS = {"maxStringLen": str(2**31 - 1)}
 NOT_NOISE = 1 | 2 | 4 | 64 | 128
 """Flags that say something of the column: binary, handle, generated, nullable, unsigned. The others are of indexes."""
 
-_KEY_FIELDS = "struct<ts: bigint, scm: string, tbl: string, t: int>"
+_END = f"{sentinel.FIELD}: bigint"
+_KEY_FIELDS = f"struct<ts: bigint, scm: string, tbl: string, t: int, ohk: boolean, ccl: string, {_END}>"
 _IMAGE = "map<string, struct<t: int, h: boolean, f: bigint>>"
 _BROKEN = "broken"
-_VALUE_FIELDS = f"struct<u: {_IMAGE}, d: {_IMAGE}, {_BROKEN}: string>"
-_STATEMENT = "struct<q: string, t: int>"
+_VALUE_FIELDS = f"struct<u: {_IMAGE}, d: {_IMAGE}, {_END}, {_BROKEN}: string>"
+_STATEMENT = f"struct<q: string, t: int, {_END}>"
 _ROW, _DDL, _RESOLVED = 1, 2, 3
-
-_OLD_IMAGE = r'(?s)\}\},"p":\{.*'
-_VALUE, _NO_VALUE = r'(?s)"v":(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.\w]++)', '"v":0'
-_COLUMN = rf'"[^"\\]++":\{{"t":\d{{1,3}}(?:,"h":true)?(?:,"f":\d{{1,9}})?,{_NO_VALUE}\}}'
-_COLUMNS = rf'^\{{"[ud]":\{{{_COLUMN}(?:,{_COLUMN})*+\}}\}}$'
-"""A row event without values and old image. What repeats is possessive: else Java's stack grows with each time."""
-_DELETED = '{"d":{'
+_KEY_OF_ROW = (
+    r'\A\{{"ts":([1-9]\d{{0,18}}),"scm":{},"tbl":{}(?:,"rid":-?\d++)?(?:,"ptn":\d++)?,"t":1(?:,"ptn":\d++)?\}}\z'
+)
+"""A row's key as versions of TiCDC write it, for one table."""
 
 
 def head(name: str) -> Column:
@@ -55,69 +61,108 @@ def head(name: str) -> Column:
     return F.col(HEAD).getField(name)
 
 
-def taken_apart(raw: DataFrame) -> DataFrame:
-    """The raw frame with a row per event (`SourceProtocol.prepare`)."""
+@dataclass(frozen=True, slots=True)
+class Familiar:
+    """A table and the shapes (`shapes`) that its rows are expected to have, each with its number."""
+
+    table: TableName
+    shapes: tuple[tuple[int, str], ...]
+
+
+def taken_apart(raw: DataFrame, familiar: Familiar | None = None) -> DataFrame:
+    """The raw frame with a row per event (`SourceProtocol.prepare`).
+
+    With `familiar`, statements and rows of other tables and shapes have no kind: it takes less to see that a text is
+    like another than what it is.
+    """
     envelope = [name for name in RAW if name not in ("key", "value")]
     event = F.explode(framing.events(F.col("key"), F.col("value"))).alias("_event")
     single = raw.select(*envelope, event).select(*envelope, "_event.*")
-    return through(_sorted_out(), single)
+    return through(_sorted_out() if familiar is None else _compared(familiar), single)
+
+
+def _texts() -> list[Column]:
+    framed = once() & F.col(FRAMED)
+    return [
+        F.when(framed, framing.key_json(F.col("key"))).alias("_key"),
+        F.when(framed, framing.value_json(F.col("value"))).alias("_value"),
+    ]
+
+
+@lru_cache(maxsize=256)
+def _compared(familiar: Familiar) -> tuple[Projection, ...]:
+    """As `_sorted_out`, by comparison with what is expected."""
+    event = [F.col(name) for name in (*RAW, INDEX)]
+    key, value, commit_ts = (F.col(name) for name in ("_key", "_value", "_ts"))
+    is_text = once() & F.is_valid_utf8(key) & F.is_valid_utf8(value)
+    names = (json.dumps(name, ensure_ascii=False) for name in (familiar.table.schema, familiar.table.table))
+    pattern = _KEY_OF_ROW.format(*map(re.escape, names))
+    read = F.regexp_extract(key, pattern, 1).try_cast("bigint")
+    keys = [F.when(is_text, key).alias("_key"), value, F.when(is_text, read).alias("_ts")]
+    of_table = F.struct(
+        commit_ts.alias("ts"),
+        F.lit(familiar.table.schema).alias("scm"),
+        F.lit(familiar.table.table).alias("tbl"),
+        F.lit(_ROW).alias("t"),
+        F.lit(None).cast("boolean").alias("ohk"),
+        F.lit(None).cast("string").alias("ccl"),
+        F.lit(sentinel.NUMBER).alias(sentinel.FIELD),
+    )
+    is_row = once() & commit_ts.isNotNull()
+    told = [F.when(is_row, of_table).otherwise(F.from_json(_ended(key), _KEY_FIELDS)).alias("_key"), value]
+    number = F.coalesce(*(F.when(is_shaped(value, shape), F.lit(one)) for one, shape in familiar.shapes))
+    numbers = [key, F.when(once() & (key["t"] == _ROW), number).alias("_number"), (value == "").alias("_empty")]
+    deleted = [one for one, shape in familiar.shapes if shape.startswith(DELETED)]
+    said = [
+        key,
+        F.col("_number"),
+        F.col("_number").isin(deleted).alias("_delete"),
+        F.lit(False).alias("_statement"),
+        F.col("_empty"),
+    ]
+    steps = (_texts(), keys, told, numbers, said, [_head().alias(HEAD)])
+    return tuple(Projection([*event, *step]) for step in steps)
 
 
 @cache
 def _sorted_out() -> tuple[Projection, ...]:
     """From events to their heads, in steps that Spark may not repeat."""
     event = [F.col(name) for name in (*RAW, INDEX)]
-    framed = once() & F.col(FRAMED)
-    texts = [
-        F.when(framed, framing.key_json(F.col("key"))).alias("_key"),
-        F.when(framed, framing.value_json(F.col("value"))).alias("_value"),
-    ]
-    key, value, shape, is_plain = (F.col(name) for name in ("_key", "_value", "_shape", "_plain"))
+    key, value, shape, plain = (F.col(name) for name in ("_key", "_value", "_shape", "_plain"))
     is_text = once() & F.is_valid_utf8(key) & F.is_valid_utf8(value)
-    keys = [F.from_json(F.when(is_text, key), _KEY_FIELDS).alias("_key"), value]
+    keys = [F.from_json(F.when(is_text, _ended(key)), _KEY_FIELDS).alias("_key"), value]
     is_row = once() & (key["t"] == _ROW)
-    shapes = [key, value, F.when(is_row, _shape(value)).alias("_shape")]
-    checked = [key, value, shape, (once() & _is_plain(shape)).alias("_plain")]
+    shapes = [key, value, F.when(is_row, shape_of(value)).alias("_shape")]
+    checked = [key, value, shape, (once() & is_plain(shape)).alias("_plain")]
     sent = [
         key,
-        F.when(once() & is_plain, F.xxhash64(shape)).alias("_hash"),
-        shape.startswith(_DELETED).alias("_delete"),
-        F.when(once() & ~is_plain & (key["t"] == _ROW), _images(value)).alias("_value"),
-        F.when(once() & (key["t"] == _DDL), F.from_json(value, _STATEMENT, LIMITS)).alias("_statement"),
+        F.when(once() & plain, F.xxhash64(shape)).alias("_hash"),
+        shape.startswith(DELETED).alias("_delete"),
+        F.when(once() & ~plain & (key["t"] == _ROW), _images(value)).alias("_value"),
+        F.when(once() & (key["t"] == _DDL), F.from_json(_ended(value), _STATEMENT, LIMITS)).alias("_statement"),
         (value == "").alias("_empty"),
     ]
-    value = F.col("_value")
+    value, statement = F.col("_value"), F.col("_statement")
     by_json = F.when(once() & value.isNotNull(), _layout(value))
     said = [
         key,
         F.coalesce(F.col("_hash"), F.when(by_json.isNotNull(), F.xxhash64(by_json))).alias("_number"),
-        F.when(value.isNull(), F.col("_delete")).otherwise(_is_delete(value)).alias("_delete"),
-        (F.col("_statement")["q"].isNotNull() & F.col("_statement")["t"].isNotNull()).alias("_statement"),
+        F.when(value.isNull(), F.col("_delete")).otherwise(_deletes(value)).alias("_delete"),
+        (is_whole(statement) & statement["q"].isNotNull() & statement["t"].isNotNull()).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (texts, keys, shapes, checked, sent, said, [_head().alias(HEAD)])
+    steps = (_texts(), keys, shapes, checked, sent, said, [_head().alias(HEAD)])
     return tuple(Projection([*event, *step]) for step in steps)
 
 
-def _shape(value: Column) -> Column:
-    """The text of a row event without values and without `p`.
-
-    Within a JSON text every quotation mark has a backslash before it, so that the patterns find members of objects
-    and nothing in values.
-    """
-    return F.regexp_replace(F.regexp_replace(value, _OLD_IMAGE, "}}}"), _VALUE, _NO_VALUE)
-
-
-def _is_plain(shape: Column) -> Column:
-    """Whether a shape has columns, all of them written as TiCDC writes them."""
-    return F.coalesce(shape.rlike(_COLUMNS), F.lit(False))
-
-
 def _head() -> Column:
+    """A delete needs no more than the handle."""
     key, number = F.col("_key"), F.col("_number")
-    named = (key["scm"] != "") & (key["tbl"] != "")
+    row = (key["t"] == _ROW) & (key["scm"] != "") & (key["tbl"] != "")
     kind = (
-        F.when((key["t"] == _ROW) & named & number.isNotNull(), F.lit(ROW))
+        F.when(row & (key["ccl"] != ""), F.lit(CLAIM_CHECK))
+        .when(row & key["ohk"] & ~F.coalesce("_delete", F.lit(False)), F.lit(HANDLE_KEY_ONLY))
+        .when(row & number.isNotNull(), F.lit(ROW))
         .when((key["t"] == _DDL) & F.col("_statement"), F.lit(DDL))
         .when((key["t"] == _RESOLVED) & F.col("_empty"), F.lit(RESOLVED))
     )
@@ -129,14 +174,23 @@ def _head() -> Column:
         number.alias(NUMBER),
         F.col("_delete").alias(DELETE),
     )
-    return F.when(key.isNotNull(), described)
+    return F.when(is_whole(key), described)
+
+
+def is_whole(read: Column) -> Column:
+    """Whether an object with a sentinel is all that its text has."""
+    return F.coalesce(read[sentinel.FIELD] == sentinel.NUMBER, F.lit(False))
+
+
+def _ended(text: Column) -> Column:
+    return sentinel.in_object(text.cast("binary"))
 
 
 def _images(text: Column) -> Column:
-    return F.from_json(text, _VALUE_FIELDS, LIMITS | {"columnNameOfCorruptRecord": _BROKEN})
+    return F.from_json(_ended(text), _VALUE_FIELDS, LIMITS | {"columnNameOfCorruptRecord": _BROKEN})
 
 
-def _is_delete(value: Column) -> Column:
+def _deletes(value: Column) -> Column:
     return value["u"].isNull() & value["d"].isNotNull()
 
 
@@ -153,16 +207,25 @@ def _layout(value: Column) -> Column:
         ),
     )
     names = F.array_distinct(F.split(F.lower(F.array_join(F.map_keys(image), "\0")), "\0"))
-    is_whole = (F.size(image) > 0) & (F.size(names) == F.size(image)) & ~F.array_contains(names, "")
+    is_table = (F.size(image) > 0) & (F.size(names) == F.size(image)) & ~F.array_contains(names, "")
     typed = F.forall(F.map_values(image), lambda value: value["t"].isNotNull())
-    return F.when(value[_BROKEN].isNull() & is_whole & typed, F.to_json(columns))
+    return F.when(value[_BROKEN].isNull() & is_whole(value) & is_table & typed, F.to_json(columns))
 
 
-def layouts(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, str | None]:
-    """The layouts behind numbers (`columns.read_layout`), each from an event at an offset where it is to be found."""
+class Shown(NamedTuple):
+    """What is behind a number: a layout (`columns.read_layout`), and a shape, if the event was a plain one."""
+
+    layout: str | None
+    shape: str | None
+
+
+def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, Shown]:
+    """What is behind numbers, each from an event at an offset where it is to be found."""
     value = framing.value_json(F.col("value"))
-    shape = _shape(value)
-    text = F.when(_is_plain(shape), shape).otherwise(value)  # of a shape all events have one layout
+    shape = shape_of(value)
+    plain = F.when(is_plain(shape), shape)
     chosen = head(NUMBER).isin(list(firsts)) & F.col("offset").isin(list(set(firsts.values())))
-    found = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), _images(text).alias("sent"))
-    return dict(found.select(NUMBER, _layout(F.col("sent"))).collect())
+    texts = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), value.alias("value"), plain.alias("shape"))
+    sent = _images(F.coalesce("shape", "value")).alias("sent")  # of a shape all events have one layout
+    found = texts.select(NUMBER, "shape", sent).select(NUMBER, _layout(F.col("sent")), "shape")
+    return {number: Shown(layout, shape) for number, layout, shape in found.collect()}

@@ -13,7 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
@@ -21,7 +21,8 @@ from pipeline.model.columns import NULL_DEFAULT
 from pipeline.model.messages import EVER, INDEX, RAW
 from pipeline.model.projection import Projection
 from pipeline.model.types import STRING
-from pipeline.protocols.envelope import envelope
+from pipeline.protocols import sentinel
+from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.events import HEAD, head
 from pipeline.protocols.open.values import is_encoded, read_value
@@ -86,7 +87,7 @@ def recipe(readers: tuple[Reader, ...], landing: Landing, timezone: str, *, old_
     if landing.before:
         rows.append(plan.row(plan.before))
         fields = [column.alias(name) for name, column in _targets(rows[-1], landing).items()]
-        before = [F.when(_has_before(), F.struct(*fields)).alias(change.BEFORE)]
+        before = [F.when(_has_before(), F.struct(*fields, unrepresentable([_lost(rows[-1])]))).alias(change.BEFORE)]
     columns = [column.alias(name) for name, column in _targets(after, landing).items()]
     frame = [*_envelope(after, old_values=old_values), *columns, *before, *_bytes(rows)]
     numbers = [F.when(one.mine, F.lit(one.version.version)) for one in readers]
@@ -106,7 +107,7 @@ class _Plan:
     @property
     def parsed(self) -> Column:
         options = events.LIMITS | {"columnNameOfCorruptRecord": _BROKEN}
-        sent = F.from_json(framing.value_json(F.col("value")), self._shape(self.names), options)
+        sent = F.from_json(sentinel.in_object(F.col("value"), framing.LENGTH_BYTES), self._shape(self.names), options)
         return sent.cast(self._shape(tuple(f"f{n}" for n in range(len(self.names))))).alias(_SENT)
 
     def _shape(self, names: tuple[str, ...]) -> StructType:
@@ -119,7 +120,7 @@ class _Plan:
         before = cells if self.landing.before else cells[:1]  # that it is there is all that is asked then
         images = {_AFTER: cells, _BEFORE: before, _DELETED: cells}
         fields = [StructField(image, StructType(own)) for image, own in images.items()]
-        return StructType([*fields, StructField(_BROKEN, StringType())])
+        return StructType([*fields, StructField(sentinel.FIELD, LongType()), StructField(_BROKEN, StringType())])
 
     def cell(self, image: str, name: str) -> Column:
         """One column of an image; NULL where the image has not got it."""
@@ -173,19 +174,24 @@ def _targets(row: dict[str, list[Read]], landing: Landing) -> dict[str, Column]:
 def _envelope(row: dict[str, list[Read]], *, old_values: bool) -> list[Column]:
     new = Op.INSERT if old_values else Op.UPSERT
     op = F.when(head(events.DELETE), F.lit(Op.DELETE.value)).when(_is_update(), F.lit(Op.UPDATE.value))
-    texts = {name: [read.value.lost for read in reads if read.value.lost is not None] for name, reads in row.items()}
     return envelope(
         op=op.otherwise(F.lit(new.value)),
         commit_ts=head(events.COMMIT_TS),
         index=F.col(INDEX),
         schema_id=F.col(_NUMBER),
-        lost=[{name: F.coalesce(*lost) for name, lost in texts.items() if lost}],
+        lost=[_lost(row)],
     )
+
+
+def _lost(row: dict[str, list[Read]]) -> dict[str, Column]:
+    texts = {name: [read.value.lost for read in reads if read.value.lost is not None] for name, reads in row.items()}
+    return {name: F.coalesce(*lost) for name, lost in texts.items() if lost}
 
 
 def _bytes(rows: Sequence[dict[str, list[Read]]]) -> list[Column]:
     broken = [read.broken for row in rows for reads in row.values() for read in reads]
-    failed = F.col(_SENT).getField(_BROKEN).isNotNull() | F.col(_SENT).isNull() | F.col(_NUMBER).isNull()
+    whole = events.is_whole(F.col(_SENT)) & F.col(_SENT).getField(_BROKEN).isNull()
+    failed = ~whole | F.col(_NUMBER).isNull()
     return [
         F.when(reduce(or_, broken, failed), F.lit(UNREADABLE)).alias(ERROR),
         F.col("key").alias(KEY_BYTES),

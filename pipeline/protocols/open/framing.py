@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX
+from pipeline.model.projection import let
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import Column
 
 FRAMED = "framed"
@@ -56,11 +55,6 @@ def value_json(value: Column) -> Column:
 
 def _after(part: Column, size: int) -> Column:
     return F.substring(part, size + 1, _LAST_INDEX).cast("string")
-
-
-def let(value: Column, use: Callable[[Column], Column]) -> Column:
-    """`use` of a value that is computed once, however often it is used there; Spark may repeat what it is made of."""
-    return F.transform(F.array(value), use)[0]
 
 
 def _events(key: Column, value: Column) -> Column:

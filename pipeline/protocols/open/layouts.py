@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import read_layout
-from pipeline.protocols.open.events import head
+from pipeline.protocols.open.events import Familiar, head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from pipeline.protocols.open.columns import Layout
     from pipeline.protocols.open.routes import Group, Sort
 
+_MOST_SHAPES = 16
+"""To hold an event against each of more is dearer than to find out its own."""
+_MOST_COLUMNS = 256
+"""Java matches a pattern that lists more by a deep stack, some thousand of them by one too deep."""
+
 
 @dataclass(slots=True)
 class Layouts:
@@ -27,6 +32,8 @@ class Layouts:
     _known: dict[int, Layout] = field(default_factory=dict)
     _numbers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By `Layout.bits`."""
+    _shapes: dict[int, str] = field(default_factory=dict)
+    """By number, of those whose events are written as TiCDC writes them."""
     _of_none: set[int] = field(default_factory=set)
 
     def learn(self, prepared: DataFrame, groups: Iterable[Group]) -> None:
@@ -35,12 +42,14 @@ class Layouts:
         firsts = {number: at for number, at in seen.items() if number not in self._known.keys() | self._of_none}
         if not firsts:
             return
-        for number, text in events.layouts(prepared, firsts).items():
+        for number, (text, shape) in events.shown(prepared, firsts).items():
             if text is None:
                 self._of_none.add(number)
             elif number not in self._known:
                 layout = self._known[number] = read_layout(text)
                 self._numbers[layout.bits] = (*self._numbers.get(layout.bits, ()), number)
+            if text is not None and shape is not None:
+                self._shapes[number] = shape
 
     def knows(self, group: Group | Sort) -> bool:
         """Whether it is a group of rows that a table can have."""
@@ -57,6 +66,16 @@ class Layouts:
     def numbers(self, bits: int) -> tuple[int, ...]:
         """The numbers of the layout with this hash."""
         return self._numbers.get(bits, ())
+
+    def familiar(self, groups: Iterable[Group | Sort]) -> Familiar | None:
+        """How to recognise rows of these groups, of one table; None where there is more to it than comparing."""
+        numbers = sorted({group.number or 0 for group in groups})
+        names = {group.name for group in groups}
+        if len(names) != 1 or len(numbers) > _MOST_SHAPES or not self._shapes.keys() >= set(numbers):
+            return None
+        if any(len(self._known[number].columns) > _MOST_COLUMNS for number in numbers):
+            return None
+        return Familiar(names.pop(), tuple((number, self._shapes[number]) for number in numbers))
 
     @property
     def refused(self) -> Column:

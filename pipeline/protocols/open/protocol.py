@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -14,6 +14,7 @@ from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.ddl import ActionType
 from pipeline.model.messages import (
     EVER,
+    About,
     Guess,
     Messages,
     Refused,
@@ -21,11 +22,11 @@ from pipeline.model.messages import (
     SeenVersion,
     TableMessages,
 )
+from pipeline.protocols import too_large
 from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
-    MEMBERS,
     Said,
     defined_columns,
     layout_of,
@@ -55,6 +56,7 @@ CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
 
 SENTENCES = {
     NOT_OPEN: "the record is not framed as the Open protocol frames events, or an event is not JSON as TiCDC sends it",
+    **too_large.SENTENCES,
     UNREADABLE: "a value of the row is not what its column's type is, or names a member that no DDL has defined",
 }
 
@@ -75,7 +77,7 @@ class OpenProtocol:
     old_values: bool = True
     _layouts: Layouts = field(default_factory=Layouts)
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
-    """Columns whose members are not known, of which was warned."""
+    """Columns whose members are not known, and tables without a key (no column), of which was warned."""
 
     @property
     def regime(self) -> Regime:
@@ -90,6 +92,10 @@ class OpenProtocol:
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES
+
+    def about(self) -> About:
+        """See `SourceProtocol.about`."""
+        return About(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS))
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is (`events.HEAD`)."""
@@ -113,14 +119,12 @@ class OpenProtocol:
     def _messages(
         self, groups: list[Group], tables: tuple[TableMessages, ...], ddl: tuple[Ddl, ...], definitions: Definitions
     ) -> Messages:
-        unread = sum(group.rows for group in groups if group.kind is None or self._layouts.refuses(group))
-        where = F.isnull(head(events.KIND)) | self._layouts.refused
         resolved = [group for group in groups if group.kind == events.RESOLVED]
         marks = extremes(resolved, lambda group: group.until or 0, max)
         versions = [seen.version for table in tables for seen in table.versions if not seen.key_only]
         return Messages(
             tables=tables,
-            refused=(Refused(NOT_OPEN, SENTENCES[NOT_OPEN], where, unread),) if unread else (),
+            refused=tuple(self._refused(groups)),
             ddl=tuple(self._told(one, definitions) for one in ddl),
             watermarks={at: CommitTs(ts) for at, ts in marks.items()},
             starts=extremes(groups, lambda group: group.first, min),
@@ -128,9 +132,21 @@ class OpenProtocol:
             rows=sum(group.rows for group in groups),
             control=sum(group.rows for group in groups if group.kind in (events.DDL, events.RESOLVED)),
             kinds=frozenset(group.sort for group in groups if group.kind != events.DDL),
-            warnings=tuple(self._nameless(versions)),
+            warnings=(*self._nameless(versions), *self._keyless(versions)),
             described=(*versions, *definitions.described.values()),
         )
+
+    def _refused(self, groups: Iterable[Group]) -> Iterator[Refused]:
+        unread, kind = 0, head(events.KIND)
+        found: dict[str, Counter[TableName]] = defaultdict(Counter)
+        for group in groups:
+            if group.kind is None or self._layouts.refuses(group):
+                unread += group.rows
+            elif group.kind in too_large.SENTENCES:
+                found[group.kind][group.name] += group.rows
+        if unread:
+            yield Refused(NOT_OPEN, SENTENCES[NOT_OPEN], F.isnull(kind) | self._layouts.refused, unread)
+        yield from (too_large.refused(kind, code, self.about(), rows) for code, rows in found.items())
 
     def _told(self, statement: Ddl, definitions: Definitions) -> Ddl:
         """A statement that creates a table, with the table as its text has it; the handle is told by rows alone."""
@@ -177,14 +193,24 @@ class OpenProtocol:
 
     def _nameless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
-            for column in version.columns:
+            for column in version.unnamed:
                 known = (version.table.key, column.name)
-                if column.tidb_type in MEMBERS and not column.members and known not in self._warned:
+                if known not in self._warned:
                     self._warned.add(known)
                     yield (
                         f"{version.table}.{column.name}: no DDL that the changefeed has sent defines this "
-                        f"{column.tidb_type}; its values are kept as numbers"
+                        f"{column.tidb_type}; its values are kept as numbers (MEMBERS_UNKNOWN)"
                     )
+
+    def _keyless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
+        for version in versions:
+            known = (version.table.key, "")
+            if not self.old_values and not version.handle and known not in self._warned:
+                self._warned.add(known)
+                yield (
+                    f"{version.table} has no key, and the changefeed sends no old values: its updates cannot be told "
+                    "from inserts, so that the rows before them stay; set output-old-value = true in [sink.open]"
+                )
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""
@@ -232,6 +258,8 @@ class OpenProtocol:
         (name,) = names
         definitions, census = read_definitions((), names, self.known), Census(ranges)
         versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
+        if len({version.handle for version in versions}) > 1:
+            return None  # which of them came last decides
         if any(version.version not in landing.fields for version in versions):
             return None
         seen = [census.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
@@ -243,7 +271,7 @@ class OpenProtocol:
             commit_ts=head(events.COMMIT_TS),
         )
         made = recipe(tuple(self._readers(messages)), landing, self.timezone, old_values=self.old_values)
-        frame = made.frame.of(made.parsed.of(census.rows(self.prepare(raw), sorts)))
+        frame = made.frame.of(made.parsed.of(census.rows(events.taken_apart(raw, self._layouts.familiar(rows)), sorts)))
 
         def found() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""

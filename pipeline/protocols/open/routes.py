@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl, TopicPartition
 from pipeline.model.names import TableName
+from pipeline.protocols import too_large
+from pipeline.protocols.ddl import collected
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.events import head
 
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
-
-_MAX_DDL_PER_BATCH = 100_000
-"""A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
 
 _STATEMENT = "struct<q: string, t: int>"
 
@@ -46,7 +45,7 @@ class Sort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Events of one partition, kind and, if they are rows, table and layout.
+    """Events of one partition, kind and, if they are rows, table and layout; of rows that were too large the table.
 
     `era` counts the definitions of the table's columns that the batch has before them (`grouped`).
     """
@@ -84,12 +83,13 @@ class Group:
 def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> list[Group]:
     """The groups of a prepared frame. `eras`: the commit ts at which rows of a table are to be told apart."""
     is_row = head(events.KIND) == events.ROW
+    is_named = head(events.KIND).isin(events.ROW, *too_large.SENTENCES)
     keys = [
         F.col("topic"),
         F.col("partition"),
         head(events.KIND).alias("kind"),
-        F.when(is_row, head(events.SCHEMA)).otherwise("").alias("schema"),
-        F.when(is_row, head(events.TABLE)).otherwise("").alias("table"),
+        F.when(is_named, head(events.SCHEMA)).otherwise("").alias("schema"),
+        F.when(is_named, head(events.TABLE)).otherwise("").alias("table"),
         F.when(is_row, head(events.NUMBER)).alias("number"),
         F.coalesce(is_row & head(events.DELETE), F.lit(False)).alias("delete"),
         _era(eras).alias("era"),
@@ -122,12 +122,10 @@ def statements(prepared: DataFrame) -> tuple[Ddl, ...]:
     """The DDL statements of a prepared frame in their order, each once, with every place where it stands."""
     sent = F.from_json(framing.value_json(F.col("value")), _STATEMENT, events.LIMITS)
     names = {"ts": head(events.COMMIT_TS), "schema": head(events.SCHEMA), "table": head(events.TABLE)}
-    rows = (
+    rows = collected(
         prepared.where(head(events.KIND) == events.DDL)
         .select("topic", "partition", "offset", *(c.alias(n) for n, c in names.items()), sent.alias("sent"))
         .orderBy("offset")
-        .limit(_MAX_DDL_PER_BATCH)
-        .collect()
     )
     copies: dict[tuple[int, TableName, int, str], dict[TopicPartition, int]] = defaultdict(dict)
     for row in rows:

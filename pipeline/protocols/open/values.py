@@ -13,19 +13,16 @@ from pyspark.sql import functions as F
 
 from pipeline.model import text
 from pipeline.model import types as t
+from pipeline.model.members import member, members
 from pipeline.model.text import Value
 from pipeline.protocols.open.columns import BASE64, family_of, natural_type
 from pipeline.protocols.open.quoting import unquoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import Column
 
     from pipeline.model.columns import SourceColumn
     from pipeline.model.types import WarehouseType
-
-_UNSIGNED = "decimal(20,0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +45,15 @@ def read_value(cell: Column, column: SourceColumn, kind: WarehouseType, timezone
     broken = sent.isNotNull() & natural.column.isNull()
     if natural.lost is not None:
         broken = broken & natural.lost.isNull()
-    return Read(_as(kind, natural, column), broken)
-
-
-def _as(kind: WarehouseType, natural: Value, column: SourceColumn) -> Value:
-    if kind == natural_type(column):
-        return natural
-    if natural.lost is None and t.absorbs(kind, natural_type(column)):
-        return Value(natural.column.cast(kind))
-    if t.decimal_parameters(kind) and family_of(column.tidb_type) == "DECIMAL":
-        return text.exact_decimal(natural.column.cast("string"), kind)
-    return text.casted(natural.column, kind)
+    is_decimal = family_of(column.tidb_type) == "DECIMAL"
+    return Read(text.under(natural, natural_type(column), kind, exact=is_decimal), broken)
 
 
 def _natural(cell: Column, column: SourceColumn, timezone: str) -> Value:  # noqa: C901, PLR0911 - a table of types
     sent, kind = cell["v"], natural_type(column)
     match family_of(column.tidb_type):
         case "TEXT":
-            return Value(F.when(_in_base64(cell), F.try_validate_utf8(_bytes(sent).cast("string"))).otherwise(sent))
+            return _text(cell)
         case "BLOB":
             return Value(F.when(_in_base64(cell), _bytes(sent)).otherwise(unquoted(sent)))
         case "ENUM" if column.members:
@@ -87,24 +75,16 @@ def _natural(cell: Column, column: SourceColumn, timezone: str) -> Value:  # noq
     return Value(text.number_of(sent, kind) if t.decimal_parameters(kind) else sent.try_cast(kind))
 
 
+def _text(cell: Column) -> Value:
+    """Text that is sent in base64 may be no UTF-8: it is lost as it was sent."""
+    sent = cell["v"]
+    read = F.when(_in_base64(cell), F.try_validate_utf8(_bytes(sent).cast("string"))).otherwise(sent)
+    return Value(read, F.when(sent.isNotNull() & read.isNull() & _bytes(sent).isNotNull(), sent))
+
+
 def _in_base64(cell: Column) -> Column:
     return cell["t"].between(*BASE64)
 
 
 def _bytes(sent: Column) -> Column:
     return F.try_to_binary(sent, F.lit("base64"))
-
-
-def member(number: Column, names: Sequence[str]) -> Column:
-    """ENUM: the name behind a number, from 1; 0 is the empty text of an invalid value."""
-    listed = F.array(F.lit(""), *(F.lit(name) for name in names))
-    return F.get(listed, number.try_cast("int"))
-
-
-def members(mask: Column, names: Sequence[str]) -> Column:
-    """SET: the names of the bits, the first is the lowest. NULL for a bit without a name."""
-    number = text.number_of(mask, t.UNSIGNED_BIGINT)
-    known = (number >= 0) & (number < F.lit(str(1 << len(names))).cast(_UNSIGNED))
-    bits = F.conv(F.when(known, number.cast("string")), 10, -10).cast("bigint")
-    chosen = [F.when(F.getbit(bits, F.lit(place)) == 1, F.lit(name)) for place, name in enumerate(names)]
-    return F.when(known, F.concat_ws(",", *chosen))

@@ -15,7 +15,7 @@ from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, through
-from pipeline.protocols.envelope import envelope
+from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.head import HEAD, field_of
 from pipeline.protocols.simple.values import any_of, read_value, unread
@@ -116,8 +116,12 @@ def _envelope(read: Sequence[_Read]) -> list[Column]:
         commit_ts=field_of("commit_ts"),
         index=F.col(INDEX),
         schema_id=field_of("version"),
-        lost=[{name: value.lost for name, value in one.values.items()} for one in read],
+        lost=_lost(read),
     )
+
+
+def _lost(read: Sequence[_Read]) -> list[dict[str, Column | None]]:
+    return [{name: value.lost for name, value in one.values.items()} for one in read]
 
 
 def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
@@ -131,7 +135,8 @@ def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
 
 def _before(read: Sequence[_Read], sides: Sequence[_Side], landing: Landing) -> Column:
     sent = any_of([side.row.isNotNull() for side in sides])
-    return F.when((field_of("op") != Op.INSERT) & sent, F.struct(*_targets(read, landing))).alias(change.BEFORE)
+    row = F.struct(*_targets(read, landing), unrepresentable(_lost(read)))
+    return F.when((field_of("op") != Op.INSERT) & sent, row).alias(change.BEFORE)
 
 
 def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read]) -> Column:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.model.change import Op
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once
+from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,8 +28,6 @@ HEAD = "head"
 """Column that `SimpleProtocol.prepare` adds."""
 
 UNREADABLE = "SIMPLE_UNREADABLE"
-HANDLE_KEY_ONLY = "HANDLE_KEY_ONLY"
-CLAIM_CHECK = "CLAIM_CHECK"
 
 SENT = "sent"
 """What encodings call the message that they have decoded."""

@@ -191,13 +191,9 @@ def _prepared() -> tuple[Projection, ...]:
 
 @lru_cache(maxsize=256)
 def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
-    """The last byte, which must end the object, makes way for the sentinel and an end."""
-    value, end = F.col("value"), F.lit(f',"{sentinel.FIELD}":{sentinel.NUMBER}}}')
-    opened = F.substring(value, F.lit(1), F.octet_length(value) - 1)
-    text = F.when(
-        F.endswith(value, F.lit(b"}")) & F.is_valid_utf8(value.cast("string")), F.concat(opened, end.cast("binary"))
-    )
-    read = F.from_json(text.cast("string"), StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
+    value = F.col("value")
+    text = F.when(F.is_valid_utf8(value.cast("string")), sentinel.in_object(value))
+    read = F.from_json(text, StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
     message = F.col(SENT)
     whole = (message.getField(sentinel.FIELD) == sentinel.NUMBER) & message.getField(_CORRUPT).isNull()
     return sorted_out(read, replace(_sent(message, whole), carried={side: message.getField(side) for side in _SIDES}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pipeline.model.columns import CommitTs, SchemaId
 from pipeline.model.messages import (
     EVER,
+    About,
     Guess,
     Messages,
     Part,
@@ -26,11 +27,13 @@ from pipeline.model.messages import (
 from pipeline.model.names import TableName
 from pipeline.model.places import stands_in
 from pipeline.model.projection import through
+from pipeline.protocols import too_large
 from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
+from pipeline.protocols.ddl import collected
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.simple import frame, samples
 from pipeline.protocols.simple.avro_encoding import AvroEncoding
-from pipeline.protocols.simple.head import CLAIM_CHECK, HANDLE_KEY_ONLY, UNREADABLE, Kind, field_of
+from pipeline.protocols.simple.head import UNREADABLE, Kind, field_of
 from pipeline.protocols.simple.json_encoding import JsonEncoding
 from pipeline.protocols.simple.schemas import NotATableSchema
 from pipeline.protocols.simple.statements import Sent, Statements, described, read_statements
@@ -49,15 +52,9 @@ if TYPE_CHECKING:
     from pipeline.protocols.simple.virtuals import Found, Names
     from pipeline.protocols.simple.virtuals import VersionKey as _VersionKey
 
-_MAX_DDL_PER_BATCH = 100_000
-"""A batch of that many DDL messages is no changefeed; reading them all would fill the driver."""
-
 SENTENCES = {
     UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
-    HANDLE_KEY_ONLY: "the row was too large and has only its key: the changefeed's large-message-handle-option is "
-    "handle-key-only; with a larger max-message-bytes, or with none, TiCDC sends it whole",
-    CLAIM_CHECK: "the row was too large and lies in external storage: the changefeed's large-message-handle-option is "
-    "claim-check; with a larger max-message-bytes, or with none, TiCDC sends it whole",
+    **too_large.SENTENCES,
     frame.VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
 }
 
@@ -142,6 +139,10 @@ class SimpleProtocol:
         """What each code of a dead letter means."""
         return SENTENCES
 
+    def about(self) -> About:
+        """See `SourceProtocol.about`."""
+        return About(field_of("database"), field_of("table"), field_of("commit_ts"))
+
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""
         return through(self._encoding.prepared(), raw)
@@ -162,7 +163,7 @@ class SimpleProtocol:
         control = sum(group.rows for group in groups if group.kind in (Kind.DDL, Kind.BOOTSTRAP, Kind.WATERMARK))
         return Messages(
             tables=tables,
-            refused=(*_refused(groups), *bad),
+            refused=(*_refused(groups, self.about()), *bad),
             ddl=tuple(_of_version(one, virtual) for one in statements.ddl),
             watermarks=_watermarks(groups),
             starts=extremes(groups, lambda group: group.first, min),
@@ -189,7 +190,9 @@ class SimpleProtocol:
         if messages.parts:
             return (field_of("kind") == Kind.DML) & reduce(or_, (_within(part) for part in messages.parts))
         versions = [F.lit(seen.version.version) for seen in messages.versions]
-        return (field_of("kind") == Kind.DML) & _within(Part(messages.table)) & field_of("version").isin(*versions)
+        names = {name.key: name for name in (messages.table, *(seen.version.table for seen in messages.versions))}
+        named = reduce(or_, (_within(Part(name)) for name in names.values()))
+        return (field_of("kind") == Kind.DML) & named & field_of("version").isin(*versions)
 
     def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
         """See `SourceProtocol.changes`."""
@@ -258,11 +261,10 @@ class SimpleProtocol:
         return tuple(versions), tuple(bad)
 
     def _statements(self, raw: DataFrame) -> Statements:
-        rows = (
-            raw.where(field_of("kind") == Kind.DDL)
-            .select("topic", "partition", "offset", self._encoding.body().alias("body"))
-            .limit(_MAX_DDL_PER_BATCH)
-            .collect()
+        rows = collected(
+            raw.where(field_of("kind") == Kind.DDL).select(
+                "topic", "partition", "offset", self._encoding.body().alias("body")
+            )
         )
         sent = (
             Sent(TopicPartition(row.topic, row.partition), row.offset, self._encoding.message(row.body)) for row in rows
@@ -359,14 +361,17 @@ def _within(part: Part) -> Column:
     return named if part.until >= EVER else named & (field_of("commit_ts") <= F.lit(part.until))
 
 
-def _refused(groups: Iterable[_Group]) -> Iterator[Refused]:
-    rows: dict[str, int] = defaultdict(int)
+def _refused(groups: Iterable[_Group], about: About) -> Iterator[Refused]:
+    unread, kind = 0, field_of("kind")
+    found: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:
-        if group.kind is None or group.kind not in set(Kind):
-            rows[group.kind or UNREADABLE] += group.rows
-    for code, count in rows.items():
-        where = field_of("kind").isNull() if code == UNREADABLE else field_of("kind") == code
-        yield Refused(code, SENTENCES[code], where, count)
+        if group.kind is None:
+            unread += group.rows
+        elif group.kind not in set(Kind):
+            found[group.kind][group.name] += group.rows
+    if unread:
+        yield Refused(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
+    yield from (too_large.refused(kind, code, about, rows) for code, rows in found.items())
 
 
 def _bad_bootstrap(row: Row, groups: Iterable[_Group]) -> Refused:

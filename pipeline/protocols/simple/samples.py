@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import SchemaId
-from pipeline.model.names import TableName
+from pipeline.model.names import TableName, folded
 from pipeline.model.places import stands_in
 from pipeline.protocols.simple.head import Kind, field_of
 
@@ -40,6 +40,6 @@ def carried(
     for row in sampled.select(*named, encoding.carried().alias("columns")).collect():
         if row.columns:
             key = TableName(row.database, row.table).key, SchemaId(row.version)
-            names = frozenset(name.casefold() for name in row.columns)
+            names = frozenset(folded(name) for name in row.columns)
             columns[key] = columns.get(key, frozenset()) | names
     return columns

@@ -13,7 +13,7 @@ from pipeline.model.columns import UNKNOWN_DEFAULT, Default, SchemaId, SourceCol
 from pipeline.model.ddl.defaults import EXPRESSION, default_of
 from pipeline.model.ddl.literals import Literal, LiteralKind
 from pipeline.model.ddl.sql_types import SqlType, family_of
-from pipeline.model.names import TableName
+from pipeline.model.names import TableName, confusable, folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,10 +77,11 @@ def sql_type(sent: Mapping[str, Any]) -> SqlType:
 
 def _column(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> SourceColumn:
     name, kind, nullable = _text(sent["name"]), sql_type(sent["dataType"]), bool(sent["nullable"])
-    own = overrides.get(name.casefold()) or kind.warehouse_type(decimals_as_text=False)
+    own = overrides.get(folded(name)) or kind.warehouse_type(decimals_as_text=False)
     return SourceColumn(
         name, own, kind.tidb_type, nullable, _default(sent.get("default"), kind, nullable=nullable),
         unsigned=bool(sent["dataType"].get("unsigned")), members=kind.members, length=_length(sent["dataType"]),
+        written=kind.written,
     )  # fmt: skip
 
 
@@ -115,13 +116,13 @@ def _handle(indexes: Sequence[Mapping[str, Any]], columns: Sequence[SourceColumn
     """The columns of the primary key, in the order of the table; TiCDC names a unique key so where there is none."""
     for index in indexes:
         if index["primary"]:
-            named = {_text(name).casefold() for name in index["columns"]}
-            return tuple(column.name for column in columns if column.name.casefold() in named)
+            named = {folded(_text(name)) for name in index["columns"]}
+            return tuple(column.name for column in columns if folded(column.name) in named)
     return ()
 
 
 def _refuse_what_no_table_has(columns: Sequence[SourceColumn], version: int) -> None:
-    names = [column.name.casefold() for column in columns]
+    names = [confusable(column.name) for column in columns]  # Spark reads them by name
     if "" in names or len({*names}) < len(names):
         raise ValueError("columns without a name, or with the same")
     if not 0 <= version < 2**63:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.columns import CommitTs
+from pipeline.model.ddl import ActionType
 from pipeline.model.ddl.classify import classify
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from pipeline.model.messages import TopicPartition
     from pipeline.model.types import WarehouseType
 
-_SAYS_NOTHING = ("ERASE", "QUERY")
-"""Types whose `tableSchema` is no table's behind the statement: it is gone, or a view."""
+_GONE = "ERASE"
+"""The type whose `tableSchema` is no table's behind the statement."""
+_VARIOUS = "QUERY"
+"""The type of databases and views, but of TTL, EXCHANGE PARTITION and tables of a restore as well."""
+_NAMING = "RENAME"
+"""The type whose `preTableSchema` is the same table under its old name."""
+_VIEWS = (ActionType.CREATE_VIEW, ActionType.DROP_VIEW)
 _NO_TABLE = TableName("", "")
 
 
@@ -79,7 +85,7 @@ def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]
     for one in sorted(sent, key=lambda copy: (copy.at, copy.offset)):
         try:
             statement = _statement(one.message or {}, overrides)
-            then = _then(one.message or {}, overrides)
+            then = _version(one.message or {}, "preTableSchema", overrides)
             _refuse_what_cannot_be_kept(statement)
         except (NotATableSchema, KeyError, TypeError, ValueError, ArithmeticError):
             bad.append(one)
@@ -90,7 +96,7 @@ def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]
         told.setdefault(key, Told(statement.commit_ts, statement.sql, then, statement.version))
         known = [version for version in (then, statement.version) if version is not None]
         versions |= {(version.table.key, version.version): version for version in known}
-    ddl = [Ddl(one.commit_ts, one.table, one.kind, one.sql, places[key], one.version) for key, one in first.items()]
+    ddl = [replace(one, at=places[key]) for key, one in first.items()]
     return Statements(
         tuple(sorted(ddl, key=lambda one: one.commit_ts)), tuple(versions.values()), tuple(bad),
         tuple(sorted(told.values(), key=lambda one: one.commit_ts)),
@@ -99,14 +105,22 @@ def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]
 
 def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> Ddl:
     """The statement, without its places. `table` is the table as it is behind it: for a rename, the new name."""
-    sql, now, then = str(message["sql"]), message.get("tableSchema"), message.get("preTableSchema")
+    sql = str(message["sql"])
+    now, then = message.get("tableSchema"), message.get("preTableSchema")
     about = now or then
-    version = described(now, overrides) if now and message["type"] not in _SAYS_NOTHING else None
     table = named(about) if about else _NO_TABLE
-    return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version)
+    old = named(then) if then and message["type"] == _NAMING else None
+    version = _version(message, "tableSchema", overrides)
+    return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version, old)
 
 
-def _then(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
-    """What the table was, where that can be read."""
-    then = message.get("preTableSchema")
-    return described(then, overrides) if then and message["type"] not in _SAYS_NOTHING else None
+def _version(message: Mapping[str, Any], side: str, overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
+    """What the table was, or is behind the statement; None where nothing is said of a table with columns."""
+    schema, kind = message.get(side), message["type"]
+    if not schema or kind == _GONE or (kind == _VARIOUS and not _is_of_a_table(schema, str(message["sql"]))):
+        return None
+    return described(schema, overrides)
+
+
+def _is_of_a_table(schema: Mapping[str, Any], sql: str) -> bool:
+    return bool(named(schema).table and schema.get("columns")) and classify(sql) not in _VIEWS

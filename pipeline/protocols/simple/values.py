@@ -27,16 +27,10 @@ _ALL_BITS = 64
 
 def read_value(sent: Column, column: SourceColumn, kind: WarehouseType, timezone: str, values: Values) -> Value:
     """One sent value as a value of the warehouse type `kind`."""
-    natural = _natural(sent, column, timezone, values)
     own = natural_type(column)
-    if kind == own:
-        return natural
-    if natural.lost is None and t.absorbs(kind, own):
-        return Value(natural.column.cast(kind))
-    if _family(column) == "DECIMAL":
-        sent_text = values.text(sent)
-        return text.exact_decimal(sent_text, kind) if t.decimal_parameters(kind) else text.casted(sent_text, kind)
-    return text.casted(natural.column, kind)
+    if kind != own and _family(column) == "DECIMAL":
+        return text.under(Value(values.text(sent)), t.STRING, kind, exact=True)
+    return text.under(_natural(sent, column, timezone, values), own, kind)
 
 
 def unread(sent: Column, value: Value) -> Column | None:
@@ -49,21 +43,11 @@ def unread(sent: Column, value: Value) -> Column | None:
 
 def natural_type(column: SourceColumn) -> WarehouseType:
     """The warehouse type of a column without an override (DESIGN 4.4)."""
-    family, parameters = _family(column), _parameters(column)
-    if family == "DECIMAL":
-        return t.decimal(parameters[0], parameters[1])
-    if family == "BIT":
-        return t.bit(parameters[0])
-    return t.fixed(family) or t.STRING
+    return t.natural(column.tidb_type)
 
 
 def _family(column: SourceColumn) -> str:
     return column.tidb_type.partition("(")[0]
-
-
-def _parameters(column: SourceColumn) -> tuple[int, ...]:
-    inside = column.tidb_type.partition("(")[2].removesuffix(")")
-    return tuple(int(number) for number in inside.split(",")) if inside else ()
 
 
 def _natural(sent: Column, column: SourceColumn, timezone: str, values: Values) -> Value:  # noqa: C901, PLR0911 - a table of types

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipeline.model.ddl.virtual import created_like, renamed_columns, virtual_columns
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -79,7 +80,7 @@ def settle(told: Iterable[Told], versions: Iterable[TableVersion], evidence: Evi
 
 def without(version: TableVersion, names: Names) -> TableVersion:
     """The version with these columns virtual. A key with one of them is none: no row could be found by it."""
-    gone = {column.name for column in version.columns if column.name.casefold() in names}
+    gone = {column.name for column in version.columns if folded(column.name) in names}
     if not gone:
         return version
     columns = tuple(column for column in version.columns if column.name not in gone)
@@ -118,7 +119,7 @@ class _Settling:
     def _said(self, told: Told, now: TableVersion, before: Found | None) -> Found:
         """What the text says; not settled where a column is neither from before nor defined."""
         listed = _listed(now)
-        defined = {name.casefold(): virtual for name, virtual in virtual_columns(told.sql)}
+        defined = {folded(name): virtual for name, virtual in virtual_columns(told.sql)}
         if told.then is None or before is None:
             like = created_like(told.sql, now.table.schema)
             if like is not None:
@@ -152,11 +153,11 @@ class _Settling:
 
 
 def _listed(version: TableVersion) -> Names:
-    return frozenset(column.name.casefold() for column in version.columns) | _virtual(version)
+    return frozenset(folded(column.name) for column in version.columns) | _virtual(version)
 
 
 def _virtual(version: TableVersion | None) -> Names:
-    return _NONE if version is None else frozenset(name.casefold() for name in version.virtual)
+    return _NONE if version is None else frozenset(folded(name) for name in version.virtual)
 
 
 def _hidden(names: Names) -> Names:
@@ -164,7 +165,7 @@ def _hidden(names: Names) -> Names:
 
 
 def _renamed(sql: str, names: Names) -> Names:
-    new = {old.casefold(): name.casefold() for old, name in renamed_columns(sql)}
+    new = {folded(old): folded(name) for old, name in renamed_columns(sql)}
     return frozenset(new.get(name, name) for name in names)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 from pipeline.errors import BatchFailed
 from pipeline.model import change, places
 from pipeline.model.messages import Ddl, Guess, Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.names import TableName
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside, fence, landing, obedience, redrive, release, spark_batch, speculation, waiting
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Landing, Range
-    from pipeline.model.names import TableName
     from pipeline.streaming.batch import Landed
     from pipeline.warehouse.layout import Column, Layout
 
@@ -276,6 +277,10 @@ class ModelRecords(Records):
     def replace(self, name, batch_id, rows):
         self.tables[name].write("overwrite", (), tuple(self._stamped(batch_id, rows)), {})
 
+    def _count_waiting(self):
+        rows = [row for row in self.tables["held"].content() if row["status"] == "open"]
+        return Counter((TableName(row["schema_name"], row["table_name"]), "") for row in rows)
+
     def _stamped(self, batch_id, rows):
         shared = {"batch_id": batch_id, "recorded_at": next(self.catalog.numbers)}
         return [{**row, **shared} for row in rows]
@@ -429,9 +434,8 @@ def _appended(self: Any, parent: int | None, snapshot: int) -> tuple[ChangeRow, 
     return self.table.changes.added(snapshot)
 
 
-def _empty(publisher: Any, *, afresh: bool) -> None:
-    """For `Publisher._empty`: rows go that a TRUNCATE has ended."""
-    assert not afresh
+def _truncate(publisher: Any) -> None:
+    """For `Publisher._truncate`: rows go that a TRUNCATE has ended."""
     target, truncated_at = publisher.current, publisher.table.truncated_at
     kept = tuple(row for row in target.content(publisher.branch) if row.commit_ts > truncated_at)
     target.write("delete", (), kept, {}, publisher.branch)
@@ -564,10 +568,11 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
         (redrive, "Keys", _Keys),
         (redrive, "current_shape", lambda *_: None),
+        (redrive, "ended", lambda *_: F.lit(False)),
         (current._ByOffset, "_appended", _appended),
         (current._ByOffset, "apply", _apply),
         (publisher.Publisher, "_fill", _fill),
-        (publisher.Publisher, "_empty", _empty),
+        (publisher.Publisher, "_truncate", _truncate),
         (tables, "ThreadPoolExecutor", _OneThread),
         (speculation, "LEAST_ROWS", 1),
     ]

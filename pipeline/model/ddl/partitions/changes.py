@@ -18,6 +18,7 @@ from pipeline.model.ddl.actions import (
 )
 from pipeline.model.ddl.partitions.reading import numbered
 from pipeline.model.ddl.partitions.scheme import PartitionKind, PartitionScheme
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,10 +93,10 @@ def _replaced(scheme: PartitionScheme, names: Sequence[str], new: Sequence[Parti
 
 
 def _renamed(scheme: PartitionScheme, action: RenameColumn) -> PartitionScheme:
-    old = action.old.casefold()
+    old = folded(action.old)
     return replace(
         scheme,
         columns=tuple(
-            replace(column, name=action.new) if column.name.casefold() == old else column for column in scheme.columns
+            replace(column, name=action.new) if folded(column.name) == old else column for column in scheme.columns
         ),
     )

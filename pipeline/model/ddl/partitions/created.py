@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.ddl.create import read_columns
+from pipeline.model.ddl.create import read_columns, read_model
 from pipeline.model.ddl.definition import read_charset
 from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
 from pipeline.model.ddl.partitions.reading import read_scheme
 from pipeline.model.ddl.partitions.scheme import UNKNOWN_COLLATION
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,31 +27,28 @@ def partitioning(sql: str, table: TableName | None = None) -> PartitionScheme | 
     Where the text creates several tables, that of `table`. `LIKE` another table gives None: see `created_like`.
     """
     try:
-        cursor = _created(sql, table)
-        return None if cursor is None else _partitioning(cursor)
+        found = _created(sql, table)
+        return None if found is None else _partitioning(found[0])
     except NotParsedError:
         return None
 
 
 def created_like(sql: str, table: TableName) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE copies, with its partitioning; one without a database is in `table`'s."""
+    """The table that a CREATE TABLE … LIKE copies, with its partitioning, if its database is said (`read_model`)."""
     try:
-        cursor = _created(sql, table)
-        if cursor is None:
-            return None
-        cursor.accept_symbol("(")
-        return cursor.table_name(table.schema) if cursor.accept("LIKE") else None
+        found = _created(sql, table)
+        return None if found is None else read_model(*found, table.schema)
     except NotParsedError:
         return None
 
 
-def _created(sql: str, table: TableName | None) -> Cursor | None:
-    """A cursor behind the table's name."""
+def _created(sql: str, table: TableName | None) -> tuple[Cursor, TableName] | None:
+    """A cursor behind the table's name, and the name as the text has it."""
     statements = [Cursor(statement) for statement in _statements(lexemes(sql))]
     for cursor in statements:
         name = _name(cursor)
         if name is not None and (len(statements) == 1 or table is None or _same(name, table)):
-            return cursor
+            return cursor, name
     return None
 
 
@@ -99,8 +97,8 @@ def _collations(cursor: Cursor) -> Callable[[str], str]:
         cursor.back(start)
         cursor.skip_parentheses()
         return lambda _: UNKNOWN_COLLATION
-    said = {column.name.casefold(): column.collation or _binary(column.charset) for column in columns}
-    return lambda column: said.get(column.casefold(), UNKNOWN_COLLATION)
+    said = {folded(column.name): column.collation or _binary(column.charset) for column in columns}
+    return lambda column: said.get(folded(column), UNKNOWN_COLLATION)
 
 
 def _option(cursor: Cursor) -> str:

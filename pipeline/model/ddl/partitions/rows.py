@@ -17,6 +17,7 @@ from pipeline.model.ddl.defaults import default_of
 from pipeline.model.ddl.literals import LiteralKind, utf8
 from pipeline.model.ddl.partitions.scheme import LISTS, RANGES, Extreme
 from pipeline.model.ddl.sql_types import SqlType
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,11 +172,11 @@ class _Column:
 
 
 def _columns(scheme: PartitionScheme, types: Mapping[str, str], collations: Mapping[str, str]) -> tuple[_Column, ...]:
-    spelled = {name.casefold(): name for name in types}
-    overruled = {name.casefold(): collation.lower() for name, collation in collations.items()}
+    spelled = {folded(name): name for name in types}
+    overruled = {folded(name): collation.lower() for name, collation in collations.items()}
     found = []
     for column in scheme.columns:
-        key = column.name.casefold()
+        key = folded(column.name)
         if key not in spelled:
             raise _Refusal(f"the table is partitioned by column {column.name}, which it does not have")
         said = overruled.get(key) or column.collation or _DEFAULT_COLLATION

@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.ddl.literals import EXPRESSION, NULL, Literal, LiteralKind
+from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,7 +63,7 @@ class Partition:
     @property
     def key(self) -> str:
         """What two spellings of its name have in common."""
-        return self.name.casefold()
+        return folded(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class PartitionScheme:
     def places(self, names: Iterable[str]) -> list[int | None]:
         """Where each of these partitions stands; None for one that there is not. Names match without case."""
         known = {partition.key: place for place, partition in enumerate(self.partitions)}
-        return [known.get(name.casefold()) for name in names]
+        return [known.get(folded(name)) for name in names]
 
     def refused(self, reason: str) -> PartitionScheme:
         """The same, of which it can no longer be told where rows lie."""

@@ -1,0 +1,57 @@
+"""What a command's end says: the document that it printed, or why there is none. Needs nothing, not even Airflow."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REFUSED = 1
+"""Exit code of a quality stop or a refusal: another try would meet the same."""
+
+PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE", "SPARK_ENDED", "WAREHOUSE_IN_USE"})
+"""Refusals that may be over by the next try."""
+
+_LAST_LINES = 5
+_JVM = re.compile(
+    r"\s*$|\{\"|WARNING: |\S+ \S+ (WARN|INFO|DEBUG) |Picked up |SLF4J|OpenJDK |Setting default log level|"
+    r"Using Spark's default log4j|To adjust logging level"
+)
+"""Lines that give no reason: what a JVM says at its start, and our own log, which is in the task's already."""
+
+
+def failure(code: int, errors: Sequence[str], printed: str) -> tuple[str, bool]:
+    """Why a command failed, in a sentence, and whether another try would meet the same."""
+    told = document("".join(errors)) or document(printed)
+    if told is None or "code" not in told:
+        return f"{_end(code)}: {_last(errors) or _last(printed.splitlines()) or 'no reason was given'}", code == REFUSED
+    sentence = f"{told['code']}: {told['message']}" + (f"\n{told['hint']}" if told.get("hint") else "")
+    return sentence, code == REFUSED and told["code"] not in PASSING
+
+
+def document(text: str) -> dict[str, Any] | None:
+    """The last document among other lines, an object over several of them: spark-submit prints everything on stdout."""
+    text = f"\n{text}"
+    try:
+        told, _end = json.JSONDecoder().raw_decode(text, text.rfind("\n{\n") + 1)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _end(code: int) -> str:
+    """`exit code 3`, or the signal that ended the process."""
+    try:
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def _last(lines: Sequence[str]) -> str:
+    """The last few lines that may be a reason."""
+    said = [line.rstrip() for line in lines if not _JVM.match(line)]
+    return "\n".join(said[-_LAST_LINES:])

@@ -1,0 +1,113 @@
+"""What the settings say of the changefeed, against what its newest messages show.
+
+What a value schema of Avro can deny, `protocols.avro.assertions` denies, in a run too; this is what single batches
+cannot tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.cli.checkup.findings import note
+from pipeline.cli.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.cli.checkup.findings import Finding
+
+ABOUT = "changefeed"
+TELLING_SECONDS = 10.0
+"""Watermarks come more often than that: none in so long is not chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The newest messages: how many; the longest time between the first and the last of a partition.
+
+    `whole`: there are no older ones. `watermarks`: whether a watermark or a statement is among them.
+    """
+
+    messages: int
+    seconds: float
+    whole: bool
+    watermarks: bool
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether watermarks would be among them, if there were any."""
+        return self.whole or self.seconds >= TELLING_SECONDS
+
+    def __str__(self) -> str:
+        return f"the newest {counted(self.messages, 'message')} (of {self.seconds:,.0f} s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """How many rows there are, how many updates with the row as it was and, where that can be known, without it.
+
+    `bare_deletes`: whether deletes have their key alone.
+    """
+
+    rows: int
+    updates: int
+    without: int = 0
+    bare_deletes: bool = False
+
+
+def watermarks(said: bool | None, sample: Sample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
+    """`changefeed.avro-enable-watermark` of an Avro changefeed. Without it TRUNCATE, DROP and RENAME do not arrive."""
+    if sample.watermarks:
+        if said is False:
+            yield note(
+                ABOUT, "changefeed.avro-enable-watermark is false, but the messages have watermarks; they are obeyed",
+                "set it to true, or is this another changefeed than the one you mean?",
+            )  # fmt: skip
+    elif not sample.is_telling:
+        if said:
+            yield note(
+                ABOUT, f"no watermark among {sample}: too short a time to tell whether there are any",
+                "call doctor again when the changefeed is less busy",
+            )  # fmt: skip
+    elif said:
+        yield note(
+            ABOUT, f"changefeed.avro-enable-watermark is true, but no watermark is among {sample}: "
+            "TRUNCATE, DROP and RENAME never arrive",
+            "is it in the sink URI with enable-tidb-extension=true (cdc cli changefeed query), and has this TiCDC the "
+            "setting? docs/avro.md: Which versions",
+        )  # fmt: skip
+    elif said is None:
+        yield note(
+            ABOUT, f"no watermark among {sample}: TRUNCATE, DROP and RENAME do not arrive, and tables have no cuts",
+            "add avro-enable-watermark=true to the sink URI; if that is meant, say changefeed.avro-enable-watermark: "
+            "false. docs/avro.md: What a changefeed without watermarks cannot tell",
+        )  # fmt: skip
+
+
+def old_values(said: bool | None, images: Images) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
+    """`changefeed.enable-old-value` of an Open changefeed. Updates without the row as it was look like inserts."""
+    if said is False:
+        if images.updates:
+            yield note(
+                ABOUT, f"changefeed.enable-old-value is false, but {counted(images.updates, 'update')} of "
+                f"{counted(images.rows, 'row')} carry the row as it was; inserts are shown as upserts",
+                "take it out of the settings: then inserts and updates are told apart",
+            )  # fmt: skip
+    elif images.rows and not images.updates and (said or images.bare_deletes):
+        keys = ", and deletes have their key alone" if images.bare_deletes else ""
+        yield note(
+            ABOUT, f"none of {counted(images.rows, 'row')} carries the row as it was{keys}: only inserts, or a "
+            "changefeed without old values, whose updates would be shown as inserts",
+            "if updates are among them: changefeed: {enable-old-value: false}",
+        )  # fmt: skip
+
+
+def updates_without_old_values(images: Images) -> Iterator[Finding]:
+    """Of a Simple changefeed, which has no setting that leaves them out."""
+    if images.without:
+        yield note(
+            ABOUT, f"{counted(images.without, 'update')} of {counted(images.rows, 'row')} lack the row as it was: "
+            "they become dead letters",
+            "Simple as TiCDC sends it has `old` in each update: what else writes to, or filters, these topics?",
+        )  # fmt: skip

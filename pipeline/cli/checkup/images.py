@@ -1,0 +1,54 @@
+"""Which of the newest rows carry the row as it was, by their texts: to decode them would take a plan a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.cli.checkup.changefeed import Images
+from pipeline.model.change import Op
+from pipeline.protocols.open import events
+from pipeline.protocols.open.framing import value_json
+from pipeline.protocols.simple.head import Kind, field_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.messages import TableMessages
+
+_OPEN_OLD, _SIMPLE_OLD = '}},"p":{', '"old":{'
+"""How old images begin. No value has these: within a JSON text each quotation mark has a backslash before it, and a
+value of Simple is no object."""
+
+
+def of_open(prepared: DataFrame, tables: Iterable[TableMessages]) -> Images:
+    """An update without the row as it was looks like an insert."""
+    with_old = F.contains(value_json(F.col("value")), F.lit(_OPEN_OLD))
+    rows, updates = _counted(prepared.where(events.head(events.KIND) == events.ROW), with_old)
+    return Images(rows, updates, bare_deletes=any(map(_has_bare_deletes, tables)))
+
+
+def of_simple(prepared: DataFrame) -> Images:
+    """In JSON: an update says that it is one."""
+    update = field_of("op") == Op.UPDATE.value
+    with_old = F.contains(F.col("value").cast("string"), F.lit(_SIMPLE_OLD))
+    rows, updates, without = _counted(
+        prepared.where(field_of("kind") == Kind.DML), update & with_old, update & ~with_old
+    )
+    return Images(rows, updates, without)
+
+
+def _counted(rows: DataFrame, *conditions: Column) -> tuple[int, ...]:
+    found = rows.agg(F.count(F.lit(1)), *(F.count_if(condition) for condition in conditions)).first()
+    return tuple(found or (0,) * (1 + len(conditions)))
+
+
+def _has_bare_deletes(table: TableMessages) -> bool:
+    """Whether deletes have their key alone, though the table has more columns."""
+    whole = any(
+        len(seen.version.columns) > len(seen.version.handle or ()) for seen in table.versions if not seen.key_only
+    )
+    return whole and any(seen.key_only for seen in table.versions)

@@ -1,0 +1,47 @@
+"""Which tables wait for a person, and with how many records: also those that no warehouse table is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.streaming import holds
+from pipeline.warehouse.records import LET_IN
+from pipeline.warehouse.tables import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.model.names import TableName
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.records import Waiting
+
+_RELEASED = LET_IN[-1]
+
+
+def held_tables(bench: Workbench) -> dict[TableName, int]:
+    """As it is now: by source name, how many records wait for a release.
+
+    A table that lives may be among them: its older records were held when its name was taken.
+    """
+    return _held(bench, bench.records.waiting())
+
+
+def last_held(bench: Workbench) -> dict[TableName, int]:
+    """The same without a look at the records: as many as there were when they were last counted."""
+    return _held(bench, bench.records.counted)
+
+
+def _held(bench: Workbench, waiting: Waiting) -> dict[TableName, int]:
+    stopped = {t.source.key: t.source for t in bench.tables if t.state in (State.HELD, State.RELEASING)}
+    stopped |= {hold.name.key: hold.name for hold in holds.remembered(bench.records)}
+    counts, names = dict.fromkeys(stopped, 0), dict(stopped)
+    for (source, code), records in waiting.items():
+        if code == "" or (code == _RELEASED and source.key in stopped):
+            names.setdefault(source.key, source)
+            counts[source.key] = counts.get(source.key, 0) + records
+    return {names[key]: counts[key] for key in sorted(counts)}
+
+
+def counted(held: Mapping[TableName, int]) -> str:
+    """`shop.orders (12 records), shop.items (1 record)`."""
+    return ", ".join(f"{source} ({records:,} record{'' if records == 1 else 's'})" for source, records in held.items())

@@ -1,0 +1,129 @@
+"""EXCHANGE PARTITION and what is said of its two tables behind it: in one batch as in several (cut regime)."""
+
+import dataclasses
+import json
+
+import pytest
+from e2e.test_cut_history import PARTS, WHOLE, Swapped
+from e2e.till import NAME, Till
+
+from pipeline.settings import load
+from pipeline.simulate.tables import Column
+from pipeline.streaming import Pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+ALTER, TRUNCATE_TABLE = 5, 11
+
+BATCHES = pytest.mark.parametrize("apart", [False, True], ids=["one batch", "several"])
+
+
+@pytest.fixture
+def till(stack, tmp_path):
+    made = Till(stack, tmp_path, "simple")
+    yield made
+    made.feed.close()
+
+
+def replaced(table, columns):
+    return dataclasses.replace(table, columns=tuple(columns), version=table.version + 1)
+
+
+class Script:
+    """What a person does to the two tables, taken at the end, or after each step."""
+
+    def __init__(self, till, *, apart):
+        self.till, self.apart, self.both = till, apart, Swapped(till)
+        self.both.insert(PARTS, (1, 10), (2, 20), (20, 200))
+        self.both.insert(WHOLE, (3, 30))
+
+    def step(self):
+        if self.apart:
+            self.till.run()
+
+    def exchange(self):
+        self.both.exchange()
+        self.step()
+
+    def truncate(self, table):
+        self.till.say(f"TRUNCATE TABLE `bank`.`{table.name}`", TRUNCATE_TABLE, table)
+        self.step()
+
+    def insert(self, table, *rows):
+        self.both.insert(table, *rows)
+        self.step()
+
+
+@BATCHES
+@pytest.mark.parametrize("emptied", [WHOLE, PARTS], ids=lambda table: table.name)
+def test_a_table_that_is_emptied_behind_an_exchange_had_its_rows_until_then(till, emptied, apart):
+    script = Script(till, apart=apart)
+    till.run()
+    script.insert(WHOLE, (4, 40))
+    script.exchange()
+    script.truncate(emptied)
+    script.insert(emptied, (5, 50))
+    till.run()
+    rows = {"parts": {3: 30, 4: 40, 20: 200}, "whole": {1: 10, 2: 20}}
+    assert {table.name: script.both.rows(table) for table in (PARTS, WHOLE)} == {**rows, emptied.name: {5: 50}}
+    assert till.cut() == ("exact", "")
+
+
+def test_a_truncate_waits_for_its_time_as_rows_do(till):
+    """A row before it that waits for its schema; and what was emptied is so in a table built anew, too."""
+    till.accounts((1, 500))
+    till.run()
+    till.lost_version((2, 7))
+    till.say("TRUNCATE TABLE `bank`.`account`", TRUNCATE_TABLE, till.database.table("bank", "account"))
+    till.accounts((3, 9))
+    till.run()
+    assert till.balances() == {1: 500}
+    till.release()
+    assert till.balances() == {3: 9}
+    for number in (4, 5):
+        till.say("TRUNCATE TABLE `bank`.`account`", TRUNCATE_TABLE, till.database.table("bank", "account"))
+        till.accounts((number, number))
+        till.run()
+    assert till.balances() == {5: 5}
+    layout = json.loads(till.warehouse._table("bank.account__changes").properties["ticdc.layout"])
+    assert len(layout["removals"]) == 2, "of those that are shown the newest does"
+
+
+def test_a_truncate_that_an_earlier_version_has_noted_is_carried_out(till):
+    till.accounts((1, 500), (2, 7))
+    till.run()
+    with Pipeline.open(load(till.file)) as pipeline:
+        tables = pipeline.bench.tables
+        tables.truncate(tables.find(NAME), till.last_ts)
+    till.accounts((3, 9))
+    till.run()
+    assert till.balances() == {3: 9}
+
+
+@BATCHES
+def test_columns_that_change_behind_an_exchange_are_those_of_rows_that_have_changed_places(till, apart):
+    """In one batch the cut stands before the first of them, until the next batch: never is a row shown without."""
+    till.set("warehouse", drop_column="drop")
+    script = Script(till, apart=apart)
+    till.run()
+    script.exchange()
+    altered = replaced(WHOLE, (WHOLE.columns[0], dataclasses.replace(WHOLE.columns[1], name="sum")))
+    sql = "ALTER TABLE `bank`.`whole` RENAME COLUMN `amount` TO `sum`"
+    renamed = till.say(sql, ALTER, WHOLE, altered)
+    script.step()
+    left = replaced(altered, altered.columns[:1])
+    till.say("ALTER TABLE `bank`.`whole` DROP COLUMN `sum`", ALTER, altered, left)
+    script.step()
+    kind = Column("kind", "varchar(9)", nullable=False, default="new")
+    sql = "ALTER TABLE `bank`.`parts` ADD COLUMN `kind` varchar(9) NOT NULL DEFAULT 'new'"
+    till.say(sql, ALTER, PARTS, replaced(PARTS, (*PARTS.columns, kind)))
+    till.run()
+    newest = max(till.own("cuts"), key=lambda row: row["batch_id"])
+    assert newest["level"] == "exact"
+    assert apart or newest["cut_ts"] == renamed
+    till.note("goes on")
+    till.run()
+    found = [row.values for row in till.warehouse.current("bank.parts").rows]
+    assert sorted((row["id"], row["amount"], row["kind"]) for row in found) == [(3, 30, "new"), (20, 200, "new")]
+    assert [row.values for row in till.warehouse.current("bank.whole").rows] == [{"id": 1}, {"id": 2}]
+    assert till.cut() == ("exact", "")

@@ -1,0 +1,72 @@
+"""A publish whose main is moved by another commit while it is staged (DESIGN rule 9)."""
+
+import pytest
+from spark.test_current import FEW, MANY, Stream
+
+from pipeline.errors import BatchFailed
+from pipeline.warehouse.iceberg import MAIN_MOVED, Table
+from pipeline.warehouse.tables import OPERATION
+
+pytestmark = pytest.mark.spark
+
+
+class Meddler:
+    """Told of the steps of a publish, it commits to main behind each `staged`, so many times."""
+
+    def __init__(self, stream, times, **summary):
+        self.table, self.left, self.summary = stream.table.current, times, summary
+
+    def __call__(self, name):
+        if name == "staged" and self.left:
+            self.left -= 1
+            self.table.mark(self.summary, "main")
+
+
+@pytest.mark.parametrize("rows", [FEW, MANY])
+def test_is_staged_once_more_from_the_new_main(warehouse, rows):
+    stream = Stream(warehouse, ["bigint"])
+    stream.take(*(("insert", n, n) for n in range(rows)))
+    stream.take(*(("update", n, -n) for n in range(rows)), step=Meddler(stream, 1, by="another"))
+    assert stream.rows() == stream.wanted({n: -n for n in range(rows)})
+    assert stream.table.current.inherited("by") == "another"
+    assert stream.table.current.branches() == ["main"]
+
+
+def test_fails_where_main_moves_again(warehouse):
+    stream = Stream(warehouse, ["bigint"])
+    stream.take(("insert", 1, 1))
+    with pytest.raises(BatchFailed, match="MAIN_MOVED"):
+        stream.take(("insert", 2, 2), step=Meddler(stream, 2))
+    assert stream.rows() == stream.wanted({1: 1})
+
+
+def test_fails_at_once_where_another_pipeline_has_published(warehouse):
+    stream = Stream(warehouse, ["bigint"])
+    stream.take(("insert", 1, 1))
+    meddler = Meddler(stream, 2, **{OPERATION: "batch1 of another"})
+    with pytest.raises(BatchFailed, match="MAIN_MOVED"):
+        stream.take(("insert", 2, 2), step=meddler)
+    assert meddler.left == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TimeoutError("the catalog's answer was lost"), BatchFailed(MAIN_MOVED, "another has gone on behind it", "")],
+    ids=["nobody knows", "another came behind it"],
+)
+def test_what_was_published_is_not_staged_again(warehouse, monkeypatch, error):
+    stream = Stream(warehouse, ["bigint"])
+    stream.take(("insert", 1, 1))
+    true, tries = Table.publish, []
+
+    def fails(self, branch):
+        true(self, branch)
+        tries.append(branch)
+        raise error
+
+    monkeypatch.setattr(Table, "publish", fails)
+    with pytest.raises(type(error)) as failed:
+        stream.take(("insert", 2, 2))
+    assert failed.value is error
+    assert len(tries) == 1
+    assert stream.rows() == stream.wanted({1: 1, 2: 2})

@@ -1,0 +1,299 @@
+"""The lines of `doctor` that need neither Spark nor a broker: machine, warehouse, Kafka, what messages hint at."""
+
+import os
+import shutil
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from filelock import FileLock
+from pyiceberg.catalog.sql import SqlCatalog
+from unit.configuration import SMALL
+from unit.test_report_cli import schema
+
+from pipeline.cli import doctor
+from pipeline.cli.checkup import kafka, machine, messages, warehouse, whole
+from pipeline.cli.checkup.findings import Mark, guarded
+from pipeline.errors import EnvironmentFault
+from pipeline.model.columns import SourceColumn, TableVersion
+from pipeline.model.messages import Messages, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
+from pipeline.model.names import TableName
+from pipeline.settings import parse
+from pipeline.sources.kafka import Topic
+from pipeline.streaming.position import Committed, KafkaState
+from pipeline.warehouse.records import FORM
+from pipeline.warehouse.tables import HELD_REASON, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
+
+ORDERS = TableName("shop", "orders")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return parse(SMALL, tmp_path)
+
+
+def with_source(tmp_path, protocol, more=""):
+    source = f'kind: kafka, protocol: {protocol}, bootstrap_servers: "localhost:9", topics: [t]{more}'
+    text = SMALL.replace('kind: kafka, protocol: avro, bootstrap_servers: "localhost:9", topics: [t]', source)
+    if protocol != "avro":
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("registry"))
+    return parse(text, tmp_path)
+
+
+def told(findings, mark=None):
+    return [(one.mark, one.said) for one in findings if mark in (None, one.mark)]
+
+
+class TestMachine:
+    def test_a_java_that_is_not_there_is_wrong(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        python, java = guarded("java", machine.programs())
+        assert (python.mark, java.mark) == (Mark.FINE, Mark.WRONG)
+        assert java.said.startswith("JAVA_MISSING: JAVA_HOME is ")
+        assert java.todo
+
+    def test_a_java_that_spark_does_not_run_on_is_wrong(self, monkeypatch, tmp_path):
+        executable = tmp_path / "bin" / "java"
+        executable.parent.mkdir()
+        executable.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+        executable.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        _, java = guarded("java", machine.programs())
+        assert java.mark is Mark.WRONG
+        assert "is Java 11, and Spark 4.0 runs on Java" in java.said
+
+    def test_jars_that_cannot_be_had_are_wrong_with_the_next_step(self, monkeypatch):
+        def unavailable():
+            raise EnvironmentFault("ARTEFACTS_UNAVAILABLE", "no answer", "name a mirror")
+
+        monkeypatch.setattr(machine, "fetch", unavailable)
+        (jars,) = guarded("jars", machine.libraries())
+        assert (jars.mark, jars.said, jars.todo) == (Mark.WRONG, "ARTEFACTS_UNAVAILABLE: no answer", "name a mirror")
+
+    def test_without_java_nothing_is_asked_that_needs_it(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        monkeypatch.setattr(machine, "fetch", lambda: None)
+        monkeypatch.setattr(machine, "jars", lambda _which: [])
+        (tmp_path / "ticdc-warehouse.yaml").write_text(SMALL)
+        found = list(doctor.examined(tmp_path / "ticdc-warehouse.yaml"))
+        assert {"settings", "java", "jars", "memory", "warehouse"} <= {one.about for one in found}
+        assert not {"kafka", "registry", "messages", "spark"} & {one.about for one in found}
+
+    @pytest.mark.parametrize(("asked", "mark"), [("1m", Mark.FINE), ("900t", Mark.NOTE)])
+    def test_more_memory_than_there_is_is_told(self, tmp_path, asked, mark):
+        settings = parse(SMALL + f"spark: {{conf: {{spark.driver.memory: {asked}}}}}\n", tmp_path)
+        (memory,) = machine.memory(settings)
+        assert memory.mark is mark
+        assert ("spark.driver.memory" in memory.todo) is (mark is Mark.NOTE)
+
+    @pytest.mark.parametrize(("free", "mark"), [(10**9, Mark.NOTE), (10**12, Mark.FINE)])
+    def test_a_disk_that_is_nearly_full_is_told_of_each_folder(self, monkeypatch, settings, free, mark):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=free))
+        assert [(one.about, one.mark) for one in machine.folders(settings)] == [
+            ("warehouse", mark),
+            ("checkpoint", mark),
+        ]
+
+    def test_a_folder_that_cannot_be_written_is_wrong(self, monkeypatch, settings, tmp_path):
+        monkeypatch.setattr(os, "access", lambda _folder, _mode: False)  # root may write everything
+        first, second = machine.folders(settings)
+        assert (first.mark, first.said) == (Mark.WRONG, f"{tmp_path} cannot be written by this user")
+        assert first.todo == f"give it to the user that runs: {tmp_path / 'warehouse'}"
+        assert second.mark is Mark.WRONG
+
+
+class Shelf:
+    """A warehouse that PyIceberg writes."""
+
+    def __init__(self, folder):
+        self.folder = folder / "warehouse"
+        self.folder.mkdir()
+        self.catalog = SqlCatalog(
+            "warehouse", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=f"file://{self.folder}"
+        )
+        for namespace in ("_pipeline", "shop"):
+            self.catalog.create_namespace(namespace)
+
+    def own(self, name, *rows, **properties):
+        table = self.catalog.create_table(f"_pipeline.{name}", schema(name), properties=properties)
+        if rows:
+            whole = [{**dict.fromkeys(schema(name).names), **row} for row in rows]
+            table.append(pa.Table.from_pylist(whole, schema(name)))
+
+    def changes(self, name, state, reason=""):
+        about = {SOURCE_SCHEMA: "shop", SOURCE_TABLE: name, STATE: state, HELD_REASON: reason, ROLE: "changes"}
+        self.catalog.create_table(f"shop.{name}__changes", pa.schema([("n", pa.int64())]), properties=about)
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    made = Shelf(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+class TestWarehouse:
+    def test_one_that_a_newer_version_has_written_is_wrong(self, shelf, settings):
+        shelf.own("batches", **{FORM: "99"})
+        ((_, said),) = told(warehouse.examined(settings), Mark.WRONG)
+        assert said.startswith("WAREHOUSE_NEWER: ")
+        assert "its form is 99" in said
+
+    def test_a_held_table_is_told_with_the_way_to_release_it(self, shelf, settings):
+        shelf.changes("orders", "held", "DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION")
+        shelf.changes("items", "live")
+        (held,) = [one for one in warehouse.examined(settings) if one.about == "tables"]
+        assert held.said == "shop.orders is held: DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION"
+        assert (held.mark, held.todo) == (Mark.NOTE, "ticdc-warehouse tables release shop.orders")
+
+    def test_where_nothing_waits_that_is_one_line(self, shelf, settings):
+        shelf.changes("items", "live")
+        assert [one.said for one in warehouse.examined(settings) if one.about == "tables"] == ["none is held"]
+
+    def test_what_waits_and_what_is_set_aside_is_told_with_the_command_that_shows_it(self, shelf, settings):
+        now = schema("held").field("recorded_at").type
+        moment = pa.scalar(1_700_000_000_000_000, now).as_py()
+        row = {"recorded_at": moment, "schema_name": "shop", "table_name": "orders", "status": "open"}
+        shelf.own("held", {**row, "reason": "SCHEMA_PENDING: version 7"})
+        shelf.own("quarantine", row, row, {**row, "status": "redriven"})
+        shelf.own("dead_letters", row)
+        notes = [one for one in warehouse.examined(settings) if one.about == "tables"]
+        assert [one.mark for one in notes] == [Mark.NOTE] * 3
+        assert "shop.orders: 1 record waiting" in notes[0].said
+        assert {one.said: one.todo for one in notes[1:]} == {
+            "2 rows in quarantine": "ticdc-warehouse quarantine list",
+            "1 dead letter not read yet": "ticdc-warehouse quarantine list --dead-letters",
+        }
+
+    def test_a_writer_at_work_and_another_pipeline_are_told(self, shelf, settings):
+        shelf.own("batches", {"pipeline": "stock"})
+        lock = FileLock(shelf.folder / ".writer.lock")
+        with lock:
+            found = list(warehouse.examined(settings))
+        assert any(one.about == "writer" and one.said.startswith("at work") for one in found)
+        assert "it was written by pipeline stock, and the settings name shop" in [said for _, said in told(found)]
+        assert "nobody writes the warehouse now" in [said for _, said in told(warehouse.examined(settings))]
+
+
+class Cluster:
+    """Kafka, by the policy of its topics."""
+
+    def __init__(self, policies=()):
+        self.policies = dict(policies)
+
+    def cleanup_policies(self, topics):
+        return {topic: self.policies.get(topic, "delete") for topic in topics}
+
+
+def state(**ends):
+    """Topics of one partition, by where they end."""
+    places = {TopicPartition(name, 0): end for name, end in ends.items()}
+    topics = {name: Topic(name, f"id-{name}", (0,)) for name in ends}
+    return KafkaState(topics, dict.fromkeys(places, 0), places)
+
+
+class TestKafka:
+    def test_a_broker_that_does_not_answer_is_wrong_and_nothing_else_is_asked(self, settings, monkeypatch):
+        class Silent:
+            def __init__(self, _spark, _settings):
+                pass
+
+            def within(self, _seconds):
+                return self
+
+            def topics(self):
+                raise EnvironmentFault("KAFKA_UNREACHABLE", "localhost:9 does not answer", "is it up?")
+
+            def close(self):
+                pass
+
+        monkeypatch.setattr(whole, "Cluster", Silent)
+        with ExitStack() as resources:
+            (one,) = guarded("kafka", whole._sources(settings, None, resources))
+        assert (one.mark, one.about, one.todo) == (Mark.WRONG, "kafka", "is it up?")
+        assert one.said == "KAFKA_UNREACHABLE: localhost:9 does not answer"
+
+    def test_topics_that_are_not_there_yet_are_no_mistake(self, settings):
+        (one,) = kafka.examined(settings, Cluster(), state(), Committed())
+        assert (one.mark, one.said) == (Mark.NOTE, "localhost:9 answers, but has none of: t")
+
+    def test_a_compacted_topic_is_wrong(self, settings):
+        found = kafka.examined(settings, Cluster({"t": "compact,delete"}), state(t=5), Committed())
+        ((_, said),) = told(found, Mark.WRONG)
+        assert said.startswith("t: cleanup.policy is compact")
+
+    def test_what_is_to_be_read_is_counted_from_where_the_tables_end(self, settings):
+        known = Committed({("id-t", 0): 3}, {"id-t": "t"})
+        offsets = [one.said for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"]
+        assert offsets == ["2 records to be read"]
+
+    def test_offsets_that_would_refuse_a_run_are_wrong_with_what_accepts_them(self, settings):
+        known = Committed({("id-t", 0): 9}, {"id-t": "t"})
+        (one,) = [one for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"]
+        assert (one.mark, one.said.partition(":")[0]) == (Mark.WRONG, "OFFSETS_SHRUNK")
+        assert one.todo.endswith("--accept OFFSETS_SHRUNK")
+
+
+def seen(handle=("id",), *, key_only=False, keys_vary=False):
+    columns = (SourceColumn("id", "INT", "int"),)
+    version = TableVersion(ORDERS, 1, columns, handle, keys_vary=keys_vary)
+    return SeenVersion(version, {}, {}, 1, key_only=key_only)
+
+
+def said(found, regime=Regime.CUT, *, readable=True):
+    return [one.said for one in messages._said(SimpleNamespace(regime=regime), found, readable=readable)]
+
+
+WATERMARK = {TopicPartition("t", 0): 1}
+
+
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("protocol", "found", "wanted"),
+        [
+            ("simple", Messages(), "v8.0 or newer"),
+            ("open-protocol", Messages(), "any version"),
+            ("avro", Messages(watermarks=WATERMARK), "v7.1 or newer"),
+            ("avro", Messages(), "the messages do not tell its version"),
+        ],
+    )
+    def test_which_ticdc_can_have_sent_them_is_said_by_protocol(self, tmp_path, protocol, found, wanted):
+        assert messages._version(with_source(tmp_path, protocol), found).startswith(wanted)
+
+    @pytest.mark.parametrize(
+        ("regime", "marks", "readable", "is_told"),
+        [
+            (Regime.CUT, {}, True, True),
+            (Regime.CUT, WATERMARK, True, False),
+            (Regime.CUT, {}, False, False),
+            (Regime.OFFSET, {}, True, False),
+        ],
+    )
+    def test_by_cut_a_changefeed_without_watermarks_shows_nothing(self, regime, marks, readable, is_told):
+        found = said(Messages(watermarks=marks), regime, readable=readable)
+        assert found == (["no watermark among the newest messages"] if is_told else [])
+
+    def test_rows_that_nothing_describes_are_told(self):
+        unknown = Unknown(ORDERS, 7, 3, 1, where=None)
+        assert said(Messages(unknown=(unknown,), watermarks=WATERMARK)) == [
+            "shop.orders: rows of a schema that nothing among them describes"
+        ]
+
+    def test_what_is_warned_of_several_tables_is_one_line(self):
+        found = said(Messages(warnings=("a.b: x is y", "a.c: x is y", "a.d: z"), watermarks=WATERMARK))
+        assert found == ["x is y (a.b, a.c)", "z (a.d)"]
+
+    @pytest.mark.parametrize(
+        ("version", "hint"),
+        [
+            (seen(()), "shop.orders has no handle key: "),
+            (seen(keys_vary=True), "shop.orders: keys are sent in several forms"),
+            (seen((), key_only=True), ""),
+            (seen(), ""),
+        ],
+    )
+    def test_keys_that_tell_rows_apart_badly_are_hinted_at(self, version, hint):
+        found = said(Messages(tables=(TableMessages(ORDERS, (version,)),), watermarks=WATERMARK))
+        assert len(found) == bool(hint)
+        assert all(one.startswith(hint) for one in found)

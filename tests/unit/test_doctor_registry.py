@@ -1,0 +1,101 @@
+"""What `doctor` says of the registry: which subjects there are, and which of their levels a DDL would break."""
+
+import pytest
+from unit.test_registry_compatibility import field, schema
+
+from pipeline.cli.checkup import registry
+from pipeline.cli.checkup.findings import Mark
+from registry import compare
+
+ID = field("id", "INT", "int")
+EXAMPLES = {
+    "ADD COLUMN … NOT NULL without default": ([ID], [ID, field("n", "INT", "int")]),
+    "NULL to NOT NULL": ([field("id", "INT", "int", nullable=True)], [ID]),
+    "DROP of a NOT NULL column without default": ([ID, field("n", "INT", "int")], [ID]),
+    "INT to BIGINT": ([ID], [field("id", "BIGINT", "long")]),
+    "NOT NULL to NULL": ([ID], [field("id", "INT", "int", nullable=True)]),
+    "INT to VARCHAR": ([ID], [field("id", "VARCHAR", "string")]),
+}
+
+
+class Client:
+    """A registry by its rules: subject → its own level, "" → the registry's."""
+
+    def __init__(self, rules, subjects):
+        self.rules, self.known = rules, subjects
+
+    def subjects(self):
+        return self.known
+
+    def rule(self, subject=None):
+        return self.rules.get(subject or "")
+
+
+def found(rules, *topics, subjects=None):
+    known = subjects or [f"{topic}-{part}" for topic in topics for part in ("key", "value")]
+    return [one for one in registry.examined(Client(rules, known), topics) if one.about == "compatibility"]
+
+
+def of_level(level):
+    """What is said of one subject of this level."""
+    (_, told) = found({"": "NONE", "t-value": level}, "t")
+    return told
+
+
+def test_where_no_level_refuses_anything_there_is_one_line():
+    (told,) = found({"": "NONE"}, "a", "b")
+    assert (told.mark, told.said) == (Mark.FINE, "the registry's own level is NONE, which 4 of 4 subjects have")
+
+
+def test_a_registry_that_says_no_level_refuses_nothing():
+    assert [one.mark for one in found({}, "a")] == [Mark.FINE]
+
+
+def test_the_level_that_subjects_inherit_is_told_of_them():
+    first, told = found({"": "BACKWARD", "a-key": "NONE"}, "a")
+    assert first.said == "the registry's own level is BACKWARD, which 1 of 2 subjects have; a-key → NONE"
+    assert told.mark is Mark.NOTE
+    assert told.said.startswith("BACKWARD, of a-value, refuses ADD COLUMN … NOT NULL without default, ")
+
+
+def test_each_level_that_is_in_use_is_a_line_with_its_subjects():
+    first, *told = found({"": "NONE", "a-key": "FORWARD", "b-value": "FULL_TRANSITIVE", "b-key": "FORWARD"}, "a", "b")
+    assert first.said.endswith("; a-key → FORWARD, b-key → FORWARD, b-value → FULL_TRANSITIVE")
+    assert [one.said.partition(" refuses")[0] for one in told] == [
+        "FORWARD, of a-key, b-key,",
+        "FULL_TRANSITIVE, of b-value,",
+    ]
+
+
+@pytest.mark.parametrize("level", ["BACKWARD", "FORWARD", "FULL"])
+@pytest.mark.parametrize("suffix", ["", "_TRANSITIVE"])
+def test_every_level_but_none_can_stop_the_changefeed(level, suffix):
+    told = of_level(level + suffix)
+    assert told.mark is Mark.NOTE
+    assert "stops the changefeed itself" in told.said
+    assert ("versions before the last" in told.said) is bool(suffix)
+    assert "NONE" in told.todo
+
+
+@pytest.mark.parametrize("level", ["BACKWARD", "FORWARD", "FULL"])
+def test_what_a_level_is_said_to_refuse_is_what_the_comparison_refuses(level):
+    for name, (old, new) in EXAMPLES.items():
+        verdict = compare(schema(*old), schema(*new))
+        passes = {
+            "BACKWARD": verdict.backward,
+            "FORWARD": verdict.forward,
+            "FULL": verdict.backward and verdict.forward,
+        }
+        assert (name in of_level(level).said) is not passes[level], name
+
+
+def test_a_level_that_nobody_knows_is_not_passed_over():
+    assert "does not know" in of_level("SIDEWAYS").said
+
+
+def test_topics_without_a_subject_are_named():
+    (told,) = [
+        one for one in registry.examined(Client({}, ["a-value", "a-key"]), ["a", "b.c"]) if one.mark is Mark.NOTE
+    ]
+    assert told.said == "no subject for 1 topic: b_c-value"
+    assert "schema-registry" in told.todo
