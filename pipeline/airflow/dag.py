@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Asset, AssetAlias, Variable
 
 from pipeline.airflow.execution import Local
 from pipeline.airflow.operator import WarehouseOperator
+from pipeline.airflow.outcome import untold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,9 +46,9 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
 
     `name` is the pipeline's, `config` its file where the command runs. `checks`: whether the suites are run on whole
     tables; not where there are none. `report`: where the page is written there; no such task without one.
-    `on_held(context, tables)` is called when a run ends, well or not, with other held tables or reasons than those
-    told before. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else is tried
-    again `retries` times.
+    `on_held(context, tables)` is called when a run ends, well or not, with the held tables that were not told before
+    for the same reason. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else is
+    tried again `retries` times.
     """
     execution = execution or Local()
     dag = DAG(
@@ -116,15 +117,16 @@ class RunOperator(WarehouseOperator):
             self.log.exception("Held tables could not be told")
 
     def _tell_held(self, context: Context, tables: Sequence[Mapping[str, Any]]) -> None:
-        """Call back unless the same tables were held for the same reasons when it was last called."""
+        """Call back for tables that are held anew, or for another reason than the last one told."""
         held = {table["source"]: table.get("held_because") for table in tables if table["state"] == "held"}
         for table, reason in held.items():
             self.log.warning("%s is held (%s): ticdc-warehouse tables release %s", table, reason, table)
-        if held == Variable.get(self.held, default={}, deserialize_json=True):
-            return
-        if held and self.on_held is not None:
-            self.on_held(context, list(held))
-        Variable.set(self.held, held, serialize_json=True)
+        told = Variable.get(self.held, default={}, deserialize_json=True)
+        news = untold(held, told)
+        if news and self.on_held is not None:
+            self.on_held(context, news)
+        if held != told:
+            Variable.set(self.held, held, serialize_json=True)
 
     def _tell_changed(self, context: Context, counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int]) -> None:
         """Update assets. `counted`: what this run did, by table; `now`: how many changes the tables have."""

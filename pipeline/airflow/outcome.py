@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 REFUSED = 1
 """Exit code of a quality stop or a refusal: another try would meet the same."""
@@ -41,6 +41,11 @@ def document(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return told if isinstance(told, dict) else None
+
+
+def untold(held: Mapping[str, str | None], told: Mapping[str, str | None]) -> list[str]:
+    """The held tables, each with its reason, that were not told with the same one."""
+    return [table for table, reason in held.items() if table not in told or told[table] != reason]
 
 
 def _end(code: int) -> str:

@@ -20,7 +20,7 @@ from pipeline.protocols.overrides import overridden
 from pipeline.streaming import holds, waiting
 from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.moments import NEVER, behind_ddl
-from pipeline.streaming.renames import give_name
+from pipeline.streaming.renames import first_reason, give_name
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.warehouse.evolution import meet
@@ -175,7 +175,8 @@ class Chronicle:
         tables = [t for t in self.bench.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
         rows = []
         for row in self.history:
-            held = [Done.held(table.source) for table in tables if table.held_reason.endswith(f": {row['sql']}")]
+            why = f": {row['sql']}"
+            held = [Done.held(table.source) for table in tables if first_reason(table.held_reason).endswith(why)]
             done = Done.of_all(held) if held and row["status"] != HELD else None
             rows.append(row if done is None else {**row, **done._asdict()})
         return rows

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.streaming.landing import NAME_TAKEN
+from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.tables import Span, WarehouseTable
+
+_ALSO = f"; and {NAME_TAKEN}: "
 
 
 def give_name(
@@ -27,7 +30,18 @@ def give_name(
     if taken is None:
         bench.records.rename_aside(pair.source, new, until)
         waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, at, spans, f"{NAME_TAKEN}: {waited}" if pair.due else "")
+        tables.rename(pair, new, at, spans, _reasons(pair, waited) if pair.due else "")
     else:
         bench.records.rename_aside(pair.source, tables.put_off_name(pair, new, at), until)
-        tables.put_off(pair, new, at, f"{NAME_TAKEN}: {taken}: {ddl.sql}", spans)
+        tables.put_off(pair, new, at, _reasons(pair, f"{taken}: {ddl.sql}"), spans)
+
+
+def first_reason(reason: str) -> str:
+    """Why a pair was held before its name was taken; else all that there is."""
+    return reason.partition(_ALSO)[0]
+
+
+def _reasons(pair: WarehouseTable, about_name: str) -> str:
+    """Why a pair is held whose name is taken: what held it before, if anything did, and its newest name."""
+    first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
+    return f"{NAME_TAKEN}: {about_name}" if not first or first.startswith(NAME_TAKEN) else f"{first}{_ALSO}{about_name}"

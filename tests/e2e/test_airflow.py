@@ -401,7 +401,8 @@ def test_who_wants_to_know_of_held_tables_is_told_once_and_also_by_a_run_that_fa
         assert "AirflowFailException: HELD_TOO_MANY: why" in said
         assert told == ["shop.a"]
         assert holding.run({"shop.a": "CHECK_FAILED"})[1] == []
-        assert holding.run({"shop.a": "QUARANTINE_LIMIT"})[1] == ["shop.a"]
+        assert holding.run({"shop.a": "QUARANTINE_LIMIT", "shop.b": "NO_HANDLE_KEY"})[1] == ["shop.a", "shop.b"]
+        assert holding.run({"shop.a": "QUARANTINE_LIMIT"})[1] == []  # the other was released
         assert "AirflowFailException: HELD_TOO_MANY: why" in holding.run({}, "HELD_TOO_MANY")[0]
         said, told = holding.run({"shop.bad": "NO_HANDLE_KEY"}, "HELD_TOO_MANY")
         assert "AirflowFailException: HELD_TOO_MANY: why" in said

@@ -91,6 +91,26 @@ def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     assert till.cut()[0] == "exact"
 
 
+def test_a_table_that_is_held_keeps_its_reason_when_its_next_name_is_taken(till):
+    till.accounts((1, 500))
+    till.note("stays")
+    till.run()
+    till.puzzle()
+    till.run()
+    (first,) = till.own("tables", warehouse_name="bank.account")
+    assert first["held_reason"].startswith("DDL_NOT_UNDERSTOOD: ")
+    till.say(SQL, RENAME_TABLE, ACCOUNT, RENAMED)
+    till.run()
+    (held,) = till.own("tables", warehouse_name="bank.account")
+    assert held["held_reason"] == f"{first['held_reason']}; and {TAKEN}: {SQL}"
+    till.say("RENAME TABLE `bank`.`note__changes` TO `bank`.`konto`", RENAME_TABLE, RENAMED, KONTO)
+    till.run()
+    (held,) = till.own("tables", warehouse_name="bank.konto")
+    assert held["held_reason"].startswith(f"{first['held_reason']}; and TABLE_NAME_TAKEN: its name was taken until ")
+    till.release(name=TableName(SCHEMA, "konto"))
+    assert balances(till.warehouse, "bank.konto") == {1: 500}
+
+
 def test_a_table_that_waits_and_is_dropped_leaves_its_old_name_to_a_new_one(till):
     till.accounts((1, 500))
     till.note("stays")

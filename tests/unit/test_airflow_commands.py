@@ -70,6 +70,24 @@ def test_only_what_the_next_try_would_meet_again_is_final(code, ended, final):
     assert outcome.failure(ended, [told], "") == (f"{code}: why", final)
 
 
+@pytest.mark.parametrize(
+    ("held", "news"),
+    [
+        ({"a": "CHECK_FAILED", "b": None}, []),
+        ({"a": "CHECK_FAILED"}, []),  # the other was released
+        ({"a": "CHECK_FAILED", "c": "NO_HANDLE_KEY"}, ["c"]),
+        ({"a": "QUARANTINE_LIMIT", "b": None}, ["a"]),
+        ({}, []),
+    ],
+)
+def test_each_held_table_is_told_once_for_each_reason(held, news):
+    assert outcome.untold(held, {"a": "CHECK_FAILED", "b": None}) == news
+
+
+def test_a_table_that_is_held_for_no_reason_that_is_known_is_told_too():
+    assert outcome.untold({"a": None}, {}) == ["a"]
+
+
 PARENT = """
 import signal, subprocess, sys, time
 {trap}
