@@ -39,6 +39,7 @@ def audit(bench: Workbench, tables: Iterable[WarehouseTable], *, only: bool = Fa
         found[str(table.source)] = results
         said, head = fingerprint(bench.rulebook.checks(table.source)), table.current.head()
         rows += [as_row(result, table.source, said, head, told(result, ())) for result in results]
+    bench.spark.sparkContext.setJobDescription("checks on whole tables: ledger")
     bench.records.write("quality_results", max(0, bench.ledger.batch_id), rows)
     return found
 

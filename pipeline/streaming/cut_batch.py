@@ -113,6 +113,7 @@ class CutBatch(SparkBatch):
         messages = super().read()
         self.topic_ids = self.topic_ids or self.bench.cluster.topic_ids()
         self.described.learn(messages.described)
+        self._named("what has waited")
         found = waiting.waiting(self.bench.records) if self.bench.waits else None
         if found is None:
             return messages
@@ -164,6 +165,7 @@ class CutBatch(SparkBatch):
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
+        self._named("statements")
         self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
         self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
@@ -201,6 +203,7 @@ class CutBatch(SparkBatch):
             for one in gone
         ]
         if refused:
+            self._named("dead letters")
             letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
             self.gone = sum(letters.values())
 
@@ -216,6 +219,7 @@ class CutBatch(SparkBatch):
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
+        self._named("statements")
         self.chronicle.obey(next(s for s in self.chronicle.obeyed if s.ddl is ddl))
 
     def _landing(self, messages: TableMessages) -> CutLanding:
@@ -236,6 +240,7 @@ class CutBatch(SparkBatch):
         """See `Port.keep_waiting`."""
         statements = self.chronicle.waiting_statements()
         if self.parts or statements:
+            self._named("what waits")
             raw = self._not_landed(self.raw)
             self.kept = waiting.keep(self.bench, raw, self.batch_id, self.parts, statements)
         return self.kept
@@ -243,6 +248,7 @@ class CutBatch(SparkBatch):
     def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
         """See `Port.settle`: every table shows its changes up to the resolved ts, but where rows of it wait."""
         landed = super().settle(landed)
+        self._named("dead letters")
         self.chronicle.letters_follow()
         exchanged = self._exchanged()
         due = [
@@ -290,6 +296,7 @@ class CutBatch(SparkBatch):
                 if table.removed_done < one.removal.at:
                     self._advanced((table, one.removal.at))
             operation = f"batch{self.batch_id}"
+            self._named(f"{one.table.source}: exchange rows with {one.other.source}")
             exchange(self.bench.spark, one, self.bench.timezone, operation, self.bench.step)
             self.undone.remove(one)
             concerned += both
@@ -322,7 +329,7 @@ class CutBatch(SparkBatch):
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due
         bench, operation = self.bench, f"batch{self.batch_id}"
-        bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {table.source}: publish current")
+        self._named(f"{table.source}: publish current")
         done = advance.advance(bench.spark, table, bench.timezone, operation, bench.step, until)
         return table, done.snapshot
 

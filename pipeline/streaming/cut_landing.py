@@ -160,6 +160,7 @@ class CutLanding(TableLanding):
 
     def hold(self) -> int:
         """See `TablePort.hold`: what has waited stays where it is."""
+        self._named(f"{self.messages.table}: hold")
         self.waits_on = True
         wanted = waiting.is_copy_of(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}

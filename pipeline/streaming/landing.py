@@ -91,6 +91,8 @@ class TableLanding:
     """Whether a person wants the rows in, whatever the verdict on all of them is."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
+    during: str = ""
+    """How the descriptions of its jobs begin, where it is of no batch."""
 
     def __post_init__(self) -> None:
         self.operation = self.operation or f"batch{self.batch_id}"
@@ -240,6 +242,7 @@ class TableLanding:
         """See `TablePort.set_aside_unreadable`."""
         if not self._known().versions:
             return 0
+        self._named(f"{self.messages.table}: dead letters")
         letters = aside.unreadable(self._frame(ranges), self.bench.protocol.sentences())
         return aside.set_aside(self.bench, letters, self.batch_id, self.messages.table)
 
@@ -293,6 +296,7 @@ class TableLanding:
 
     def hold(self) -> int:
         """See `TablePort.hold`."""
+        self._named(f"{self.messages.table}: hold")
         wanted = waiting.is_copy_of(self.statements)
         if self.messages.versions:
             wanted = wanted | self.bench.protocol.where(self.messages)
@@ -369,7 +373,7 @@ class TableLanding:
         return self.raw.where(_inside(needed, exhaustive=self.messages.bounds is not None))
 
     def _named(self, what: str) -> None:
-        self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
+        self.bench.spark.sparkContext.setJobDescription(f"{self.during or f'batch {self.batch_id}'}: {what}")
 
 
 def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:

@@ -220,15 +220,15 @@ class Pipeline:
             seconds = time.monotonic() - started
             self._listener(number, outcome, seconds)
             self._telemetry.batch(self.bench, number, outcome, seconds)
-            self._maintain(outcome)
+            self._maintain(number, outcome)
         self.bench.step("before-spark-commit")
 
-    def _maintain(self, outcome: Outcome) -> None:
+    def _maintain(self, number: int, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}
         self._landed |= landed
         try:
             self._maintainer.after_batch(
-                [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
+                number, [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
             )
         except BaseException as error:
             self._error = error
@@ -256,6 +256,7 @@ class _Stopped(Exception):
 
 def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> Workbench:
     spark = session(settings)
+    spark.sparkContext.setJobDescription("open the warehouse")
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
     catalog = Catalog(spark)
     lost = lost_tables(catalog, settings.warehouse.local_data)

@@ -106,6 +106,7 @@ def unfinished(bench: Workbench) -> None:
         under_way = bench.records.tables[name].properties.get(UNDER_WAY)
         if under_way:
             begun = json.loads(under_way)
+            _named(bench, name)
             _settle(bench, name, begun["operation"])
             _carry_out(bench, Selection(**begun["selection"]), begun["operation"])
 
@@ -130,15 +131,22 @@ def _carry_out(bench: Workbench, selection: Selection, operation: str) -> Redriv
     )  # what belongs to no batch yet comes with the next try of it
     records = bench.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
+    _named(bench, selection.what)
     for source, waiting, messages in _by_table(bench, records):
         part = _Part(bench, selection.what, source, waiting, messages, operation)
         counts = part.carry_out()
         done.redriven += counts.get(REDRIVEN, 0)
         done.superseded += counts.get(SUPERSEDED, 0)
         done.quarantined += counts.get(QUARANTINED, 0)
+    _named(bench, selection.what)
     done.open = bench.records.read(selection.what).where(selection.where()).count()
     bench.records.tables[selection.what].set_properties({UNDER_WAY: ""})
     return done
+
+
+def _named(bench: Workbench, what: str) -> None:
+    """Describe what Spark does from here on."""
+    bench.spark.sparkContext.setJobDescription(f"redrive {what}")
 
 
 def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
@@ -150,6 +158,7 @@ def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName,
     for row in records.select("schema_name", "table_name").distinct().collect():
         own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
         waiting = records.where(own).select(*columns)
+        _named(bench, f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "what names no table")
         prepared = bench.protocol.prepare(waiting)
         messages = bench.protocol.read(prepared)
         if row["table_name"] is not None:
@@ -184,7 +193,7 @@ class _Part:
         if landing is None or landing.table is None:
             return {}
         table, rules = landing.table, self.bench.rules_of(landing.messages, landing.table.layout)
-        self.bench.spark.sparkContext.setJobDescription(f"redrive {self.source}")
+        _named(self.bench, str(self.source))
         decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}

@@ -37,6 +37,7 @@ def release(bench: Workbench, source: TableName) -> int:
     Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
     first one ended. Raises `Refused` where the table is not held, or its reason still stands.
     """
+    _named(bench, source)
     if bench.protocol.regime is Regime.CUT:
         return _release_by_cut(bench, source)
     table = bench.tables.find(source)
@@ -60,6 +61,7 @@ def release(bench: Workbench, source: TableName) -> int:
     if table is not None:
         bench.untold.add(table.uuid)
         _landing(bench, waiting, None, [], table, operation).publish()
+    _named(bench, source)
     bench.records.mark_held(source, "released")
     if table is not None:
         bench.tables.set_state(table, State.LIVE)
@@ -96,9 +98,15 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
         micro_batch(batch, bench.step)
     finally:
         batch.close()
+    _named(bench, source)
     mirror(bench, max(0, bench.ledger.batch_id))
     bench.step("released")
     return records
+
+
+def _named(bench: Workbench, source: TableName) -> None:
+    """Describe what Spark does from here on, until a batch or a landing says otherwise."""
+    bench.spark.sparkContext.setJobDescription(f"release: {source}")
 
 
 def _check_name(bench: Workbench, source: TableName, renamed: WarehouseTable | None = None) -> None:
@@ -214,5 +222,5 @@ def _landing(
     if own is None:
         raise AssertionError("nothing to land")
     landing = TableLanding(bench, waiting, bench.ledger.batch_id, own, {}, statements, table)
-    landing.operation, landing.obliged = operation, True
+    landing.operation, landing.obliged, landing.during = operation, True, "release"
     return landing

@@ -118,7 +118,7 @@ class SparkBatch:
             self.raw = self._kept = self.raw.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
     def _routed(self, raw: DataFrame) -> Messages:
-        self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: route")
+        self._named("route")
         messages = self.bench.protocol.read(raw)
         if any(at.topic not in self.topic_ids for at in messages.starts):
             self.topic_ids = self.bench.cluster.topic_ids()
@@ -126,6 +126,7 @@ class SparkBatch:
 
     def _unsettled(self, messages: Messages) -> Messages:
         """Without records that an unfinished batch has set aside already: they count as read."""
+        self._named("what an unfinished batch has set aside")
         settled = self._settled()
         if settled.isEmpty():
             return messages
@@ -156,11 +157,13 @@ class SparkBatch:
 
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """See `Port.epochs`."""
+        self._named("statements")
         self.obeyed = Obedience.begin(self.bench, self.batch_id, messages)
         return self.obeyed.epochs
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
+        self._named("statements")
         self.obeyed.apply(ddl, self.landings)
 
     def table(self, messages: TableMessages) -> TableLanding:
@@ -199,6 +202,7 @@ class SparkBatch:
         """See `Port.set_aside_refused`."""
         if not messages.refused:
             return 0
+        self._named("dead letters")
         raw = self._not_landed(self.raw)
         letters = set_aside_refused(self.bench, raw, messages.refused, self.batch_id)
         self.letters = {table: count for table, count in letters.items() if table and count}
@@ -216,6 +220,7 @@ class SparkBatch:
 
     def commit(self, outcome: Outcome) -> None:
         """See `Port.commit`."""
+        self._named("ledger")
         ledger, messages = self.bench.ledger, outcome.messages
         number = self.batch_id
         held = sum(landed.held for landed in outcome.landed)
@@ -310,6 +315,7 @@ class SparkBatch:
         """Record what the rules say of this batch; also of one that they have stopped."""
         snapshots = {table.table: table.snapshot for table in landed}
         rows = [row for landing in self.landings for row in self._results(landing, snapshots)]
+        self._named("ledger")  # behind the tables' samples
         self.bench.records.write("quality_results", self.batch_id, rows)
 
     def _results(self, landing: TableLanding, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
@@ -390,6 +396,10 @@ class SparkBatch:
             for landing in self.landings if landing.table is not None
             for seen in landing.messages.versions if seen.version.version in landing.met
         ]  # fmt: skip
+
+    def _named(self, what: str) -> None:
+        """Describe what Spark does from here on, in this thread; landings do so for their tables."""
+        self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
 
     def close(self) -> None:
         """Release what was persisted, and what nobody wanted."""

@@ -25,6 +25,7 @@ def rebuild(spark: SparkSession, table: WarehouseTable, timezone: str) -> int:
             f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",
             "its current table stays as it is",
         )
+    spark.sparkContext.setJobDescription(f"rebuild {table.source}")
     if table.spans:
         return advance.advance(spark, table, timezone, "rebuild", lambda _step: None, table.cut, afresh=True).keys
     done = current.publish(spark, table, timezone, "rebuild", lambda _step: None, afresh=True)

@@ -1,0 +1,74 @@
+"""What Spark's jobs say that they are for: its event log and its web page tell them apart by nothing else."""
+
+import pytest
+from e2e.bank import ACCOUNT, SCHEMA
+from e2e.test_taken_names import Uncut
+from e2e.till import EXCHANGE_PARTITION, NAME, Till
+
+from pipeline.cli import main
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+PUZZLE = "ALTER TABLE `bank`.`account` EXCHANGE PARTITION `p` WITH TABLE `bank`.`other`"
+
+
+class Jobs:
+    """The descriptions of the jobs that have ended since they were last asked for."""
+
+    def __init__(self, spark):
+        self._context = spark.sparkContext._jsc.sc()
+        self._last = -1
+        self.new()
+
+    def new(self):
+        self._context.listenerBus().waitUntilEmpty()
+        listed, found = self._context.statusStore().jobsList(None).iterator(), {}
+        while listed.hasNext():
+            job = listed.next()
+            found[job.jobId()] = job.description().get() if job.description().isDefined() else None
+        fresh = {said for number, said in found.items() if number > self._last}
+        self._last = max([self._last, *found])
+        return fresh
+
+
+@pytest.fixture
+def jobs(spark):
+    return Jobs(spark)
+
+
+def test_jobs_of_a_batch_of_its_compaction_and_of_errands_say_so(stack, tmp_path, jobs):
+    till = Till(stack, tmp_path, "simple")
+    till.set("warehouse", maintenance={"compact_files": 2, "expire_after_commits": 1, "keep_snapshots": 1})
+    till.accounts((1, 500))
+    till.run()
+    jobs.new()
+    till.accounts((2, 500))
+    till.note("one")
+    till.run()
+    said = jobs.new()
+    assert all(one.startswith("batch 1: ") for one in said), said
+    assert {
+        "batch 1: route", "batch 1: bank.account: append changes", "batch 1: bank.account: publish current",
+        "batch 1: ledger", "batch 1: bank.account__changes: compact", "batch 1: _pipeline.batches: compact",
+    } <= said  # fmt: skip
+    assert main(["tables", "rebuild", str(NAME), "-c", str(till.file)]) == 0
+    assert jobs.new() == {"rebuild bank.account"}
+    assert main(["tables", "maintain", "-c", str(till.file)]) == 0
+    said = jobs.new()
+    assert {one.partition(":")[0] for one in said} == {"maintain"}
+    assert "maintain: bank.account: compact" in said
+    till.feed.close()
+
+
+def test_jobs_of_a_release_say_so(stack, tmp_path, jobs):
+    uncut = Uncut(stack, tmp_path)
+    uncut.say(ACCOUNT, PUZZLE, EXCHANGE_PARTITION, ACCOUNT.name)
+    uncut.account(ACCOUNT, 2)
+    uncut.run()
+    said = jobs.new()
+    assert {f"batch 1: {SCHEMA}.account: hold", "batch 1: ledger"} <= said
+    assert uncut.release(NAME) == 1
+    said = jobs.new() - {"open the warehouse"}
+    assert {one.partition(":")[0] for one in said} == {"release"}
+    assert {f"release: {SCHEMA}.account{what}" for what in ("", ": append changes", ": publish current")} <= said
+    uncut.bank.close()
