@@ -77,6 +77,16 @@ def test_links_lead_somewhere(path):
             assert anchor in anchors(target), link
 
 
+def test_sizes_for_a_deployment_are_those_that_were_measured():
+    deploy, measured = ((ROOT / "docs" / name).read_text() for name in ("deploy.md", "performance.md"))
+    rows = re.findall(r"^\| (?:Avro|Simple|Open)\b.*", deploy, re.MULTILINE)
+    assert len(rows) == 3
+    assert [row for row in rows if row not in measured] == []
+    for figure in ("1,728", "5,232", "60 MB", "28 µs", "2.8 GiB"):
+        assert figure in deploy
+        assert figure in measured
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_targets_of_make_exist(path):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
