@@ -218,6 +218,7 @@ def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
     del shown
     compose("--profile", "stream", "up", "--detach", "stream")
     until(lambda: metric("batches_total"))
+    until(lambda: container(engine, "stream").attrs["State"]["Health"]["Status"] == "healthy")
     broker = container(engine, "kafka")
     broker.kill()
     time.sleep(5)

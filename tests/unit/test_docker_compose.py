@@ -1,10 +1,16 @@
 """`docker/compose.yaml` and the image as they are written, without Docker: what each service has, or a reason."""
 
 import re
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import yaml
+
+from pipeline.devstack.ports import free_port
 
 DOCKER = Path(__file__).parents[2] / "docker"
 FILE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
@@ -39,6 +45,69 @@ def test_a_service_has_limits_and_may_not_become_more_than_it_is(name):
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
+
+
+@each_service
+def test_the_log_of_a_service_does_not_grow_for_ever(name):
+    assert SERVICES[name]["logging"]["options"] == {"max-size": "10m", "max-file": "3"}
+
+
+def test_the_base_image_is_one_of_a_minor_version_that_a_build_may_pin():
+    text = (DOCKER / "Dockerfile").read_text()
+    (base,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", text, re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", base)
+    outside = {found for found in re.findall(r"^FROM (\S+)", text, re.MULTILINE) if found.startswith("$")}
+    assert outside == {"${PYTHON_IMAGE}"}
+    for name in OURS:
+        assert SERVICES[name]["build"]["args"] == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{base}}}"}
+
+
+@pytest.mark.parametrize("name", ["stream", "tidb-stream"])
+def test_a_pipeline_is_not_well_because_its_metrics_answer(name):
+    assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "python", "-m", "pipeline.observe.probe"]
+
+
+class Answers(BaseHTTPRequestHandler):
+    """PD's server, as a check meets it: paths and what they answer."""
+
+    pages = MappingProxyType({
+        "/pd/api/v1/health": (200, '[\n  {\n    "name": "pd",\n    "health": true\n  }\n]'),
+        "/sick": (200, '[{"name":"pd","health":false}]'),
+        "/down": (500, '"health": true'),
+    })  # fmt: skip
+
+    def do_GET(self):
+        status, body = self.pages.get(self.path, (404, ""))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def port():
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/pd/api/v1/health", 0), ("/sick", 1), ("/down", 1), ("/nothing", 1), (None, 1)]
+)
+def test_a_server_of_the_profile_tidb_is_well_when_it_says_so_itself(port, path, code):
+    program, *words, _, asked, wanted = (word.replace("$$", "$") for word in SERVICES["pd"]["healthcheck"]["test"][1:])
+    place = [str(port), path, wanted] if path else [str(free_port()), asked, wanted]
+    assert subprocess.run([program, *words, *place], check=False, capture_output=True).returncode == code
+
+
+def test_no_server_of_the_profile_tidb_is_well_because_its_port_is_open():
+    for name in ("pd", "tikv", "tidb", "ticdc"):
+        assert SERVICES[name]["healthcheck"]["test"][:4] == ["CMD", "bash", "-c", FILE["x-asks"]]
+        assert SERVICES[name]["healthcheck"]["test"][6].startswith("/"), name
 
 
 @each_service

@@ -1,0 +1,58 @@
+"""`python -m pipeline.observe.probe [URL]`: whether a run does its work, by what its metrics say.
+
+For a container's health check: exit code 0 or 1, and a sentence. That the address answers proves nothing: it does so
+before the warehouse is open, which may be refused at each start.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import urllib.request
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.observe.metrics import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+URL = "http://127.0.0.1:9464/metrics"
+PATIENCE = 100
+"""Seconds that records may wait for a batch: ten triggers, as in the alert of docs/deploy.md."""
+_ANSWER = 4
+
+
+def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
+    """What is wrong with a run that tells this (Prometheus's text format) at this time; nothing, if it works."""
+    told: dict[str, list[float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            told.setdefault(sample.name.removeprefix(f"{PREFIX}_"), []).append(sample.value)
+    if "dead_letters_total" not in told:
+        return "the warehouse is not open: the run starts, or is refused (its log says why)"
+    behind = sum(told.get("records_behind", ()))
+    if not behind:
+        return ""
+    waits = f"{behind:,.0f} records wait, and"
+    if "last_batch_timestamp_seconds" not in told:
+        return f"{waits} no batch was ever committed"
+    ago = now - max(told["last_batch_timestamp_seconds"])
+    return f"{waits} the newest batch was committed {ago:,.0f} s ago" if ago > patience else ""
+
+
+def main(words: Sequence[str]) -> int:
+    """Ask a run; `words`: where its metrics are."""
+    url = words[0] if words else URL
+    try:
+        with urllib.request.urlopen(url, timeout=_ANSWER) as answer:  # noqa: S310 - the caller's own address
+            wrong = trouble(answer.read().decode(), time.time())
+    except OSError as error:
+        wrong = f"{url} does not answer: {error}"
+    sys.stdout.write(f"{wrong or 'it works'}\n")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
