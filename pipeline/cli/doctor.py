@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pipeline.cli.checkup import machine
-from pipeline.cli.checkup.findings import Mark, fine, guarded, wrong
+from pipeline.cli.checkup.findings import Mark, explained, fine, guarded
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.errors import SettingsError
 from pipeline.settings import load
@@ -27,7 +27,9 @@ app = typer.Typer(help="Find out what is wrong with the set-up.")
 
 @app.command()
 def doctor(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Look at the machine, the warehouse, Kafka, the registry and the newest messages; write nothing.
+    """Look at the machine, the warehouse, Kafka, the registry and the newest messages.
+
+    Nothing is changed or fetched; a small file is written where the tables lie, and removed again.
 
     A line for each thing: ✓ in order, ! worth knowing, ✗ would stop a run or take something wrongly, with what to do.
     Exit code 1 if there is a ✗. Can be called while a run is at work.
@@ -54,7 +56,7 @@ def examined(config: Path | None) -> Iterator[Finding]:
     try:
         settings = load(config)
     except SettingsError as error:
-        yield wrong("settings", f"{error.code}: {error.message}", error.hint)
+        yield explained("settings", error)
     if settings is not None:
         yield fine("settings", f"pipeline {settings.name}, {settings.source.protocol} from {settings.source.kind}")
     able = True
@@ -65,7 +67,6 @@ def examined(config: Path | None) -> Iterator[Finding]:
         return
     yield from guarded("machine", machine.memory(settings))
     yield from guarded("folders", machine.folders(settings))
-    if able:
-        from pipeline.cli.checkup import whole  # noqa: PLC0415 - it brings Spark, which needs Java
+    from pipeline.cli.checkup import whole  # noqa: PLC0415 - it brings Spark, which takes seconds
 
-        yield from whole.examined(settings)
+    yield from whole.examined(settings, able=able)

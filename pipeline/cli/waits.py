@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.cli.progress import duration
 from pipeline.cli.reading import records
@@ -19,15 +19,31 @@ _BY = ["schema_name", "table_name", "reason"]
 _HELD = WarehouseName(PIPELINE_NAMESPACE, "held")
 
 
+class Wait(NamedTuple):
+    """What waits of a table for one reason, as a sentence; `by_itself`: until a schema or a statement comes."""
+
+    table: TableName
+    by_itself: bool
+    sentence: str
+
+
 def waits(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[str]:
-    """A sentence for each table and reason; of `held` tables `shelf.sentences` tells.
+    """A sentence for each table and reason; of `held` tables `shelf.sentences` tells."""
+    return [wait.sentence for wait in found(reader, held, now)]
+
+
+def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[Wait]:
+    """What waits by table and reason.
 
     Some wait by themselves, for a schema or a statement; others are of tables that have no place in the warehouse.
     """
     if _HELD not in reader.names() or reader.metadata(_HELD).current_snapshot() is None:
         return []  # nothing has waited yet: told without reading, which is what takes the time
     now = now or datetime.now(UTC)
-    return [_sentence(row, now) for row in _grouped(reader, {name.key for name in held})]
+    return [
+        Wait(_table(row), str(row["reason"]).startswith(LET_IN), _sentence(row, now))
+        for row in _grouped(reader, {name.key for name in held})
+    ]
 
 
 def _grouped(reader: Reader, held: Collection[tuple[str, str]]) -> Iterator[dict[str, Any]]:

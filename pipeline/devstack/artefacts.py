@@ -52,6 +52,22 @@ def fetch(console: Console | None = None, *, into: Path | None = None) -> None:
         _make(home, console or Console(stderr=True))
 
 
+def lacking() -> tuple[Path, list[str]]:
+    """Where every artefact is to lie, and which are not there (`<conf>/<file>`); nothing is fetched.
+
+    Raises `EnvironmentFault`: ARTEFACT_CHECKSUM, ARTEFACTS_BAKED.
+    """
+    if JARS_ENV in os.environ:
+        home = Path(os.environ[JARS_ENV])
+        _baked(home)
+        return home, []
+    home, recorded = _cached_home(), ledger.read(_cached_home())
+    if _complete(home):
+        return home, []
+    gone = ledger.missing(home, recorded) if recorded else []
+    return home, gone or list(pins.read_pins())
+
+
 def cache_folder() -> Path:
     """Return where artefacts and Ivy's own cache lie; everything in it can be deleted at any time."""
     return Path(os.environ.get(CACHE_ENV) or "~/.cache/ticdc-warehouse").expanduser().absolute()

@@ -103,12 +103,42 @@ class Cluster:
         return {name: _topic(described.get(name)) for name in wanted}
 
     def topic_ids(self) -> dict[str, str]:
-        """Name → id of every topic that the settings ask for, brought over as one text."""
+        """Name → id of every topic that the settings ask for."""
+        return {name: topic for name, topic in self._listed() if self._wanted(name)}
+
+    def names(self) -> frozenset[str]:
+        """Every topic that this user may see, whoever it is of."""
+        return frozenset(name for name, _ in self._listed())
+
+    def _listed(self) -> list[tuple[str, str]]:
+        """Name and id of all topics, brought over as one text."""
         try:
             listed = str(self._admin.listTopics(self._options("ListTopics")).listings().get().toString())
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
-        return {name: topic for name, topic in _LISTING.findall(listed) if self._wanted(name)}
+        return _LISTING.findall(listed)
+
+    def operations(self, topics: Iterable[str]) -> dict[str, frozenset[str]]:
+        """What this user may do with topics that it sees, as ACLs name it (`READ`); none where the broker is silent."""
+        options = self._options("DescribeTopics").includeAuthorizedOperations(True)
+        try:
+            found = self._admin.describeTopics(self._list(sorted(topics)), options).allTopicNames().get()
+        except Py4JJavaError:
+            return {}  # an old broker; one that is gone is told by whoever asks next
+        told = {name: found.get(name).authorizedOperations() for name in topics}
+        return {name: frozenset(str(one) for one in may) for name, may in told.items() if may is not None}
+
+    def hidden(self, topics: Iterable[str]) -> list[str]:
+        """Which of these topics this user may not even see: whether they are there Kafka does not say."""
+        answers = self._admin.describeTopics(self._list(sorted(topics)), self._options("DescribeTopics"))
+        found = []
+        for name in sorted(topics):
+            try:
+                answers.topicNameValues().get(name).get()
+            except Py4JJavaError as error:
+                if "TopicAuthorizationException" in str(error.java_exception.toString()):
+                    found.append(name)
+        return found
 
     def _wanted(self, name: str) -> bool:
         pattern = self._settings.source.topic_pattern

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -21,7 +22,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import DataType, StructType
 
 from pipeline.errors import BatchFailed
-from pipeline.model.names import CATALOG, WarehouseName, quoted
+from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,6 +109,12 @@ class Catalog:
         """Make a table known again from its metadata file."""
         self._ensure(name.namespace)
         self._java.registerTable(self._identifier(name), metadata_file)
+
+    def file_io(self, location: str) -> Any:
+        """Iceberg's FileIO (Java) of a table that would be made at this place; none is made."""
+        name = self._identifier(WarehouseName(PIPELINE_NAMESPACE, f"trial_{uuid.uuid4().hex}"))
+        uncommitted = self._java.buildTable(name, self._schema([("n", "int")])).withLocation(location)
+        return uncommitted.createTransaction().table().io()
 
     def _ensure(self, namespace: str) -> None:
         with self._making:  # tables are made side by side

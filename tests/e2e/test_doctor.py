@@ -8,11 +8,20 @@ from contextlib import closing
 
 import pytest
 import requests
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from e2e.bank import ACCOUNT, SCHEMA, Bank
 from e2e.processes import spark_of
 
 from pipeline.cli import main
+from pipeline.devstack import Broker, ports
 from pipeline.protocols.avro.protocol import SENTENCES as AVRO
 from pipeline.protocols.open.protocol import SENTENCES as OPEN
 from pipeline.protocols.simple.protocol import SENTENCES as SIMPLE
@@ -214,12 +223,23 @@ class TestDoctor:
         desk.bank.checkpoint()
         (desk.folder / "file").touch()
         found = desk.findings(desk.other(warehouse={"path": str(desk.folder / "file" / "warehouse")}))
-        ((_, said, todo),) = [one for one in about(found, "registry") if one[0] == "note"]
+        ((_, said, todo),) = [one for one in about(found, "registry") if one[1].startswith("no subject ")]
         assert f"{desk.topic}-value" in said
         assert "schema-registry" in todo
         assert [said for mark, said, _ in about(found, "warehouse") if mark == "wrong"] == [
-            f"{desk.folder / 'file'} cannot be written by this user"
+            f"{desk.folder / 'file'} cannot be written by this user: Not a directory"
         ]
+
+    def test_subjects_of_a_topic_that_is_gone_are_told(self, desk):
+        desk.fill()
+        gone = f"{desk.topic}_gone-value"
+        schema = {"schema": json.dumps({"type": "record", "name": "gone", "fields": []})}
+        assert requests.post(f"{desk.stack.registry_url}/subjects/{gone}/versions", json=schema, timeout=10).ok
+        found = desk.findings()
+        ((mark, said, todo),) = [one for one in about(found, "registry") if "of no topic" in one[1]]
+        assert (mark, "DELETE <registry>/subjects/" in todo) == ("note", True)
+        assert gone in said or " more" in said
+        assert f"{desk.topic}-value" not in said
 
     def test_a_checkpoint_of_another_moment_and_tables_that_the_catalog_has_lost_are_told(self, desk):
         desk.fill()
@@ -248,6 +268,58 @@ class TestDoctor:
         found = desk.findings(file)
         assert about(found, "settings")[0][0] == "wrong"
         assert about(found, "java")[0][0] == "fine"
+
+
+class Guarded(Broker):
+    """A broker with ACLs: what none is about is allowed."""
+
+    def _properties(self):
+        authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        return super()._properties() | {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
+
+    def deny(self, kind, name, operation):
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        denied = AclBinding(
+            kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY
+        )  # fmt: skip
+        (done,) = admin.create_acls([denied]).values()
+        done.result(30)
+
+
+def test_a_user_that_may_not_read_or_see_a_topic_is_told_which_acl_is_missing(tmp_path, capsys):
+    broker = Guarded(tmp_path / "broker", ports.free_port())
+    broker.start()
+    try:
+        feed, file = told_by(broker, tmp_path, "simple")
+        feed.close()
+        topic = json.loads(file.read_text())["source"]["topics"][0]
+
+        def findings():
+            capsys.readouterr()
+            code = main(["doctor", "-c", str(file), "--output", "json"])
+            return code, json.loads(capsys.readouterr().out)["findings"]
+
+        broker.deny(ResourceType.GROUP, "*", AclOperation.ALL)  # reading a partition by its number asks for no group
+        code, found = findings()
+        assert (code, about(found, "permissions")) == (0, [("fine", "1 topic may be described and read", "")])
+        assert about(found, "messages")[0][0] == "fine"
+        with Pipeline.open(load(file)) as pipeline:
+            pipeline.run(available_now=True)
+        broker.deny(ResourceType.TOPIC, topic, AclOperation.READ)
+        code, found = findings()
+        ((mark, said, todo),) = about(found, "permissions")
+        assert (code, mark) == (1, "wrong")
+        assert said == f"this user may not read {topic}: the ACL for READ on them is missing"
+        assert "--operation Read --topic" in todo
+        assert about(found, "messages") == []
+        broker.deny(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+        code, found = findings()
+        assert code == 1
+        assert [said for _, said, _ in about(found, "permissions")] == [
+            f"this user may not see {topic}: the ACL for DESCRIBE on them is missing"
+        ]
+    finally:
+        broker.stop()
 
 
 class TestInspect:

@@ -1,8 +1,10 @@
 """The lines of `doctor` that need neither Spark nor a broker: machine, warehouse, Kafka, what messages hint at."""
 
-import os
+import ast
 import shutil
+import tempfile
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -13,8 +15,10 @@ from unit.configuration import SMALL
 from unit.test_report_cli import schema
 
 from pipeline.cli import doctor
-from pipeline.cli.checkup import kafka, machine, messages, warehouse, whole
+from pipeline.cli.checkup import findings, kafka, machine, messages, warehouse, whole
 from pipeline.cli.checkup.findings import Mark, guarded
+from pipeline.devstack import ledger
+from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import Messages, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
@@ -63,21 +67,35 @@ class TestMachine:
         assert java.mark is Mark.WRONG
         assert "is Java 11, and Spark 4.0 runs on Java" in java.said
 
-    def test_jars_that_cannot_be_had_are_wrong_with_the_next_step(self, monkeypatch):
-        def unavailable():
-            raise EnvironmentFault("ARTEFACTS_UNAVAILABLE", "no answer", "name a mirror")
-
-        monkeypatch.setattr(machine, "fetch", unavailable)
+    def test_jars_that_are_not_there_are_named_with_the_command_and_not_fetched(self, monkeypatch, tmp_path):
+        monkeypatch.delenv("TICDC_WAREHOUSE_JARS", raising=False)
+        monkeypatch.setenv("TICDC_WAREHOUSE_CACHE", str(tmp_path / "cache"))
         (jars,) = guarded("jars", machine.libraries())
-        assert (jars.mark, jars.said, jars.todo) == (Mark.WRONG, "ARTEFACTS_UNAVAILABLE: no answer", "name a mirror")
+        assert (jars.mark, list(tmp_path.iterdir())) == (Mark.WRONG, [])
+        assert jars.said.startswith(f"{len(read_pins())} files not in {tmp_path / 'cache'}/artefacts-")
+        assert ".jar, " in jars.said
+        assert jars.todo.startswith("python -m pipeline.devstack fetch ")
+
+    def test_one_jar_that_has_gone_is_named(self, monkeypatch, tmp_path):
+        monkeypatch.delenv("TICDC_WAREHOUSE_JARS", raising=False)
+        monkeypatch.setenv("TICDC_WAREHOUSE_CACHE", str(tmp_path))
+        home = tmp_path / f"artefacts-{edition(read_pins())}"
+        for path in read_pins():
+            (home / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / path).touch()
+        ledger.write(home, edition(read_pins()))
+        gone = next(iter(read_pins()))
+        (home / gone).unlink()
+        (jars,) = guarded("jars", machine.libraries())
+        assert (jars.mark, jars.said) == (Mark.WRONG, f"1 file not in {home}: {gone}")
 
     def test_without_java_nothing_is_asked_that_needs_it(self, monkeypatch, tmp_path):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        monkeypatch.setattr(machine, "fetch", lambda: None)
-        monkeypatch.setattr(machine, "jars", lambda _which: [])
+        monkeypatch.setattr(machine, "lacking", lambda: (tmp_path, ["spark/a.jar"]))
         (tmp_path / "ticdc-warehouse.yaml").write_text(SMALL)
         found = list(doctor.examined(tmp_path / "ticdc-warehouse.yaml"))
         assert {"settings", "java", "jars", "memory", "warehouse"} <= {one.about for one in found}
+        assert "nothing in it yet: the first run makes the tables" in [one.said for one in found]
         assert not {"kafka", "registry", "messages", "spark"} & {one.about for one in found}
 
     @pytest.mark.parametrize(("asked", "mark"), [("1m", Mark.FINE), ("900t", Mark.NOTE)])
@@ -95,12 +113,30 @@ class TestMachine:
             ("checkpoint", mark),
         ]
 
-    def test_a_folder_that_cannot_be_written_is_wrong(self, monkeypatch, settings, tmp_path):
-        monkeypatch.setattr(os, "access", lambda _folder, _mode: False)  # root may write everything
+    def test_a_folder_that_cannot_be_written_is_wrong(self, settings, tmp_path):
+        (tmp_path / "warehouse").touch()  # root may write every folder
+        warehouse, checkpoint = machine.folders(settings)
+        assert warehouse.mark is Mark.WRONG
+        assert warehouse.said == f"{tmp_path / 'warehouse'} cannot be written by this user: Not a directory"
+        assert warehouse.todo == f"give it to the user that runs: {tmp_path / 'warehouse'}"
+        assert checkpoint.mark is Mark.FINE
+
+    def test_a_folder_is_tried_by_a_file_of_which_nothing_is_left(self, monkeypatch, settings):
+        made, true = [], tempfile.NamedTemporaryFile
+
+        def watched(**given):
+            file = true(**given)
+            made.append(Path(file.name))
+            return file
+
+        monkeypatch.setattr(tempfile, "NamedTemporaryFile", watched)
+        settings.warehouse.path.mkdir()
         first, second = machine.folders(settings)
-        assert (first.mark, first.said) == (Mark.WRONG, f"{tmp_path} cannot be written by this user")
-        assert first.todo == f"give it to the user that runs: {tmp_path / 'warehouse'}"
-        assert second.mark is Mark.WRONG
+        assert first.said.startswith(f"{settings.warehouse.path}: a file was written there and removed, ")
+        assert second.said.startswith(f"{settings.checkpoint}: can be made, ")
+        assert [file.parent for file in made] == [settings.warehouse.path, settings.checkpoint.parent]
+        assert not any(file.exists() for file in made)
+        assert not settings.checkpoint.exists()
 
 
 class Shelf:
@@ -161,6 +197,8 @@ class TestWarehouse:
         notes = [one for one in warehouse.examined(settings) if one.about == "tables"]
         assert [one.mark for one in notes] == [Mark.NOTE] * 3
         assert "shop.orders: 1 record waiting" in notes[0].said
+        assert notes[0].todo.startswith("nothing, it comes in by itself; ")
+        assert notes[0].todo.endswith("ticdc-warehouse tables release shop.orders")
         assert {one.said: one.todo for one in notes[1:]} == {
             "2 rows in quarantine": "ticdc-warehouse quarantine list",
             "1 dead letter not read yet": "ticdc-warehouse quarantine list --dead-letters",
@@ -177,13 +215,20 @@ class TestWarehouse:
 
 
 class Cluster:
-    """Kafka, by the policy of its topics."""
+    """Kafka, by the policy of its topics, and by what its user may not do."""
 
-    def __init__(self, policies=()):
-        self.policies = dict(policies)
+    def __init__(self, policies=(), unseen=(), may=("READ", "DESCRIBE", "DESCRIBE_CONFIGS")):
+        self.policies, self.unseen, self.may = dict(policies), unseen, frozenset(may)
 
     def cleanup_policies(self, topics):
-        return {topic: self.policies.get(topic, "delete") for topic in topics}
+        seen = "DESCRIBE_CONFIGS" in self.may
+        return {topic: self.policies.get(topic, "delete") for topic in topics} if seen else {}
+
+    def hidden(self, topics):
+        return [topic for topic in topics if topic in self.unseen]
+
+    def operations(self, topics):
+        return dict.fromkeys(topics, self.may)
 
 
 def state(**ends):
@@ -217,6 +262,29 @@ class TestKafka:
     def test_topics_that_are_not_there_yet_are_no_mistake(self, settings):
         (one,) = kafka.examined(settings, Cluster(), state(), Committed())
         assert (one.mark, one.said) == (Mark.NOTE, "localhost:9 answers, but has none of: t")
+
+    def test_a_topic_that_this_user_may_not_see_is_not_taken_for_one_that_is_not_there(self, settings):
+        first, second = kafka.examined(settings, Cluster(unseen=["t"]), state(), Committed())
+        assert (first.mark, first.about) == (Mark.WRONG, "permissions")
+        assert first.said == "this user may not see t: the ACL for DESCRIBE on them is missing"
+        assert "kafka-acls" in first.todo
+        assert second.said == "localhost:9 answers, but has none of: t"
+
+    def test_a_topic_that_this_user_may_not_read_is_wrong_with_the_acl_that_is_missing(self, settings):
+        cluster, both = Cluster(may=["DESCRIBE", "DESCRIBE_CONFIGS"]), state(t=5, u=7)
+        barred = kafka.barred(cluster, both)
+        (one,) = told(kafka.examined(settings, cluster, both, Committed(), barred), Mark.WRONG)
+        assert one[1] == "this user may not read t, u: the ACL for READ on them is missing"
+        assert kafka.readable(both, barred) == state()
+        assert kafka.readable(both, {"u"}) == state(t=5)
+
+    def test_a_user_that_may_read_and_not_describe_settings_is_told_what_was_not_looked_at(self, settings):
+        cluster = Cluster(may=["DESCRIBE", "READ"])
+        assert kafka.barred(cluster, state(t=5)) == frozenset()
+        found = list(kafka.examined(settings, cluster, state(t=5), Committed()))
+        assert (Mark.FINE, "1 topic may be described and read") in told(found)
+        ((_, said),) = told(found, Mark.NOTE)
+        assert "the ACL for DESCRIBE_CONFIGS on them is missing" in said
 
     def test_a_compacted_topic_is_wrong(self, settings):
         found = kafka.examined(settings, Cluster({"t": "compact,delete"}), state(t=5), Committed())
@@ -297,3 +365,41 @@ class TestMessages:
         found = said(Messages(tables=(TableMessages(ORDERS, (version,)),), watermarks=WATERMARK))
         assert len(found) == bool(hint)
         assert all(one.startswith(hint) for one in found)
+
+    @pytest.mark.parametrize(
+        "warning",
+        [
+            "a.b: changefeed.x is string, but the messages say precise; they are read as sent",
+            "a.b.c: no DDL that the changefeed has sent defines this ENUM; …numbers (MEMBERS_UNKNOWN)",
+            "a.b has no key, and the changefeed sends no old values: …; set output-old-value = true in [sink.open]",
+            "a.b: rows came before their schema, and wait in _pipeline.held until a BOOTSTRAP or DDL brings it; …",
+        ],
+    )
+    def test_each_warning_of_a_protocol_has_a_next_step_of_its_own(self, warning):
+        (one,) = messages._warned([warning])
+        assert one.todo in dict(messages._STEPS).values()
+
+
+def calls():
+    """Each `note` and `wrong` of doctor's modules."""
+    for file in Path(findings.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("note", "wrong"):
+                yield f"{file.name}:{node.lineno}", node.args
+
+
+def test_what_is_not_in_order_is_told_with_a_next_step_everywhere():
+    found = dict(calls())
+    assert len(found) > 20
+    for where, arguments in found.items():
+        assert any(isinstance(one, ast.Starred) for one in arguments) or len(arguments) == 3, where
+        assert not any(isinstance(one, ast.Constant) and not one.value for one in arguments), where
+
+
+def test_an_error_without_a_hint_is_told_with_a_next_step():
+    def fails():
+        raise EnvironmentFault("SO", "it is so")
+        yield
+
+    (one,) = guarded("it", fails())
+    assert (one.said, bool(one.todo)) == ("SO: it is so", True)

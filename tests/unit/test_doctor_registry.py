@@ -33,7 +33,7 @@ class Client:
 
 def found(rules, *topics, subjects=None):
     known = subjects or [f"{topic}-{part}" for topic in topics for part in ("key", "value")]
-    return [one for one in registry.examined(Client(rules, known), topics) if one.about == "compatibility"]
+    return [one for one in registry.examined(Client(rules, known), topics, topics) if one.about == "compatibility"]
 
 
 def of_level(level):
@@ -94,8 +94,17 @@ def test_a_level_that_nobody_knows_is_not_passed_over():
 
 
 def test_topics_without_a_subject_are_named():
-    (told,) = [
-        one for one in registry.examined(Client({}, ["a-value", "a-key"]), ["a", "b.c"]) if one.mark is Mark.NOTE
-    ]
+    (told,) = notes(["a-value", "a-key"], ["a", "b.c"])
     assert told.said == "no subject for 1 topic: b_c-value"
     assert "schema-registry" in told.todo
+
+
+def notes(subjects, topics, others=()):
+    found = registry.examined(Client({}, subjects), topics, [*topics, *others])
+    return [one for one in found if one.mark is Mark.NOTE]
+
+
+def test_subjects_of_topics_that_kafka_does_not_have_are_named_and_those_of_other_pipelines_are_not():
+    (told,) = notes(["a-value", "a-key", "x_y-value", "gone-key", "gone-value", "record.Name"], ["a"], ["x.y"])
+    assert told.said == "3 subjects of no topic that this user sees: gone-key, gone-value, record.Name"
+    assert "DELETE <registry>/subjects/<subject>" in told.todo

@@ -22,7 +22,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`about`: the part of the set-up; `todo`: the next step, where there is one."""
+    """`about`: the part of the set-up; `todo`: the next step, which only what is in order does not have."""
 
     mark: Mark
     about: str
@@ -38,14 +38,19 @@ def fine(about: str, said: str) -> Finding:
     return Finding(Mark.FINE, about, said)
 
 
-def note(about: str, said: str, todo: str = "") -> Finding:
+def note(about: str, said: str, todo: str) -> Finding:
     """Nothing stops a run; a person should know."""
     return Finding(Mark.NOTE, about, said, todo)
 
 
-def wrong(about: str, said: str, todo: str = "") -> Finding:
+def wrong(about: str, said: str, todo: str) -> Finding:
     """A run would stop, or take something wrongly."""
     return Finding(Mark.WRONG, about, said, todo)
+
+
+def explained(about: str, error: Explained) -> Finding:
+    """An error of ours, with its own next step."""
+    return wrong(about, f"{error.code}: {error.message}", error.hint or "the same command with --debug shows where")
 
 
 def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -54,7 +59,7 @@ def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
         yield from findings
     except Exception as error:  # noqa: BLE001 - a check that fails is what doctor is there to tell
         if isinstance(error, Explained):
-            yield wrong(about, f"{error.code}: {error.message}", error.hint)
+            yield explained(about, error)
         else:
             first = (str(error).strip().splitlines() or [""])[0][:300]
             yield wrong(about, f"{type(error).__name__}: {first}", "the same command with --debug shows where")

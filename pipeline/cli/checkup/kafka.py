@@ -4,53 +4,103 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.cli.checkup.findings import fine, note, wrong
-from pipeline.cli.words import counted
+from pipeline.cli.checkup.findings import explained, fine, note, wrong
+from pipeline.cli.words import counted, some
 from pipeline.errors import Refused
 from pipeline.streaming import position
 from pipeline.streaming.pipeline import planned_batch
+from pipeline.streaming.position import KafkaState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
     from pipeline.sources.kafka import Cluster
-    from pipeline.streaming.position import Committed, KafkaState
+    from pipeline.streaming.position import Committed
 
 
-def examined(settings: Settings, cluster: Cluster, state: KafkaState, committed: Committed) -> Iterator[Finding]:
-    """Topics, their settings, and offsets against what the tables have."""
+READ = "READ"
+_GRANT = "kafka-acls --bootstrap-server … --add --allow-principal User:<user> --operation {} --topic <topic>"
+
+
+def barred(cluster: Cluster, state: KafkaState) -> frozenset[str]:
+    """The topics that this user sees, and may not read."""
+    return frozenset(name for name, may in cluster.operations(state.topics).items() if READ not in may)
+
+
+def readable(state: KafkaState, barred: Collection[str]) -> KafkaState:
+    """What is left without these topics."""
+    return KafkaState(
+        {name: topic for name, topic in state.topics.items() if name not in barred},
+        {at: offset for at, offset in state.earliest.items() if at.topic not in barred},
+        {at: offset for at, offset in state.latest.items() if at.topic not in barred},
+    )
+
+
+def examined(
+    settings: Settings, cluster: Cluster, state: KafkaState, committed: Committed, barred: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Topics, their settings, what this user may do with them, and offsets against what the tables have."""
     source = settings.source
+    missing = [topic for topic in source.topics if topic not in state.topics]
+    hidden = cluster.hidden(missing) if missing else []
+    if hidden:
+        yield wrong(
+            "permissions", f"this user may not see {some(hidden)}: the ACL for DESCRIBE on them is missing",
+            _GRANT.format("Read") + " allows both to see and to read",
+        )  # fmt: skip
     if not state.topics:
         wanted = f"topics that match {source.topic_pattern}" if source.topic_pattern else ", ".join(source.topics)
-        yield note("kafka", f"{source.bootstrap_servers} answers, but has none of: {wanted}", "a run waits for them")
+        yield note(
+            "kafka", f"{source.bootstrap_servers} answers, but has none of: {wanted}",
+            "a run waits for them; if they are there, this user may not see them (ACL: DESCRIBE on the topics)",
+        )  # fmt: skip
         return
     has = f"{counted(len(state.topics), 'topic')}, {counted(len(state.partitions()), 'partition')}"
     yield fine("kafka", f"{source.bootstrap_servers} answers; {has}")
     for sentence in position.gone(source, committed, state.topics):
         yield note("kafka", sentence, "if it is made again, a run says what to do (TOPIC_RECREATED)")
-    missing = [topic for topic in source.topics if topic not in state.topics]
-    if missing:
+    absent = [topic for topic in missing if topic not in hidden]
+    if absent:
         yield note(
-            "kafka", f"not there: {', '.join(missing)}", "a continuous run waits for them, --available-now skips them"
+            "kafka", f"not there: {', '.join(absent)}", "a continuous run waits for them, --available-now skips them"
         )
-    compacted = sorted(
-        name for name, policy in cluster.cleanup_policies(list(state.topics)).items() if "compact" in policy
-    )
+    yield from _permissions(state, barred)
+    yield from _compaction(cluster, state)
+    yield from _offsets(settings, committed, state)
+
+
+def _permissions(state: KafkaState, barred: Collection[str]) -> Iterator[Finding]:
+    if barred:
+        yield wrong(
+            "permissions", f"this user may not read {some(sorted(barred))}: the ACL for READ on them is missing",
+            _GRANT.format("Read"),
+        )  # fmt: skip
+    else:
+        yield fine("permissions", f"{counted(len(state.topics), 'topic')} may be described and read")
+
+
+def _compaction(cluster: Cluster, state: KafkaState) -> Iterator[Finding]:
+    policies = cluster.cleanup_policies(list(state.topics))
+    if not policies:
+        yield note(
+            "kafka", "whether topics are compacted is not known: the ACL for DESCRIBE_CONFIGS on them is missing",
+            "no run needs it; to let doctor look: " + _GRANT.format("DescribeConfigs"),
+        )  # fmt: skip
+    compacted = sorted(name for name, policy in policies.items() if "compact" in policy)
     if compacted:
         yield wrong(
             "kafka", f"{', '.join(compacted)}: cleanup.policy is compact, which removes changes before they are read",
             "set cleanup.policy=delete for the changefeed's topics",
         )  # fmt: skip
-    yield from _offsets(settings, committed, state)
 
 
 def _offsets(settings: Settings, committed: Committed, state: KafkaState) -> Iterator[Finding]:
     try:
         position.check(committed, state, frozenset())
     except Refused as refusal:
-        yield wrong("offsets", f"{refusal.code}: {refusal.message}", refusal.hint)
+        yield explained("offsets", refusal)
         return
     starts = position.starting_offsets(committed, state, settings.source.starting_offsets)
     begins = {at: state.earliest[at] if start == position.EARLIEST else start for at, start in starts.items()}
@@ -66,4 +116,7 @@ def _offsets(settings: Settings, committed: Committed, state: KafkaState) -> Ite
     ):
         yield fine("checkpoint", "agrees with the tables")
     else:
-        yield note("checkpoint", "is of another moment than the tables: the next run begins where the tables end")
+        yield note(
+            "checkpoint", "is of another moment than the tables: the next run begins where the tables end",
+            "nothing: that run makes a new one; but who has put an older checkpoint or older tables there?",
+        )  # fmt: skip

@@ -6,13 +6,15 @@ import os
 import platform
 import re
 import shutil
+import tempfile
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.shelf import human
-from pipeline.devstack import fetch, find_java, jars
+from pipeline.cli.words import counted, some
+from pipeline.devstack import find_java, jars, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,20 +38,35 @@ def programs() -> Iterator[Finding]:
 
 
 def libraries() -> Iterator[Finding]:
-    """The jars, which are brought here if they are not."""
-    fetch()
+    """The jars. None is fetched: that takes a network and minutes, and a person or a run begins it."""
+    home, missing = lacking()
+    if missing:
+        yield wrong(
+            "jars", f"{counted(len(missing), 'file')} not in {home}: {some(missing)}",
+            "python -m pipeline.devstack fetch brings them (as any run does), then doctor again: what is beyond this "
+            "machine is asked with them",
+        )  # fmt: skip
+        return
     yield fine("jars", f"{len(jars('spark'))} for Spark, whole and as pinned")
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
-    """Whether what is written locally can be written, and has room. Nothing is made."""
+    """Whether what is written locally can be written, and has room: a small file is, and is removed again."""
     for about, folder in (("warehouse", settings.warehouse.path), ("checkpoint", settings.checkpoint)):
         there = _nearest(folder)
-        if not os.access(there, os.W_OK | os.X_OK):
-            yield wrong(about, f"{there} cannot be written by this user", f"give it to the user that runs: {folder}")
+        try:
+            with tempfile.NamedTemporaryFile(dir=there, prefix=".doctor-") as file:
+                file.write(b"written")
+                file.flush()
+        except OSError as error:
+            yield wrong(
+                about, f"{there} cannot be written by this user: {error.strerror}",
+                f"give it to the user that runs: {folder}",
+            )  # fmt: skip
             continue
         free = shutil.disk_usage(there).free
-        said = f"{folder} {'can be written' if there == folder else 'can be made'}, {human(free)} free"
+        done = "a file was written there and removed" if there == folder else "can be made"
+        said = f"{folder}: {done}, {human(free)} free"
         if free < LITTLE_SPACE:
             yield note(about, said, "compaction writes a table anew before the old files go: give it more room")
         else:

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 NEWEST = 200
 """Records of each partition that are looked at."""
+_STEPS = (
+    ("but the messages say", "say in the settings what the sink URI says; or is it another changefeed than you mean?"),
+    ("MEMBERS_UNKNOWN", "name them: warehouse.columns: {schema.table.column: \"enum('a','b')\"}"),
+    ("output-old-value", "set it in the changefeed's configuration (cdc cli changefeed update)"),
+    ("before their schema", "nothing, if it comes; else set send-bootstrap-interval-in-sec in the changefeed's [sink]"),
+)
+"""The next step, by what stands in a warning of a protocol."""
+_ELSE = "the protocol's page in docs/ says what is meant"
 
 
 def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, state: KafkaState) -> Iterator[Finding]:
@@ -38,7 +46,10 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         at: (max(state.earliest[at], end - NEWEST), end) for at, end in state.latest.items() if end > state.earliest[at]
     }
     if not ranges:
-        yield note("messages", "the topics are empty")
+        yield note(
+            "messages", "the topics are empty",
+            "is the changefeed running (cdc cli changefeed query: state normal), and does it write to these topics?",
+        )  # fmt: skip
         return
     raw = records(spark, settings, ranges).cache()
     try:
@@ -107,7 +118,8 @@ def _refusal(settings: Settings, refused: Refused, prepared: DataFrame, *, alone
     """Dead letters in the making; where nothing can be read, the settings are probably wrong."""
     example = prepared.where(refused.where).select("topic", "partition", "offset", "key", "value").first()
     if example is None:
-        return wrong("messages", f"{refused.code}: {refused.rows:,} of the newest; {refused.message}")
+        said = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}"
+        return wrong("messages", said, "call doctor again: none of them could be read once more")
     like = recognise(*(None if part is None else bytes(part) for part in (example["key"], example["value"])))
     place = f"{example['topic']} --partition {example['partition']} --offset {example['offset']}"
     said = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}; one looks like {like.sentence}"
@@ -134,7 +146,7 @@ def _said(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> It
             "tables show changes when a watermark covers them: is the changefeed running (state: normal)?",
         )  # fmt: skip
     hints = [hint for table in messages.tables for hint in _hints(table)]
-    yield from (note("changefeed", hint) for hint in dict.fromkeys(hints))
+    yield from (note("changefeed", *hint) for hint in dict.fromkeys(hints))
 
 
 def _warned(warnings: Iterable[str]) -> Iterator[Finding]:
@@ -144,13 +156,20 @@ def _warned(warnings: Iterable[str]) -> Iterator[Finding]:
         table, _, sentence = warning.partition(": ")
         tables[sentence].append(table)
     for sentence, named in tables.items():
-        yield note("changefeed", f"{sentence} ({some(named)})")
+        todo = next((step for part, step in _STEPS if part in sentence), _ELSE)
+        yield note("changefeed", f"{sentence} ({some(named)})", todo)
 
 
-def _hints(messages: TableMessages) -> Iterator[str]:
-    """What a person should know of how the changefeed sends."""
+def _hints(messages: TableMessages) -> Iterator[tuple[str, str]]:
+    """What a person should know of how the changefeed sends, and what to do about it."""
     for seen in messages.versions:
         if not seen.key_only and seen.version.handle == ():
-            yield f"{messages.table} has no handle key: equal rows cannot be told apart, and re-sent inserts may double"
+            yield (
+                f"{messages.table} has no handle key: equal rows cannot be told apart, and re-sent inserts may double",
+                "give it a primary key, or a unique key over NOT NULL columns, in TiDB",
+            )
         if seen.version.keys_vary:
-            yield f"{messages.table}: keys are sent in several forms (a key was changed, or the dispatcher was)"
+            yield (
+                f"{messages.table}: keys are sent in several forms (a key was changed, or the dispatcher was)",
+                "if nobody has changed the key: dispatch by index-value, always over the same columns (docs/avro.md)",
+            )

@@ -24,8 +24,8 @@ REFUSED = {"BACKWARD": BACKWARD, "FORWARD": FORWARD, "FULL": tuple(dict.fromkeys
 _TRANSITIVE = "_TRANSITIVE"
 
 
-def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Finding]:
-    """`topics`: those that the settings ask for and that exist."""
+def examined(client: RegistryClient, topics: Collection[str], every: Collection[str]) -> Iterator[Finding]:
+    """`topics`: those that the settings ask for and that exist; `every`: all that Kafka shows, whoever they are of."""
     subjects = set(client.subjects())
     yield fine("registry", f"answers, {counted(len(subjects), 'subject')}")
     wanted = {topic: subjects_of(topic).value for topic in topics}
@@ -34,6 +34,14 @@ def examined(client: RegistryClient, topics: Collection[str]) -> Iterator[Findin
         yield note(
             "registry", f"no subject for {counted(len(without), 'topic')}: {some(without)}",
             "no row was sent to them yet, or TiCDC was given another registry (the sink URI's schema-registry)",
+        )  # fmt: skip
+    of_topics = {subject for topic in every for subject in (subjects_of(topic).key, subjects_of(topic).value)}
+    strays = sorted(subjects - of_topics)
+    if strays:
+        yield note(
+            "registry", f"{counted(len(strays), 'subject')} of no topic that this user sees: {some(strays)}",
+            "of topics that are gone: DELETE <registry>/subjects/<subject>; or does TiCDC write to another Kafka than "
+            "source.bootstrap_servers?",
         )  # fmt: skip
     mine = sorted(
         subject

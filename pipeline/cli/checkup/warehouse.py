@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from pipeline.cli import shelf
-from pipeline.cli.checkup.findings import fine, note, wrong
+from pipeline.cli import shelf, waits
+from pipeline.cli.checkup.findings import explained, fine, note, wrong
 from pipeline.cli.reading import NO_WAREHOUSE, inherited, reader, records
-from pipeline.cli.waits import waits
 from pipeline.cli.words import counted
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
@@ -54,12 +53,20 @@ def examined(settings: Settings) -> Iterator[Finding]:
         yield note(
             "tables", f"{pair.source} is held: {pair.held_reason}", f"ticdc-warehouse tables release {pair.source}"
         )
-    waiting = waits(found, shelf.held(pairs))
-    for sentence in waiting:
-        yield note("tables", sentence)
+    waiting = waits.found(found, shelf.held(pairs))
+    for wait in waiting:
+        yield note("tables", wait.sentence, _release(wait))
     yield from _aside(found)
     if not held and not waiting:
         yield fine("tables", "none is held")
+
+
+def _release(wait: waits.Wait) -> str:
+    """What to do about what waits and is of no held table."""
+    command = f"ticdc-warehouse tables release {wait.table}"
+    if wait.by_itself:
+        return f"nothing, it comes in by itself; what can never come is given up by {command}"
+    return f"let its name be free (the reason says who has it), then {command}"
 
 
 def committed(settings: Settings) -> Committed:
@@ -80,7 +87,7 @@ def _form(found: Reader) -> Iterator[Finding]:
     try:
         check_form(found.metadata(name).properties if name in found.names() else {}, str(name))
     except Refused as refusal:
-        yield wrong("warehouse", f"{refusal.code}: {refusal.message}", refusal.hint)
+        yield explained("warehouse", refusal)
 
 
 def _lost(settings: Settings, found: Reader) -> Iterator[Finding]:
@@ -118,13 +125,16 @@ def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:
     try:
         check_owner(properties, settings.name, settings.warehouse.data)
     except Refused as refusal:
-        yield wrong("warehouse", f"{refusal.code}: {refusal.message}", refusal.hint)
+        yield explained("warehouse", refusal)
     if OWNER in properties:
         return
     names = set(records(found, "batches", ("pipeline",)).column("pipeline").to_pylist())
     if names - {settings.name}:
         others = ", ".join(sorted(names - {settings.name}))
-        yield note("warehouse", f"it was written by pipeline {others}, and the settings name {settings.name}")
+        yield note(
+            "warehouse", f"it was written by pipeline {others}, and the settings name {settings.name}",
+            f"if that was no renaming, set `name` to {others}: two pipelines on one warehouse lose changes",
+        )  # fmt: skip
 
 
 def _aside(found: Reader) -> Iterator[Finding]:
