@@ -138,7 +138,7 @@ def whole(reader: Reader, pairs: Sequence[Pair], at: CommitTs | None) -> Whole:
     A table that was dropped at or before that cut is not of it. Raises `Refused`: `NO_CUT`; `CUT_EXPIRED` where a
     snapshot of it is gone, with the oldest cut that can be read whole.
     """
-    rows = _newest(reader, "" if at is None else f"cut_ts <= {int(at):d}")
+    rows = newest(reader, "" if at is None else f"cut_ts <= {int(at):d}")
     if not rows:
         raise Refused(NO_CUT, "there is no cut" + (f" up to {spoken(at)}" if at else ""), _HINT)
     fates, ts = _Fates.of(reader, pairs, rows), max(row["cut_ts"] for row in rows)
@@ -150,7 +150,7 @@ def whole(reader: Reader, pairs: Sequence[Pair], at: CommitTs | None) -> Whole:
     return Whole(CommitTs(ts), time_of(ts), tuple(cuts))
 
 
-def _newest(reader: Reader, where: str) -> list[dict[str, Any]]:
+def newest(reader: Reader, where: str) -> list[dict[str, Any]]:
     """Each table's newest row of `cuts`; of those that are read never more at a time than the memory is good for."""
     read = batches(reader, "cuts", _FIELDS, where)
     kept: list[Any] = []
@@ -217,7 +217,8 @@ class _Fates:
 
 def _oldest(reader: Reader, pairs: Sequence[Pair]) -> int | None:
     """The oldest cut that can be read whole."""
-    fates = _Fates.of(reader, pairs, _newest(reader, ""))
+    known = ", ".join(f"'{pair.changes.table_uuid}'" for pair in pairs)
+    fates = _Fates.of(reader, pairs, newest(reader, f"table_uuid not in ({known})" if known else ""))
     lost: set[str] = set()
     for ts, steps in groupby(_steps(reader), key=lambda step: step[0]):
         for _, uuid, snapshot in steps:

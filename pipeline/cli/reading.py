@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
+from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
 from pyiceberg.table import StaticTable
 from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.types import LongType
 
 from pipeline.errors import EnvironmentFault, Refused
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName
@@ -95,6 +97,31 @@ def records(reader: Reader, name: str, columns: Sequence[str], where: str = "") 
 def batches(reader: Reader, name: str, columns: Sequence[str], where: str = "") -> Any:
     """As `records`, piece by piece: an Arrow reader of record batches."""
     return _scan(reader, name, columns, where).to_arrow_batch_reader()
+
+
+def extent(reader: Reader, name: str, pipeline: str) -> tuple[int, int | None]:
+    """How many rows one of the pipeline's own tables has of a pipeline, and their greatest `batch_id`.
+
+    The files' own statistics tell it, where each file is of one pipeline. No batch: they do not tell that. Raises as
+    `records`.
+    """
+    scan = _scan(reader, name, ("pipeline",), of_pipeline(pipeline))
+    schema = reader.table(WarehouseName(PIPELINE_NAMESPACE, name)).schema()
+    owner, batch = (schema.find_field(column).field_id for column in ("pipeline", "batch_id"))
+    tasks, said = list(scan.plan_files()), pipeline.encode()
+    whole = all(
+        not task.delete_files and task.file.lower_bounds.get(owner) == task.file.upper_bounds.get(owner) == said
+        for task in tasks
+    )
+    tops = [task.file.upper_bounds.get(batch) for task in tasks]
+    newest = max((int(from_bytes(LongType(), top)) for top in tops if top), default=None) if all(tops) else None
+    return sum(task.file.record_count for task in tasks) if whole else scan.count(), newest
+
+
+def of_pipeline(pipeline: str) -> str:
+    """A filter: the rows of a pipeline."""
+    text = pipeline.replace("'", "''")
+    return f"pipeline = '{text}'"
 
 
 def _scan(reader: Reader, name: str, columns: Sequence[str], where: str) -> Any:

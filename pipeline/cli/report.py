@@ -5,7 +5,7 @@ It reads `warehouse._pipeline` with PyIceberg (see `reading`): no Spark, no Kafk
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.cuts import newest
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.reading import NO_WAREHOUSE, reader, records
+from pipeline.cli.reading import NO_WAREHOUSE, batches, extent, of_pipeline, reader
 from pipeline.errors import EnvironmentFault, Refused
-from pipeline.report import COLUMNS, Window, assemble, document, markdown, page
+from pipeline.report import COLUMNS, WAITING_STATES, Window, assemble, document, markdown, page
 from pipeline.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.cli.reading import Reader
-    from pipeline.report import Records
+    from pipeline.report import Records, Totals
     from pipeline.settings import Settings
 
 REPORT_UNWRITABLE = "REPORT_UNWRITABLE"
@@ -61,7 +62,7 @@ def report(
     path, chosen = _target(to, kind)
     settings = load(config)
     with opened(output) as out:
-        made = assemble(_records(settings), settings.name, datetime.now(UTC))
+        made = assemble(*_read(settings))
         _write(path, _WRITERS[chosen](made))
         verdict = made.verdict
         facts = {
@@ -87,29 +88,85 @@ def _target(to: Path | None, kind: Kind | None) -> tuple[Path, Kind]:
     return to, found
 
 
-def _records(settings: Settings) -> Records:
-    """Read the pipeline's own tables; before the first run there is none."""
+def _read(settings: Settings) -> tuple[Records, str, datetime, Totals]:
+    """Read what the report is made of; before the first run there is nothing."""
+    now = datetime.now(UTC)
     try:
-        catalog = reader(settings)
+        ledger = _Ledger(reader(settings), settings.name)
     except Refused as refusal:
         if refusal.code == NO_WAREHOUSE:
-            return {}
+            return {}, settings.name, now, {}
         raise
-    first = Window.of(row for row in _rows(catalog, "batches") if row["pipeline"] == settings.name).first
-    rest = {name: _rows(catalog, name) for name in COLUMNS if name != "quality_results"}
-    return {"quality_results": _rows(catalog, "quality_results", f"batch_id >= {first}"), **rest}
+    return ledger.records(), settings.name, now, ledger.totals
 
 
-def _rows(catalog: Reader, name: str, where: str = "") -> Iterator[dict[str, Any]]:
-    """Give a table's rows, a few at a time; none where an older version has not made the table."""
+class _Ledger:
+    """One pipeline's rows, of which those are read that the report shows: what is open, and its window of batches."""
+
+    def __init__(self, catalog: Reader, pipeline: str) -> None:
+        self._catalog = catalog
+        self._mine = of_pipeline(pipeline)
+        extents = {name: self._extent(name, pipeline) for name in ("batches", "quarantine", "dead_letters")}
+        self.totals = {name: total for name, (total, _) in extents.items()}
+        self._newest = extents["batches"][1]
+        self._pipeline = pipeline
+
+    def records(self) -> Records:
+        """By table; of some the rows come a few at a time."""
+        batches = self._batches()
+        tables = list(self._rows("tables"))
+        first = Window.of(batches).first
+        since, is_open = f"batch_id >= {first}", "status = 'open'"
+        waiting = [row["batch_id"] for row in tables if row["state"] in WAITING_STATES]
+        held = f"{is_open} or batch_id >= {min(waiting)}" if waiting else is_open
+        wanted = {
+            "quality_results": since,
+            "quarantine": f"{is_open} or {since}",
+            "dead_letters": f"{is_open} or {since}",
+            "held": held,
+            "ddl_history": "",
+            "schemas": "",
+        }
+        found = {name: self._rows(name, where) for name, where in wanted.items()}
+        return {"batches": batches, "tables": tables, "cuts": self._cuts(first), **found}
+
+    def _batches(self) -> list[dict[str, Any]]:
+        """The newest; all, where their numbers do not tell which these are."""
+        if self._newest is not None:
+            found = list(self._rows("batches", f"batch_id >= {Window.begins_at(self._newest)}"))
+            if Window.of(found, self.totals["batches"]).is_full:
+                return found
+        return list(self._rows("batches"))
+
+    def _cuts(self, first: int) -> Iterator[dict[str, Any]]:
+        """Those of the window, and each table's newest before it."""
+        yield from self._rows("cuts", f"batch_id >= {first}")
+        with _as_far_as_there_is():
+            for row in newest(self._catalog, f"{self._mine} and batch_id < {first}"):
+                yield {**row, "pipeline": self._pipeline}
+
+    def _extent(self, name: str, pipeline: str) -> tuple[int, int | None]:
+        with _as_far_as_there_is():
+            return extent(self._catalog, name, pipeline)
+        return 0, None
+
+    def _rows(self, name: str, where: str = "") -> Iterator[dict[str, Any]]:
+        """Give a table's rows, a few at a time; none where an older version has not made the table."""
+        with _as_far_as_there_is():
+            mine = f"{self._mine} and ({where})" if where else self._mine
+            for piece in batches(self._catalog, name, COLUMNS[name], mine):
+                for chunk in range(0, piece.num_rows, _CHUNK):
+                    yield from piece.slice(chunk, _CHUNK).to_pylist()
+
+
+@contextmanager
+def _as_far_as_there_is() -> Iterator[None]:
+    """Pass over a table that an older version has not made."""
     try:
-        found = records(catalog, name, COLUMNS[name], where)
+        yield
     except Refused as refusal:
-        if refusal.code == NO_WAREHOUSE:
-            return
-        raise
-    for chunk in found.to_batches(max_chunksize=_CHUNK):
-        yield from chunk.to_pylist()
+        if refusal.code != NO_WAREHOUSE:
+            raise
 
 
 def _write(path: Path, text: str) -> None:

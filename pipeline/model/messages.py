@@ -123,7 +123,7 @@ class About:
 class Refused:
     """Messages that no table can take; they become dead letters with this code and sentence.
 
-    `about`, `tables`: what their heads say, and which tables these are, where the heads can be trusted.
+    `about`, `tables`: what their heads say, and how many are of which table, where the heads can be trusted.
     """
 
     code: str
@@ -131,7 +131,7 @@ class Refused:
     where: Column
     rows: int
     about: About | None = None
-    tables: tuple[TableName, ...] = ()
+    tables: Mapping[TableName, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,5 +27,4 @@ SENTENCES = {
 
 def refused(kind: Column, code: str, about: About, rows: Mapping[TableName, int]) -> Refused:
     """Such rows of a batch, whose `kind` is the code; by table, how many there are."""
-    tables = {name.key: name for name in rows}
-    return Refused(code, SENTENCES[code], kind == code, sum(rows.values()), about, tuple(tables.values()))
+    return Refused(code, SENTENCES[code], kind == code, sum(rows.values()), about, rows)

@@ -4,11 +4,24 @@ report = assemble(records, "shop", now)
 page(report), markdown(report), document(report)
 """
 
+from pipeline.report.aside import WAITING_STATES
 from pipeline.report.assembly import assemble
 from pipeline.report.document import document
 from pipeline.report.facts import Report, Standing
-from pipeline.report.ledger import COLUMNS, Records, Window
+from pipeline.report.ledger import COLUMNS, Records, Totals, Window
 from pipeline.report.markdown import markdown
 from pipeline.report.page import page
 
-__all__ = ["COLUMNS", "Records", "Report", "Standing", "Window", "assemble", "document", "markdown", "page"]
+__all__ = [
+    "COLUMNS",
+    "WAITING_STATES",
+    "Records",
+    "Report",
+    "Standing",
+    "Totals",
+    "Window",
+    "assemble",
+    "document",
+    "markdown",
+    "page",
+]

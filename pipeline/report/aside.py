@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from pipeline.report import commands
 from pipeline.report.facts import Aside, Example, FencedKey, Held, Listing, Moment, Quarantine
-from pipeline.report.ledger import Names, moment, of_pipeline, pairs, place
+from pipeline.report.ledger import ALL_THERE, Counted, Names, moment, of_pipeline, pairs, place
 from pipeline.report.wording import NAME, VALUE, clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pipeline.report.ledger import Records, Row
+    from pipeline.report.ledger import Records, Row, Totals
 
 GROUPS_SHOWN, KEYS_SHOWN = 20, 12
 OPEN, FENCED = "open", "FENCED"
@@ -53,11 +53,13 @@ class SetAside:
     counts: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
-    def of(records: Records, pipeline: str, names: Names) -> SetAside:
+    def of(records: Records, pipeline: str, names: Names, totals: Totals = ALL_THERE) -> SetAside:
         """Count the rows of `quarantine`, `dead_letters`, `held` and `tables`."""
         aside = SetAside()
-        aside._count_quarantine(of_pipeline(records, "quarantine", pipeline), names)
-        aside._count_letters(of_pipeline(records, "dead_letters", pipeline), names)
+        for name, count in (("quarantine", aside._count_quarantine), ("dead_letters", aside._count_letters)):
+            rows = Counted(of_pipeline(records, name, pipeline))
+            count(rows, names)
+            aside.counts["settled"] += max(0, totals.get(name, 0) - rows.seen)
         aside.held = _held(records, pipeline, names)
         return aside
 

@@ -10,7 +10,7 @@ from pipeline.report.aside import WAITING_STATES, SetAside
 from pipeline.report.facts import Listing, Moment, Report, TableFacts, Volume
 from pipeline.report.history import cuts, statements, versions
 from pipeline.report.judged import Judged
-from pipeline.report.ledger import Names, Window, by_column, columns, moment, of_pipeline
+from pipeline.report.ledger import ALL_THERE, Names, Window, by_column, columns, moment, of_pipeline
 from pipeline.report.verdict import verdict
 from pipeline.report.wording import NAME, clean, utc
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from pipeline.report.facts import Column
     from pipeline.report.history import Shown
-    from pipeline.report.ledger import Records, Row
+    from pipeline.report.ledger import Records, Row, Totals
 
 TABLES_SHOWN = 60
 
 
-def assemble(records: Records, pipeline: str, now: datetime) -> Report:
+def assemble(records: Records, pipeline: str, now: datetime, totals: Totals = ALL_THERE) -> Report:
     """Make the report of one pipeline from rows with the columns of `ledger.COLUMNS`; ages are as of `now`."""
     names = Names()
     records = {**records, "tables": list(records.get("tables", ()))}  # looked at twice
     states = {names.of(row): row for row in of_pipeline(records, "tables", pipeline)}
-    window = Window.of(of_pipeline(records, "batches", pipeline))
+    window = Window.of(of_pipeline(records, "batches", pipeline), totals.get("batches", 0))
     judged = Judged.of(records, pipeline, window, names)
-    aside = SetAside.of(records, pipeline, names)
+    aside = SetAside.of(records, pipeline, names, totals)
     newest_cuts, shown = cuts(records, pipeline, window, names)
     shelf = _Shelf(columns(judged.times), judged, aside, states, shown)
     moments = [moment(row) for row in window.batches]

@@ -22,6 +22,11 @@ Records: TypeAlias = "Mapping[str, Iterable[Row]]"
 
 WINDOW = 144
 """The newest so many batches are looked at."""
+Totals: TypeAlias = "Mapping[str, int]"
+"""How many rows there are by the short name of their table, where not all are among `Records`: of `batches` the newest
+must be, of `quarantine` and `dead_letters` the open ones and those of the window's batches."""
+ALL_THERE: Totals = {}
+
 COLUMNS_SHOWN = 48
 _EXAMPLES = 3
 
@@ -67,14 +72,24 @@ class Window:
     total: int
 
     @staticmethod
-    def of(rows: Iterable[Row]) -> Window:
-        """Keep the newest; of two rows of one batch the one that was recorded last."""
-        counted = _Counted(rows)
+    def of(rows: Iterable[Row], total: int = 0) -> Window:
+        """Keep the newest; of two rows of one batch the one that was recorded last. `total`: all, if there are more."""
+        counted = Counted(rows)
         known: dict[int, Row] = {}
         for row in heapq.nlargest(2 * WINDOW, counted, key=lambda row: (row["batch_id"], recorded(row))):
             known.setdefault(row["batch_id"], row)
         newest = [known[number] for number in sorted(known)[-WINDOW:]]
-        return Window(tuple(newest), counted.seen)
+        return Window(tuple(newest), max(total, counted.seen))
+
+    @staticmethod
+    def begins_at(newest: int) -> int:
+        """The oldest batch that a window may have, if that is the newest: they have numbers without gaps."""
+        return max(0, newest - WINDOW + 1)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more rows could add to it."""
+        return len(self.batches) >= min(WINDOW, self.total)
 
     @property
     def first(self) -> int:
@@ -92,7 +107,7 @@ class Window:
         return max((int(row["batch_id"]) for row in self.batches if row["committed"] is not False), default=-1)
 
 
-class _Counted:
+class Counted:
     """Rows that are counted while they are taken."""
 
     def __init__(self, rows: Iterable[Row]) -> None:

@@ -140,7 +140,7 @@ class CutBatch(SparkBatch):
         why = "version {} of {} had not been described when the table was released"
         about = self.bench.protocol.about()
         refused = [
-            Refused(SCHEMA_UNKNOWN, why.format(u.version, u.table), u.where, u.rows, about, (u.table,))
+            Refused(SCHEMA_UNKNOWN, why.format(u.version, u.table), u.where, u.rows, about, {u.table: u.rows})
             for u in given_up
         ]
         self.given_up = reduce(or_, (one.where for one in given_up))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, SeenVersion
+from pipeline.model.names import folded
 from pipeline.model.places import stands_in
 from pipeline.streaming import aside, holds, waiting
 from pipeline.streaming.batch import Landed
@@ -102,7 +103,7 @@ class CutLanding(TableLanding):
         known, head = layout.version(seen.version.version), newest(layout)
         if known is None:
             self.met.add(seen.version.version)
-            self.notes.extend(self._unnamed(seen))
+            self.notes.extend(_unnamed(layout, seen))
         by_time = self.bench.protocol.is_newest(seen)
         if seen.key_only:
             layout = meet_key(layout, seen.version)
@@ -114,15 +115,6 @@ class CutLanding(TableLanding):
         if by_time and _is_present(layout, seen):
             layout = keyed_as(layout, seen.version)
         return layout if known else replace(layout, met_at=layout.ddl_at)
-
-    def _unnamed(self, seen: SeenVersion) -> Iterator[Note]:
-        """Columns whose values stay numbers, the first time that each is met."""
-        for column in seen.version.unnamed:
-            known = (*self.messages.table.key, column.name)
-            if known not in self.bench.members_unknown:
-                self.bench.members_unknown.add(known)
-                why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
-                yield Note(MEMBERS_UNKNOWN, column.name, why)
 
     def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
         ddl = statement.ddl
@@ -175,6 +167,15 @@ class CutLanding(TableLanding):
         source = self.messages.table if self.table is None else self.table.source
         unnamed = any(seen.version.unnamed for seen in self.messages.versions)
         return Landed(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)
+
+
+def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:
+    """Columns whose values stay numbers, the first time that the table has them so."""
+    known = {(folded(column.source), column.source_type) for column in layout.columns}
+    for column in seen.version.unnamed:
+        if (folded(column.name), column.source_type) not in known:
+            why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
+            yield Note(MEMBERS_UNKNOWN, column.name, why)
 
 
 def _is_present(layout: Layout, seen: SeenVersion) -> bool:

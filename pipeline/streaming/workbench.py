@@ -130,8 +130,6 @@ class Workbench:
     gate: Gate = field(default_factory=Gate)
     order_unknown: set[tuple[str, str]] | None = None
     """Tables (`TableName.key`) of which it was said that keys stand in several partitions; None: not read yet."""
-    members_unknown: set[tuple[str, str, str]] = field(default_factory=set)
-    """Columns of which it was said that nobody names their members."""
     expected: Expected = field(default_factory=Expected)
     """What the batches until now have taught of the next one."""
     _done: dict[str, float] = field(default_factory=dict)

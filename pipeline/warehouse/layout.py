@@ -102,7 +102,8 @@ class Version:
 class Removal:
     """At the commit ts `at` the rows of these partitions (None: of all) went, and no deletes were sent.
 
-    `scheme`: how the table was partitioned; `columns`: name, id and TiDB's type of each column there was.
+    `scheme`: how the table was partitioned, as far as that tells these rows; `columns`: name, id and TiDB's type of
+    each column by which it does. An earlier version has noted all partitions and all columns.
     """
 
     at: int

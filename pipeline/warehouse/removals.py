@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change, ddl
 from pipeline.model.ddl.partitions import applied, from_json, predicate, to_json
-from pipeline.model.names import quoted
+from pipeline.model.names import folded, quoted
 from pipeline.warehouse.layout import Removal
 from pipeline.warehouse.partitions import rows_in
 from pipeline.warehouse.shape import current_shape
@@ -81,10 +81,20 @@ def obey_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple
         if isinstance(found, ddl.NotUnderstood):
             why = found.reason
         else:
-            removal = Removal(at, names, layout.partitions, columns, other)
+            removal = _decided(Removal(at, names, layout.partitions, columns, other))
             layout = replace(layout, removals=(*layout.removals, removal))
     scheme = None if layout.partitions is None else from_json(dict(layout.partitions))
     return defined(layout, applied(scheme, action)), why
+
+
+def _decided(removal: Removal) -> Removal:
+    """The removal with what decides on its rows and no more: it is kept for as long as its changes are."""
+    if removal.names is None or removal.scheme is None:
+        return replace(removal, scheme=None, columns=())
+    scheme = from_json(dict(removal.scheme)).deciding(removal.names)
+    by = {folded(column.name) for column in scheme.columns}
+    columns = tuple(column for column in removal.columns if folded(column[0]) in by)
+    return replace(removal, scheme=to_json(scheme), columns=columns)
 
 
 def forgotten(layout: Layout, shown: int) -> Layout:

@@ -231,6 +231,7 @@ class TestTheSet:
             assert ids(found, shop)["shop.items"] == ([1, 3] if count == 5 else [1])
         shop.expire("orders", 0)
         assert ask(at(1), "--look")["hint"].endswith(f"tables as-of {at(2)}")
+        assert rows == [2, 0], "of the later ones none is of a table that is gone"
 
     @pytest.mark.usefixtures("shop")
     def test_without_a_moment_it_is_the_newest_cut(self, ask):

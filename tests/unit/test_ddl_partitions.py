@@ -555,6 +555,36 @@ def test_lists_have_what_they_name_and_the_default_the_rest():
     assert rows_of(scheme(LIST.replace("IN (3)", "IN (3, DEFAULT)")), ("p1",), values, a="INT") == [0, 3]
 
 
+TENS = ",".join(f"PARTITION `p{n}` VALUES LESS THAN ({10 * n})" for n in range(9))
+LISTS = ",".join(f"PARTITION `p{n}` VALUES IN ({n}, {10 + n})" for n in range(9))
+MANY = (
+    f"RANGE (`a`) ({TENS})",
+    f"RANGE (`a`) ({TENS},PARTITION `p9` VALUES LESS THAN MAXVALUE)",
+    f"LIST (`a`) ({LISTS})",
+    f"LIST (`a`) ({LISTS},PARTITION `p9` DEFAULT)",
+    "HASH (`a`) PARTITIONS 9",
+)
+
+
+@given(st.sampled_from(MANY), st.sets(st.integers(0, 8), min_size=1))
+def test_partitions_that_do_not_decide_may_be_left_out(by, chosen):
+    found, wanted = scheme(by), [f"P{number}" for number in sorted(chosen, key=lambda number: number % 4)]
+    for partitions in (wanted, [*wanted, *names(found)[9:]]):
+        left = found.deciding(partitions)
+        assert p.predicate(left, partitions, {"a": "INT"}) == p.predicate(found, partitions, {"a": "INT"})
+
+
+@pytest.mark.parametrize(
+    ("by", "left"),
+    [(MANY[0], "p2 p3 p6 p7"), (MANY[1], "p2 p3 p6 p7"), (MANY[2], "p3 p7"), (MANY[3], "p3 p7"), (MANY[4], "all")],
+)
+def test_those_that_decide_are_as_many_as_are_named_and_the_edges_before_them(by, left):
+    """Of HASH all are needed: their number is the divisor."""
+    found = scheme(by)
+    assert names(found.deciding(("p7", "P3"))) == (names(found) if left == "all" else left.split())
+    assert names(found.deciding(("p0",)))[0] == "p0"
+
+
 def test_tuples_of_a_list_may_have_null():
     by = "LIST COLUMNS (`a`,`b`) (PARTITION `p0` VALUES IN ((1,NULL),(2,2)),PARTITION `rest` DEFAULT)"
     values = [(1, None), (1, 2), (2, 2), (None, None)]

@@ -1,6 +1,8 @@
 """The command `report`, on a warehouse that PyIceberg wrote."""
 
 import json
+from collections import Counter
+from types import SimpleNamespace
 from unittest import mock
 
 import pyarrow as pa
@@ -10,7 +12,9 @@ from unit import report_shop as shop
 from unit.configuration import SMALL
 
 from pipeline import cli
-from pipeline.report import COLUMNS
+from pipeline.cli import cuts, reading, report
+from pipeline.report import COLUMNS, assemble, document, ledger
+from pipeline.settings import load
 from pipeline.warehouse.records import DEFINITIONS
 
 KINDS = {
@@ -86,6 +90,80 @@ class TestReading:
         )
         cli.main(["report", "--format", "json"])
         assert json.loads((folder / "report.json").read_text())["timeline"]["checks"]["items"][0]["judged"] == 1
+
+
+class TestHowMuchIsRead:
+    """What is shown follows the window and what is open; the rest of the history is counted, and lies there."""
+
+    @pytest.fixture
+    def read(self, monkeypatch):
+        """How many rows of each table were read."""
+        found = Counter()
+        scanned = reading.batches
+
+        def counting(catalog, name, *rest):
+            table = scanned(catalog, name, *rest).read_all()
+            found[name] += table.num_rows
+            return table.to_reader()
+
+        for module in (report, cuts):
+            monkeypatch.setattr(module, "batches", counting)
+        return found
+
+    @pytest.fixture
+    def told(self, folder, monkeypatch):
+        """The report of the command; made when the shop's rows are."""
+        monkeypatch.setattr(report, "datetime", SimpleNamespace(now=lambda _zone: shop.NOW))
+
+        def tell():
+            assert cli.main(["report", "--format", "json"]) == 0
+            return json.loads((folder / "report.json").read_text())
+
+        return tell
+
+    @pytest.mark.parametrize("window", [1, 7, 12, 39, 40, 144])
+    @pytest.mark.parametrize("scene", [shop.busy, shop.stopped, shop.quiet])
+    def test_it_is_the_report_of_all_rows(self, warehouse, told, monkeypatch, scene, window):
+        monkeypatch.setattr(ledger, "WINDOW", window)
+        rows = {name: [{**row} for row in found] for name, found in scene().items()}
+        plain = {name: [{k: printable(v) for k, v in row.items()} for row in found] for name, found in rows.items()}
+        warehouse(rows)
+        assert told() == json.loads(document(assemble(plain, "shop", shop.NOW)))
+
+    def test_what_is_old_and_settled_is_not_read(self, warehouse, told, read, monkeypatch):
+        monkeypatch.setattr(ledger, "WINDOW", 10)
+        letters = [shop.aside(n, "", None, None, status="open" if n in (3, 199) else "redriven") for n in range(200)]
+        held = [shop.row(n, "orders", reason="R", status="released") for n in range(200)]
+        times = {n: {"cut_ts": shop.tso(n), "cut_time": shop.at(n), "level": "exact"} for n in range(200)}
+        warehouse(
+            {
+                "batches": [shop.batch(number) for number in range(200)],
+                "dead_letters": letters,
+                "quarantine": [{**row, "rules": ["r"]} for row in letters],
+                "held": held,
+                "cuts": [shop.row(n, "orders", table_uuid="u", **times[n]) for n in range(200)],
+                "tables": [shop.row(5, "orders", state="live")],
+            }
+        )
+        found = told()
+        assert found["batches"] == 200
+        assert found["quarantine"]["settled"] == 2 * 198
+        assert read["batches"] == 10
+        assert (read["quarantine"], read["dead_letters"], read["held"]) == (11, 11, 0)
+
+    def test_where_batches_of_others_stand_among_its_own_all_are_looked_at(self, warehouse, told, read, monkeypatch):
+        monkeypatch.setattr(ledger, "WINDOW", 10)
+        others = [{**shop.batch(number), "pipeline": "another"} for number in range(30, 60)]
+        warehouse({"batches": [*(shop.batch(number) for number in range(30)), *others]})
+        assert told()["batches"] == 30
+        assert read["batches"] == 30
+
+    def test_a_name_with_quotation_marks_is_a_name(self, warehouse):
+        rows = [{**shop.batch(number), "pipeline": "the shop's"} for number in range(3)]
+        warehouse({"batches": [*rows, shop.batch(9)]})
+        catalog = reading.reader(load(None))
+        assert reading.extent(catalog, "batches", "the shop's")[0] == 3
+        assert reading.extent(catalog, "batches", "shop")[0] == 1
 
 
 class TestOptions:

@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.model.messages import Refused
 from pipeline.model.names import TableName
+from pipeline.streaming import aside
 from pipeline.warehouse.records import ASIDE, Records
 
 ORDERS = TableName("shop", "orders")
@@ -43,3 +45,17 @@ def test_what_is_behind_the_drop_is_of_another_table_and_stays_open(records, sai
 def test_nothing_is_deleted(records, said):
     records.mark_dropped(ORDERS)
     assert all(text.startswith("UPDATE ") for text, _ in said)
+
+
+def refused(**tables):
+    rows = {TableName("shop", name): count for name, count in tables.items()}
+    return Refused("CODE", "why", None, sum(rows.values()) or 1, None, rows)
+
+
+def test_letters_are_counted_by_table_as_they_were_read_and_the_others_are_of_none():
+    several = [refused(orders=3, items=1), refused(Orders=2), refused()]
+    assert aside._by_table(several, 7) == {"shop.orders": 5, "shop.items": 1, "": 1}
+
+
+def test_of_letters_that_an_earlier_try_has_put_into_a_table_none_is_of_no_table():
+    assert aside._by_table([refused(orders=3)], 2)[""] == 0

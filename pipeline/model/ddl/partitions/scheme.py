@@ -91,6 +91,19 @@ class PartitionScheme:
         known = {partition.key: place for place, partition in enumerate(self.partitions)}
         return [known.get(folded(name)) for name in names]
 
+    def deciding(self, names: Iterable[str]) -> PartitionScheme:
+        """The same with no more partitions than those that tell which rows lie in these, which it has.
+
+        A span begins where the partition before it ends; what is in no list is told by all lists, a remainder by how
+        many partitions there are.
+        """
+        places = {place for place in self.places(names) if place is not None}
+        if self.kind in RANGES:
+            places |= {place - 1 for place in places}
+        elif self.kind not in LISTS or any(self.partitions[place].default for place in places):
+            return self
+        return replace(self, partitions=tuple(one for place, one in enumerate(self.partitions) if place in places))
+
     def refused(self, reason: str) -> PartitionScheme:
         """The same, of which it can no longer be told where rows lie."""
         return replace(self, unsupported=reason)

@@ -1,0 +1,41 @@
+"""Dead letters of messages that no table takes: written and counted in one pass, of however many tables they are."""
+
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import functions as F
+
+from pipeline.model.messages import INDEX, About, Refused
+from pipeline.model.names import TableName
+from pipeline.streaming.aside import set_aside_refused
+
+pytestmark = pytest.mark.spark
+
+TABLES = 300
+
+
+def test_the_pass_that_writes_letters_counts_them_once_and_not_table_by_table(warehouse):
+    spark, passes = warehouse[0], []
+
+    def append(_name, _batch, frame):
+        counters = frame._jdf.logicalPlan().metrics().size()
+        passes.append((counters, [(row["table_name"], row["code"]) for row in frame.collect()]))
+
+    raw = spark.range(2 * TABLES).select(
+        F.lit("topic").alias("topic"), F.lit(0).alias("partition"), F.col("id").alias("offset"), F.lit(0).alias(INDEX),
+        F.lit(b"").alias("key"), F.lit(b"").alias("value"), F.concat(F.lit("t"), F.col("id") % TABLES).alias("of"),
+    )  # fmt: skip
+    about = About(F.lit("shop"), F.col("of"), F.lit(7))
+    rows = {TableName("shop", f"t{number}"): 2 for number in range(TABLES)}
+    large = Refused(
+        "LARGE", "too large", F.col("offset") != 0, 2 * TABLES - 1, about, {**rows, TableName("shop", "t0"): 1}
+    )
+    lost = Refused("LOST", "of no table", F.col("offset") == 0, 1)
+    bench = SimpleNamespace(records=SimpleNamespace(append=append))
+    counts = set_aside_refused(bench, raw, [large, lost], 7)
+    assert counts == {**{str(table): count for table, count in large.tables.items()}, "": 1}
+    ((counters, letters),) = passes
+    assert counters == 1
+    assert sorted(letters, key=str) == sorted(
+        [*(("t" + str(n % TABLES), "LARGE") for n in range(1, 2 * TABLES)), (None, "LOST")], key=str
+    )
