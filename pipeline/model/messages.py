@@ -78,12 +78,13 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Rows of a version that nothing has described yet; `since` is their least commit ts, `where` finds them."""
+    """Rows of a version that nothing has described yet, between two commit ts (both included); `where` finds them."""
 
     table: TableName
     version: SchemaId
     rows: int
     since: int
+    until: int
     where: Column = field(compare=False)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.ddl.partitions import PartitionScheme
-    from pipeline.model.messages import Ddl, Messages, SeenVersion
+    from pipeline.model.messages import Ddl, Messages, SeenVersion, Unknown
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.streaming.workbench import Workbench
@@ -127,19 +127,51 @@ class Chronicle:
     # ---- what waits
 
     def waits(self) -> dict[Part, str]:
-        """Rows that cannot be placed yet, with the reason: per name from the first thing on that is not known."""
-        found: dict[Name, tuple[int, TableName, str]] = {}
+        """Rows that cannot be placed yet, with the reason: per name from the first thing on that is not known.
+
+        Rows of a version that nothing has described are in the way of what their name meant at that time, no further.
+        """
+        found: dict[tuple[Name, int], tuple[Part, str]] = {}
         for statement in self.pending:
             reason = f"{waiting.DDL_PENDING}: {statement.ddl.sql}"
             for name in self._concerned(statement):
-                _earliest(found, name, statement.ddl.commit_ts, reason)
+                _earliest(found, Part(name, statement.ddl.commit_ts), reason)
         for unknown in self.messages.unknown:
             reason = (
                 f"{waiting.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
                 "if it does not come, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
             )
-            _earliest(found, unknown.table, unknown.since - 1, reason)
-        return {Part(table, since, EVER): why for since, table, why in found.values()}
+            for span in self._meanings(unknown.table.key, unknown):
+                if not self._is_over(span):
+                    _earliest(found, _within(unknown, span), reason)
+        return dict(found.values())
+
+    def undescribed(self) -> list[tuple[Unknown, Part]]:
+        """Rows of versions that nothing will describe: the table that they are of was dropped."""
+        return [
+            (unknown, _within(unknown, span))
+            for unknown in self.messages.unknown
+            for span in self._meanings(unknown.table.key, unknown)
+            if self._is_over(span)
+        ]
+
+    def _is_over(self, span: Span) -> bool:
+        """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
+        pair = self.pair_of(span.meaning)
+        if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
+            return False
+        known = pair is not None or span.meaning == REMOVED
+        return known or any(span.since < at <= span.until for at in self._drops(span.name))
+
+    def _drops(self, name: Name) -> Iterator[int]:
+        """The commit ts of the obeyed statements that drop what has a name."""
+        for statement in self.obeyed:
+            for action in statement.actions:
+                match action:
+                    case text.DropTable(table) if table.key == name:
+                        yield statement.ddl.commit_ts
+                    case text.DropDatabase(schema) if folded(schema) == name[0]:
+                        yield statement.ddl.commit_ts
 
     def _concerned(self, statement: Statement) -> Iterator[TableName]:
         """The names whose rows behind the statement need it."""
@@ -196,7 +228,7 @@ class Chronicle:
             case text.CreateTable(table):
                 return self._create(table, statement)
             case text.DropTable() | text.DropDatabase():
-                return Done("; ".join(self._drop(key, at) for key in self._dropped(action)) or "no tables")
+                return Done("; ".join(self._drop(key, at) for key in self._dropped(action, at)) or "no tables")
             case text.RenameTable(old, new):
                 return self._rename(old, new, statement)
             case text.TruncateTable(table):
@@ -234,9 +266,12 @@ class Chronicle:
         done = Done.of_all([self._hold(name, why, at) for name in concerned])
         return done if done.action else Done("names no table of this warehouse: none is held")
 
-    def _dropped(self, action: text.DropTable | text.DropDatabase) -> list[Name]:
+    def _dropped(self, action: text.DropTable | text.DropDatabase, at: int) -> list[Name]:
         if isinstance(action, text.DropTable):
             return [action.table.key]
+        for unknown in self.messages.unknown:  # their names had tables, though no pair was made
+            if unknown.table.key[0] == folded(action.name):
+                self.names.settle(unknown.table.key, at)
         known = set(self.names.spans) | {table.table.key for table in self.messages.tables}
         return sorted(name for name in known if name[0] == folded(action.name))
 
@@ -352,15 +387,15 @@ class Chronicle:
 
     def placed(self) -> list[Placed]:
         """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
-        walls: dict[Name, int] = {}
-        for part in self.waits():
-            walls[part.table.key] = min(part.since, walls.get(part.table.key, EVER))
+        waits = tuple(self.waits())
         parts: dict[str, list[Part]] = {}
         seen: dict[str, dict[int, SeenVersion]] = {}
         for table in self.messages.tables:
-            wall = walls.get(table.table.key, EVER)
             for version in table.versions:
-                for span in self._meanings(table.table.key, version, wall):
+                for span in self._meanings(table.table.key, version):
+                    wall = _wall_in(span, waits)
+                    if wall < max(version.since, span.since + 1):
+                        continue
                     part = Part(table.table, span.since, min(span.until, wall))
                     mine = parts.setdefault(span.meaning, [])
                     if part not in mine:
@@ -380,10 +415,10 @@ class Chronicle:
         name = pair.source if pair is not None else parts[-1].table
         return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
 
-    def _meanings(self, key: Name, version: SeenVersion, wall: int) -> Iterator[Span]:
-        """What a name means between the first and the last row of a version; nothing behind the wall."""
-        ts, until = version.since, min(version.until, wall)
-        while ts <= until:
+    def _meanings(self, key: Name, version: SeenVersion | Unknown) -> Iterator[Span]:
+        """What a name means between the first and the last row of a version."""
+        ts = version.since
+        while ts <= version.until:
             span = self.names.at(key, ts)
             inside = version.since < span.since and span.until < version.until and not span.cause
             if not inside:  # a gap between a DROP and a CREATE, of which no row can be
@@ -507,10 +542,22 @@ def _ended(spans: Sequence[Kept], key: Name, at: int) -> tuple[Kept, ...]:
     )
 
 
-def _earliest(found: dict[Name, tuple[int, TableName, str]], name: TableName, since: int, reason: str) -> None:
-    known = found.get(name.key)
-    if known is None or since < known[0]:
-        found[name.key] = (since, name, reason)
+def _earliest(found: dict[tuple[Name, int], tuple[Part, str]], part: Part, reason: str) -> None:
+    """Of the parts of a name that end together, the longest."""
+    known = found.get((part.table.key, part.until))
+    if known is None or part.since < known[0].since:
+        found[part.table.key, part.until] = (part, reason)
+
+
+def _within(unknown: Unknown, span: Span) -> Part:
+    """What an unknown version is in the way of within a span: all from its first row on."""
+    return Part(unknown.table, max(unknown.since - 1, span.since), span.until)
+
+
+def _wall_in(span: Span, waits: Iterable[Part]) -> int:
+    """Up to which commit ts rows of a span can be placed."""
+    mine = (part.since for part in waits if part.table.key == span.name and part.until >= span.until)
+    return min(mine, default=EVER)
 
 
 def _joined(known: SeenVersion | None, version: SeenVersion) -> SeenVersion:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import CommitTs
-    from pipeline.model.messages import Ddl, Messages, Part, SeenVersion, TableMessages
+    from pipeline.model.messages import Ddl, Messages, Part, SeenVersion, TableMessages, Unknown
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.chronicle import Placed
     from pipeline.streaming.epochs import Statement
@@ -66,7 +67,7 @@ class CutBatch(SparkBatch):
     gives_up: tuple[str, str] | None = None
     """A table (`TableName.key`) that a person has released from waiting for a schema."""
     given_up: Column | None = None
-    """Its rows that are not described."""
+    """Rows that nothing has described, and that are dead letters: of that table, and of those that were dropped."""
     undone: list[Exchange] = field(default_factory=list)
     """Exchanges whose time has not come for both tables."""
     placed: dict[int, Placed] = field(default_factory=dict)
@@ -137,15 +138,15 @@ class CutBatch(SparkBatch):
         given_up = [one for one in waited.unknown if one.table.key == self.gives_up]
         if not given_up:
             return waited
-        why = "version {} of {} had not been described when the table was released"
-        about = self.bench.protocol.about()
-        refused = [
-            Refused(SCHEMA_UNKNOWN, why.format(u.version, u.table), u.where, u.rows, about, {u.table: u.rows})
-            for u in given_up
-        ]
+        refused = [self._undescribed(one, "released", one.where) for one in given_up]
         self.given_up = reduce(or_, (one.where for one in given_up))
         unknown = tuple(one for one in waited.unknown if one not in given_up)
         return replace(waited, refused=(*waited.refused, *refused), unknown=unknown)
+
+    def _undescribed(self, rows: Unknown, when: str, where: Column) -> Refused:
+        why = f"version {rows.version} of {rows.table} had not been described when the table was {when}"
+        about = self.bench.protocol.about()
+        return Refused(SCHEMA_UNKNOWN, why, where, rows.rows, about, {rows.table: rows.rows})
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
@@ -170,6 +171,7 @@ class CutBatch(SparkBatch):
         self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
         self.parts = self.chronicle.waits()
+        self._set_aside_undescribed(self.chronicle.undescribed())
         placed = self.chronicle.placed()
         gone = [one for one in placed if one.meaning == GONE]
         self._set_aside_gone(gone)
@@ -206,6 +208,20 @@ class CutBatch(SparkBatch):
             self._named("dead letters")
             letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
             self.gone = sum(letters.values())
+
+    def _set_aside_undescribed(self, rows: Sequence[tuple[Unknown, Part]]) -> None:
+        """Rows that are described by nothing, of tables that were dropped: no message will, and a DROP is later."""
+        protocol = self.bench.protocol
+        refused = [
+            self._undescribed(one, "dropped", one.where & waiting.rows_of(protocol, [part])) for one, part in rows
+        ]
+        if not refused:
+            return
+        letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
+        self.letters = Counter(self.letters) + Counter(letters)
+        wheres = [F.coalesce(one.where, F.lit(False)) for one in refused]
+        self.given_up = reduce(or_, wheres if self.given_up is None else [self.given_up, *wheres])
+        self.raw = self.raw.where(~reduce(or_, wheres))
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As in the offset regime; but statements that wait come with all else that waits."""
@@ -414,7 +430,8 @@ def _joined(messages: Messages, waited: Messages) -> Messages:
     unknown = {(one.table.key, one.version): one for one in (*messages.unknown, *waited.unknown)}
     for one in messages.unknown:
         other = unknown[one.table.key, one.version]
-        unknown[one.table.key, one.version] = replace(one, since=min(one.since, other.since))
+        since, until = min(one.since, other.since), max(one.until, other.until)
+        unknown[one.table.key, one.version] = replace(one, since=since, until=until)
     ddl = {(d.commit_ts, d.sql, d.table.key): d for d in waited.ddl}
     for d in messages.ddl:
         copy = ddl.get((d.commit_ts, d.sql, d.table.key))

@@ -6,16 +6,17 @@ from decimal import Decimal
 
 import pytest
 from e2e.bank import ACCOUNT, SCHEMA
-from e2e.till import NAME, RENAME_TABLE, Till
+from e2e.till import NAME, RENAME_TABLE, Death, Till
 from golden.corpus import EVERY
 
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.open_protocol import OpenCodec, record
+from pipeline.simulate.tables import Column, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-DROP_TABLE = 4
+QUERY, CREATE_TABLE, DROP_TABLE = 1, 3, 4
 DROP = "DROP TABLE `bank`.`account`"
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("open-protocol",)
 SAID = ("code", "schema_name", "table_name", "commit_ts", "status")
@@ -116,3 +117,61 @@ def test_rows_that_a_release_gives_up_are_letters_of_their_table(stack, tmp_path
     till.release(name=NAME)
     assert letters(till) == [("SCHEMA_UNKNOWN", "bank", "account", sent, "open")]
     till.feed.close()
+
+
+def test_rows_whose_schema_never_came_end_with_their_table_and_stand_in_no_way_of_the_next(stack, tmp_path):
+    till = Till(stack, tmp_path, "simple")
+    table = till.database.table(SCHEMA, ACCOUNT.name)
+    till.accounts((1, 500))
+    till.lost_version((2, 7))
+    sent = till.last_ts
+    till.accounts((3, 9))
+    till.run()
+    assert sorted(till.balances()) == [1]
+    dropped = till.say(DROP, DROP_TABLE, table)
+    again = dataclasses.replace(table, version=table.version + 1)
+    till.say("CREATE TABLE `bank`.`account` (`id` BIGINT)", CREATE_TABLE, after=again)
+    till.row(again, None, account(4))
+    till.run()
+    assert letters(till) == [("SCHEMA_UNKNOWN", "bank", "account", sent, "superseded")]
+    assert [row["value"] is not None for row in till.own("dead_letters")] == [True]
+    assert sorted(till.balances()) == [4]
+    kept = till.warehouse.current(f"{NAME}__dropped_{dropped}")
+    assert sorted(row.values["id"] for row in kept.rows) == [1, 3]
+    assert {row["status"] for row in till.own("held")} == {"released"}
+    assert till.cut() == ("exact", "")
+    till.feed.close()
+
+
+@pytest.mark.parametrize("dies_at", ["", "ddl-applied", "evolved", "cuts-appended"])
+def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_with_it(stack, tmp_path, dies_at):
+    """A DROP DATABASE is the only word of its tables: no message says what they were."""
+    till = Till(stack, tmp_path, "simple")
+    late = Table("shop", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    sent = [undescribed(till, late, number) for number in (1, 2)]
+    till.accounts((1, 500))
+    till.run()
+    assert till.cut() == ("partial", "waiting: 1 table (shop.late)")
+    till.say("DROP DATABASE `shop`", QUERY)
+    sent.append(undescribed(till, late, 3, sent[-1]))  # sent again, and read with the statement
+    again = dataclasses.replace(late, version=late.version + 1)
+    till.say("CREATE TABLE `shop`.`late` (`id` BIGINT)", CREATE_TABLE, after=again)
+    till.row(again, None, {"id": 4})
+    if dies_at:
+        with pytest.raises(Death):
+            till.run(dies_at=dies_at)
+    till.run()
+    assert sorted(letters(till)) == [("SCHEMA_UNKNOWN", "shop", "late", ts, "superseded") for ts in sent]
+    assert [row.values["id"] for row in till.warehouse.current("shop.late").rows] == [4]
+    assert {row["status"] for row in till.own("held")} == {"released"}
+    assert till.cut() == ("exact", "")
+    till.feed.close()
+
+
+def undescribed(till, table, number, sent_at=None):
+    """A row of a table that no message describes; gives its commit ts."""
+    moment = sent_at or till.database.commit(till.database.begin()).commit_ts
+    value = till.feed._sender._codec(table, moment).value("insert", None, {"id": number}, moment)
+    till.feed._topics.send(f"{till.feed.prefix}_cdc", 0, None, value)
+    till.last_ts = max(till.last_ts, moment)
+    return moment

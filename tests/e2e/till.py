@@ -107,11 +107,11 @@ class Till:
         sql = "ALTER TABLE `bank`.`account` EXCHANGE PARTITION `p` WITH TABLE `bank`.`other`"
         self.say(sql, EXCHANGE_PARTITION, self.database.table(SCHEMA, ACCOUNT.name))
 
-    def say(self, sql, action, before, after=None):
-        """A statement about a table, which the source does not carry out; gives its commit ts."""
+    def say(self, sql, action, before=None, after=None):
+        """A statement about a table, or a database, which the source does not carry out; gives its commit ts."""
         moment = self.database.commit(self.database.begin()).commit_ts
         after = after or before
-        self.feed._sender.ddl(Ddl(sql, action, SCHEMA, after.name, after, before), moment)
+        self.feed._sender.ddl(Ddl(sql, action, SCHEMA, after.name if after else "", after, before), moment)
         self.last_ts = moment
         return moment
 
@@ -130,9 +130,11 @@ class Till:
         self.feed.checkpoint(self.last_ts)
         self.feed.flush()
 
-    def run(self, metrics=None):
+    def run(self, metrics=None, dies_at=""):
         self.sent()
         with Pipeline.open(load(self.file), metrics=metrics) as pipeline:
+            if dies_at:
+                pipeline.bench.step = dying(dies_at)
             pipeline.run(available_now=True)
 
     def redrive(self, dies_at="", **selection):

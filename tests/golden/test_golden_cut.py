@@ -74,6 +74,10 @@ FROM_THE_MIDDLE = chosen(
     among=lambda case: case.protocol == "simple" and case.scenario in ("ddl", "orders_small") and case.steps_agree,
 )
 
+DROPPED_MIDWAY = chosen(
+    "ddl-simple_json", among=lambda case: case.protocol == "simple" and case.scenario == "ddl" and case.steps_agree
+)
+
 SETTLED = {"lifecycle": 146}
 """Records behind which a table without a key has several transactions: of one alone nobody can tell that it is sent
 again (docs/simple.md)."""
@@ -276,6 +280,27 @@ def test_a_start_in_the_middle_waits_for_the_schema_and_then_lets_each_row_in_on
         told = Counter((row["kafka_partition"], row["offset"]) for row in run.warehouse.own("held"))
         assert set(told.values()) == {1}
         assert {row["status"] for row in run.warehouse.own("held")}.isdisjoint({OPEN})
+
+
+@pytest.mark.parametrize("case", DROPPED_MIDWAY, ids=str)
+def test_what_a_drop_says_of_its_table_lets_in_the_rows_that_have_waited_for_a_schema(case, running):
+    """From behind the last BOOTSTRAP of d.x1 and d.x2: a TRUNCATE describes one, only its DROP the other."""
+    records = list(case.records)
+    drops = [at for at, one in enumerate(records) if one.kind == "ddl" and one.step in (94, 98)]
+    truncate, drop = drops[0], drops[1]
+    start = max(at for at, one in enumerate(records[:truncate]) if one.kind == "bootstrap") + 1
+    before, between = records[start:truncate], records[truncate:drop]
+    behind = [one for one in records[drop:] if one.step <= 100]
+    assert len(undescribed(case, before)) == len(events(case, before)) == 3
+    with running(case) as run:
+        for sent, waiting in ((before, 3), (between, 2), (behind, 0)):
+            run.take(sent)
+            assert len(waiting_places(run.loaded, run.warehouse, SCHEMA_PENDING)) == waiting
+            assert_none([*changes_differ(run.loaded, run.warehouse)])
+        assert_none(list(set_aside(case, run.warehouse)))
+        wanted = {f"d.x1__dropped_{records[drop].commit_ts}": 2, "d.x1": 1}
+        shown = {name: len(table) for name, table in currents(run.warehouse).items()}
+        assert {name: shown[name] for name in wanted} == wanted
 
 
 def test_more_than_may_wait_stops_every_run_until_more_may(running, tmp_path):

@@ -330,8 +330,8 @@ def test_rows_of_versions_that_nothing_described_are_unknown(spark, encoding):
     )  # fmt: skip
     s_t, s_u = TableName("s", "t"), TableName("s", "u")
     assert set(batch.messages.unknown) == {
-        Unknown(s_t, SchemaId(6), 2, 8, ANY),
-        Unknown(s_u, SchemaId(VERSION), 1, 7, ANY),
+        Unknown(s_t, SchemaId(6), 2, 8, 9, ANY),
+        Unknown(s_u, SchemaId(VERSION), 1, 7, 7, ANY),
     }
     assert [set(asked) for asked in known.asked] == [{(s_t, VERSION), (s_t, 5), (s_t, 6), (s_u, VERSION)}]
     assert [seen.version.version for seen in batch.table.versions] == [5, VERSION]

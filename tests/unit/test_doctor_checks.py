@@ -343,7 +343,7 @@ class TestMessages:
         assert found == (["no watermark among the newest messages"] if is_told else [])
 
     def test_rows_that_nothing_describes_are_told(self):
-        unknown = Unknown(ORDERS, 7, 3, 1, where=None)
+        unknown = Unknown(ORDERS, 7, 3, 1, 2, where=None)
         assert said(Messages(unknown=(unknown,), watermarks=WATERMARK)) == [
             "shop.orders: rows of a schema that nothing among them describes"
         ]

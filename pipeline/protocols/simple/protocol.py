@@ -321,7 +321,8 @@ def _resolve(
         else:
             name, number = alike[0].name, key[1]
             where = (field_of("kind") == Kind.DML) & _within(Part(name)) & (field_of("version") == number)
-            unknown.append(Unknown(name, number, sum(one.rows for one in alike), _since(alike), where))
+            rows = sum(one.rows for one in alike)
+            unknown.append(Unknown(name, number, rows, _since(alike), _until(alike), where))
     return tuple(TableMessages(seen[0].version.table, tuple(seen)) for seen in tables.values()), tuple(unknown)
 
 
@@ -406,12 +407,16 @@ def _seen(version: TableVersion, groups: list[_Group]) -> SeenVersion:
         last=extremes(groups, lambda group: group.last, max),
         rows=sum(group.rows for group in groups),
         since=_since(groups),
-        until=max(group.until or 0 for group in groups),
+        until=_until(groups),
     )
 
 
 def _since(groups: Iterable[_Group]) -> int:
     return min(group.since or 0 for group in groups)
+
+
+def _until(groups: Iterable[_Group]) -> int:
+    return max(group.until or 0 for group in groups)
 
 
 def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 _GONE = "ERASE"
-"""The type whose `tableSchema` is no table's behind the statement."""
+"""The type of which either schema is the table before the statement: behind it there is none."""
 _VARIOUS = "QUERY"
 """The type of databases and views, but of TTL, EXCHANGE PARTITION and tables of a restore as well."""
 _NAMING = "RENAME"
@@ -85,7 +85,7 @@ def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]
     for one in sorted(sent, key=lambda copy: (copy.at, copy.offset)):
         try:
             statement = _statement(one.message or {}, overrides)
-            then = _version(one.message or {}, "preTableSchema", overrides)
+            then = _version_before(one.message or {}, overrides)
             _refuse_what_cannot_be_kept(statement)
         except (NotATableSchema, KeyError, TypeError, ValueError, ArithmeticError):
             bad.append(one)
@@ -110,14 +110,20 @@ def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType
     about = now or then
     table = named(about) if about else _NO_TABLE
     old = named(then) if then and message["type"] == _NAMING else None
-    version = _version(message, "tableSchema", overrides)
+    version = None if message["type"] == _GONE else _version(message, "tableSchema", overrides)
     return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version, old)
+
+
+def _version_before(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
+    """What the table was: of one that is dropped the last word, for which rows may wait."""
+    said_behind = message["type"] == _GONE and not message.get("preTableSchema")
+    return _version(message, "tableSchema" if said_behind else "preTableSchema", overrides)
 
 
 def _version(message: Mapping[str, Any], side: str, overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
     """What the table was, or is behind the statement; None where nothing is said of a table with columns."""
     schema, kind = message.get(side), message["type"]
-    if not schema or kind == _GONE or (kind == _VARIOUS and not _is_of_a_table(schema, str(message["sql"]))):
+    if not schema or (kind in (_VARIOUS, _GONE) and not _is_of_a_table(schema, str(message["sql"]))):
         return None
     return described(schema, overrides)
 
