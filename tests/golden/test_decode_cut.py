@@ -1,11 +1,14 @@
 """The second readers of Simple and Open, and what is computed from them, without Spark."""
 
 import datetime as dt
+import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from golden import decode_simple
 from golden.checking_cut import ENVELOPE_TYPES, changes_differ, cuts_differ, inexact, state_differs
+from golden.checking_steps import Columns, answers_of, steps_differ
 from golden.comparing import assert_none, rows_differ
 from golden.corpus import GoldenCase, manifest
 from golden.cut_events import events, replayed
@@ -297,6 +300,7 @@ class Changes:
 
     def __init__(self, loaded):
         self.logs, self.tables, self.waiting = {}, {}, []
+        self.types = {name: ENVELOPE_TYPES | one.types for name, one in tables_at_the_end(loaded.case).items()}
         for event in loaded.cut_events():
             self.logs.setdefault(event.table, []).append(self._row(loaded, event))
 
@@ -322,8 +326,14 @@ class Changes:
     def changes(self):
         return self.logs
 
-    def types_of_changes(self, _name):
-        return ENVELOPE_TYPES
+    def types_of_changes(self, name):
+        return self.types[name]
+
+    def by_uuid(self):
+        return {name: name for name in self.types}
+
+    def spans(self):
+        return {name: (Span(*name.split("."), 0, EVER),) for name in self.types}
 
     def own(self, name):
         return self.waiting if name == "held" else []
@@ -357,6 +367,38 @@ def other_ts(logs):
     logs["ku.t_pk"][0]["_commit_ts"] += 1
 
 
+def swap_transactions(logs):
+    first, *_, last = logs["ku.t_shift"]
+    first["_commit_ts"], last["_commit_ts"] = last["_commit_ts"], first["_commit_ts"]
+
+
+def lose_what_is_gone_at_the_end(logs):
+    """A row between its coming and its going was another one."""
+    log = logs["ku.t_pk"]
+    come, go = next((a, b) for a in log for b in log if b["_op"] == "delete" and b["_before"]["v"] == a.get("v"))
+    come["v"], go["_before"] = "another", {**go["_before"], "v": "another"}
+
+
+class Kept:
+    """What became of `ddl`'s table `d.t` and its columns at the end."""
+
+    def by_uuid(self):
+        return {"t": "d.t"}
+
+    def types_of_changes(self, _name):
+        return {
+            "id": "int", "a": "bigint", "b2": "string", "c": "string", "d1__v1": "int", "nn": "int", "nd": "string",
+            "first_col": "string", "mid__v1": "decimal(10,2)", "d1": "string", "mid": "decimal(20,5)", "e1": "string",
+            "e2": "string",
+        }  # fmt: skip
+
+    def spans(self):
+        names = ("d", "t"), ("d", "t_renamed"), ("d", "t"), ("d2", "t"), ("d", "t")
+        renamed = re.compile(r"rename .*(t_renamed|d2\.t)")
+        at = [step["commit_ts"] for step in DDL.steps if any(map(renamed.search, step["sql"]))]
+        return {"t": tuple(Span(*name, *span) for name, span in zip(names, pairwise([0, *at, EVER]), strict=True))}
+
+
 class TestChecks:
     MOMENTS = tuple(Moment(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
 
@@ -388,6 +430,40 @@ class TestChecks:
             broken = Changes(loaded)
             break_it(broken.logs)
             assert list(changes_differ(loaded, broken)), break_it
+
+    @pytest.mark.parametrize("config", ["simple_json", "simple_avro_raw", "open", "open_updated_only"])
+    def test_right_states_between_pass_and_wrong_ones_are_told(self, config):
+        case = GoldenCase("key_updates", config)
+        loaded = LoadedCase(case, None, "p", {}, 1, list(case.records))
+        assert list(steps_differ(loaded, Changes(loaded))) == []
+        for break_it in (lose, forget_before, other_ts, swap_transactions, lose_what_is_gone_at_the_end):
+            broken = Changes(loaded)
+            break_it(broken.logs)
+            assert list(steps_differ(loaded, broken)), break_it
+
+    def test_a_state_between_two_answers_may_be_any(self):
+        loaded = LoadedCase(SHOP, None, "p", {}, 1, list(SHOP.records))
+        warehouse = Changes(loaded)
+        assert list(steps_differ(loaded, warehouse)) == []
+        next(row for rows in warehouse.logs.values() for row in rows if row["_op"] == "update")["_before"] = None
+        assert list(steps_differ(loaded, warehouse))
+
+    def test_columns_are_found_whatever_became_of_them(self):
+        answers = answers_of(DDL)
+        columns = Columns(DDL, Kept(), answers)
+
+        def at(step):
+            number = next(n for n, answer in enumerate(answers) if answer.step == step)
+            return columns.of(number, tables_after(DDL, step)["d.t"])
+
+        assert at(5) == {"id": "id", "a": "a", "b": "b2", "c": "c"}
+        assert at(29).items() >= {"b": "b2", "d1": "d1__v1", "mid": "mid__v1", "nd": "nd"}.items()
+        assert at(36).items() >= {"b_renamed": "b2", "d1": "d1", "mid": "mid__v1", "nd": "nd"}.items()
+        assert at(46).items() >= {"b2": "b2", "mid": "mid", "nd": "nd"}.items()
+        for answer in answers:
+            if "d.t" in answer.tables and answer.kind == "txn":
+                asked = tables_at(DDL, Moment(answer.commit_ts, ddl=True))["d.t"]
+                assert columns.of(answers.index(answer), asked).keys() == asked.types.keys()
 
     def test_what_waits_is_not_missed(self):
         loaded = LoadedCase(SHOP, None, "p", {}, 1, list(SHOP.records[:200]))

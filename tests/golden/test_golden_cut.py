@@ -25,6 +25,7 @@ from golden.checking_cut import (
     state_differs,
     waiting_places,
 )
+from golden.checking_steps import steps_differ
 from golden.comparing import assert_none
 from golden.corpus import EVERY, GoldenCase, manifest
 from golden.cut_events import events
@@ -98,6 +99,8 @@ def assert_the_end_is_tidbs(run):
     """Everything that can be said of the end of a case."""
     case, loaded, warehouse = run.loaded.case, run.loaded, run.warehouse
     assert_none([*set_aside(case, warehouse), *changes_differ(loaded, warehouse), *ddl_untold(loaded, warehouse)])
+    if case.steps_agree:
+        assert_none(list(steps_differ(loaded, warehouse)))
     assert_none(list(tables_are_those_of_tidb(case, warehouse)))
     assert_none(list(currents_differ(case, warehouse, tables_at_the_end(case).values())))
     assert_none(list(needless_exceptions(case, warehouse)))
