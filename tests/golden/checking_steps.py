@@ -161,7 +161,7 @@ class Columns:
         later: dict[str, dict[str, tuple[str, str]]] = {}
         taken: dict[str, set[str]] = {}
         for number, answer in reversed([*enumerate(answers)]):
-            renamed = _renamed(answers[number + 1]) if number + 1 < len(answers) else {}
+            renamed = renamed_columns(answers[number + 1]) if number + 1 < len(answers) else {}
             here = {}
             for source, now in self._now(answer):
                 sent = expected_table(case, source, {**answer.tables[source], "rows": ()}).types
@@ -184,7 +184,7 @@ class Columns:
                 yield source, self._names[uuid]
 
 
-def _renamed(answer: Answer) -> dict[str, str]:
+def renamed_columns(answer: Answer) -> dict[str, str]:
     """Columns by their former names, as the statements say it that led to an answer."""
     return dict(pair for sql in answer.sql for pair in _RENAMED.findall(sql))
 

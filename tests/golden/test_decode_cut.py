@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from golden import decode_simple
 from golden.checking_cut import ENVELOPE_TYPES, changes_differ, cuts_differ, inexact, state_differs
+from golden.checking_history import history_differs, told
 from golden.checking_steps import Columns, answers_of, steps_differ
 from golden.comparing import assert_none, rows_differ
 from golden.corpus import GoldenCase, manifest
@@ -399,6 +400,23 @@ class Kept:
         return {"t": tuple(Span(*name, *span) for name, span in zip(names, pairwise([0, *at, EVER]), strict=True))}
 
 
+class History:
+    """A history that says what it must."""
+
+    def __init__(self, loaded):
+        self.rows = [
+            {
+                "commit_ts": one.commit_ts, "schema_name": one.schema, "table_name": one.table, "ddl_type": one.type,
+                "action": one.action if one.sql else f"{one.action}, existing rows show '7'", "status": one.status,
+                "sql": one.sql,
+            }
+            for one in told(loaded)
+        ]  # fmt: skip
+
+    def own(self, _name):
+        return self.rows
+
+
 class TestChecks:
     MOMENTS = tuple(Moment(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
 
@@ -464,6 +482,42 @@ class TestChecks:
             if "d.t" in answer.tables and answer.kind == "txn":
                 asked = tables_at(DDL, Moment(answer.commit_ts, ddl=True))["d.t"]
                 assert columns.of(answers.index(answer), asked).keys() == asked.types.keys()
+
+    @pytest.mark.parametrize("config", ["simple_json", "simple_avro", "simple_json_checksum", "open"])
+    def test_a_history_of_everything_passes_and_others_are_told(self, config):
+        case = GoldenCase("ddl", config)
+        loaded = LoadedCase(case, None, "p", {}, 1, [*case.records, *case.records])
+        assert list(history_differs(loaded, History(loaded))) == []
+        for break_it in (
+            lambda rows: rows[0].update(table_name="other"),
+            lambda rows: rows[-1].update(schema_name="other"),
+            lambda rows: rows[9].update(ddl_type="NoEffect"),
+            lambda rows: rows[20].update(status="held"),
+            lambda rows: rows[30].update(action="other"),
+            lambda rows: rows.append(rows[40]),
+            lambda rows: rows.pop(50),
+        ):
+            broken = History(loaded)
+            break_it(broken.rows)
+            assert list(history_differs(loaded, broken))
+
+    def test_a_history_says_what_each_statement_did(self):
+        said = told(LoadedCase(DDL, None, "p", {}, 1, list(DDL.records)))
+        by_ts = {}
+        for one in said:
+            by_ts.setdefault(one.commit_ts, []).append((one.schema, one.table, one.type, one.action))
+        steps = {step["step"]: by_ts.get(step["commit_ts"]) for step in DDL.steps}
+        assert steps[37] == [("d", "t", "RenameColumn", "done"), ("d", "t", "ModifyColumn", "done")]
+        assert [kind for *_, kind, _ in steps[47]] == ["AddColumn", "AddColumn", "DropColumn"]
+        assert steps[76] == [("d2", "t", "RenameTable", "renamed to d2.t")]
+        assert [(table, kind) for _, table, kind, _ in steps[84]] == [("x3", "RenameTable"), ("x4", "RenameTable")]
+        assert steps[125] == [("d", "src", "NoEffect", "done")]
+        assert [steps[number][0][-1] for number in (142, 146)] == ["no such table", "kept, marked dropped"]
+        columns = {(kind, action) for *_, kind, action in by_ts[None]}
+        assert columns >= {
+            ("add_column", "mid: decimal(10,2)"), ("keep_column", "c:"), ("rename_column", "b2: was b_renamed"),
+            ("widen", "a: int to bigint"), ("fork", "mid: decimal(10,2) to decimal(20,5)"),
+        }  # fmt: skip
 
     def test_what_waits_is_not_missed(self):
         loaded = LoadedCase(SHOP, None, "p", {}, 1, list(SHOP.records[:200]))
