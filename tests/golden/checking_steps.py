@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from golden.comparing import Difference, mappings_differ, rows_differ
@@ -58,14 +59,14 @@ def steps_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Differenc
     """
     case, answers = loaded.case, answers_of(loaded.case)
     columns, turns = Columns(case, warehouse, answers), _turns(loaded, warehouse, answers)
+    asked = cache(lambda number, source: expected_table(case, source, answers[number].tables[source]))
     before: Mapping[str, Any] = {}
     for number, answer in enumerate(answers):
         for source, dump in answer.tables.items():
             mine, was = turns.pop((number, source), []), before.get(source)
             if unread_table(case, source) or not (mine or (dump != was and answer.kind == "txn")):
                 continue
-            now = expected_table(case, source, dump)
-            rows = expected_table(case, source, was).rows if was else ()
+            now, rows = asked(number, source), asked(number - 1, source).rows if was else ()
             yield from _turned(answer, rows, now, columns.of(number, now), mine)
         before = answer.tables
     for (number, source), mine in turns.items():
