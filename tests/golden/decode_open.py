@@ -39,6 +39,14 @@ def rows(case: GoldenCase, record: Record) -> list[Sent]:
     return [_sent(case, key, value) for key, value in zip(keys, values, strict=True)]
 
 
+def statement(_case: GoldenCase, record: Record) -> tuple[str, str, str]:
+    """Schema, table (none, where it is about a database) and text of a DDL."""
+    assert record.key is not None
+    assert record.value is not None
+    [about], [said] = (list(_framed(part)) for part in (record.key[len(_VERSION) :], record.value))
+    return about["scm"], about.get("tbl", ""), said["q"]
+
+
 def _framed(data: bytes) -> Iterator[dict[str, Any]]:
     at = 0
     while at < len(data):

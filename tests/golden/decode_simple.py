@@ -84,6 +84,15 @@ def rows(case: GoldenCase, record: Record) -> list[Sent]:
     return [Sent((database, table), op, sent["commitTs"], version, handle, after, before, told)]
 
 
+def statement(case: GoldenCase, record: Record) -> tuple[str, str, str]:
+    """Schema, table (none, where it is about a database) and text of a DDL."""
+    sent = _message(case, record)
+    about = sent.get("tableSchema") or sent.get("preTableSchema")
+    if not about:
+        return "", "", sent["sql"]
+    return about["schema"] if "schema" in about else about["database"], about["table"], sent["sql"]
+
+
 def _message(case: GoldenCase, record: Record) -> dict[str, Any]:
     assert case.encoding
     assert record.value is not None

@@ -64,6 +64,8 @@ _TYPES = {
     )
 }  # fmt: skip
 _UNION = fastavro.parse_schema(list(_TYPES.values()))
+_NO_IMAGES = b"\0\0"
+"""Neither `data` nor `old`."""
 
 
 def read(message: bytes) -> dict[str, Any]:
@@ -73,3 +75,18 @@ def read(message: bytes) -> dict[str, Any]:
     assert not stream.read()
     kind, payload = datum["type"], datum["payload"]
     return {"type": kind, **payload}
+
+
+def with_told(message: bytes, **told: Any) -> bytes:
+    """A row's message that says more: `checksum`, `handleKeyOnly`, `claimCheckLocation`. All else is as it was sent."""
+    row = {**read(message), "data": None, "old": None}
+    silent, talking = _written(row), _written({**row, **told})
+    images = len(silent) - len(_NO_IMAGES)
+    assert message[:images] == silent[:images]
+    return talking[: -len(_NO_IMAGES)] + message[images:]
+
+
+def _written(row: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, _UNION, ("Message", {"type": "DML", "payload": ("DML", row)}))
+    return stream.getvalue()

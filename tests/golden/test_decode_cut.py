@@ -1,11 +1,15 @@
 """The second readers of Simple and Open, and what is computed from them, without Spark."""
 
 import datetime as dt
+import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from golden import decode_simple
 from golden.checking_cut import ENVELOPE_TYPES, changes_differ, cuts_differ, inexact, state_differs
+from golden.checking_history import history_differs, told
+from golden.checking_steps import Columns, answers_of, steps_differ
 from golden.comparing import assert_none, rows_differ
 from golden.corpus import GoldenCase, manifest
 from golden.cut_events import events, replayed
@@ -297,6 +301,7 @@ class Changes:
 
     def __init__(self, loaded):
         self.logs, self.tables, self.waiting = {}, {}, []
+        self.types = {name: ENVELOPE_TYPES | one.types for name, one in tables_at_the_end(loaded.case).items()}
         for event in loaded.cut_events():
             self.logs.setdefault(event.table, []).append(self._row(loaded, event))
 
@@ -322,8 +327,14 @@ class Changes:
     def changes(self):
         return self.logs
 
-    def types_of_changes(self, _name):
-        return ENVELOPE_TYPES
+    def types_of_changes(self, name):
+        return self.types[name]
+
+    def by_uuid(self):
+        return {name: name for name in self.types}
+
+    def spans(self):
+        return {name: (Span(*name.split("."), 0, EVER),) for name in self.types}
 
     def own(self, name):
         return self.waiting if name == "held" else []
@@ -357,6 +368,55 @@ def other_ts(logs):
     logs["ku.t_pk"][0]["_commit_ts"] += 1
 
 
+def swap_transactions(logs):
+    first, *_, last = logs["ku.t_shift"]
+    first["_commit_ts"], last["_commit_ts"] = last["_commit_ts"], first["_commit_ts"]
+
+
+def lose_what_is_gone_at_the_end(logs):
+    """A row between its coming and its going was another one."""
+    log = logs["ku.t_pk"]
+    come, go = next((a, b) for a in log for b in log if b["_op"] == "delete" and b["_before"]["v"] == a.get("v"))
+    come["v"], go["_before"] = "another", {**go["_before"], "v": "another"}
+
+
+class Kept:
+    """What became of `ddl`'s table `d.t` and its columns at the end."""
+
+    def by_uuid(self):
+        return {"t": "d.t"}
+
+    def types_of_changes(self, _name):
+        return {
+            "id": "int", "a": "bigint", "b2": "string", "c": "string", "d1__v1": "int", "nn": "int", "nd": "string",
+            "first_col": "string", "mid__v1": "decimal(10,2)", "d1": "string", "mid": "decimal(20,5)", "e1": "string",
+            "e2": "string",
+        }  # fmt: skip
+
+    def spans(self):
+        names = ("d", "t"), ("d", "t_renamed"), ("d", "t"), ("d2", "t"), ("d", "t")
+        renamed = re.compile(r"rename .*(t_renamed|d2\.t)")
+        at = [step["commit_ts"] for step in DDL.steps if any(map(renamed.search, step["sql"]))]
+        return {"t": tuple(Span(*name, *span) for name, span in zip(names, pairwise([0, *at, EVER]), strict=True))}
+
+
+class History:
+    """A history that says what it must."""
+
+    def __init__(self, loaded):
+        self.rows = [
+            {
+                "commit_ts": one.commit_ts, "schema_name": one.schema, "table_name": one.table, "ddl_type": one.type,
+                "action": one.action if one.sql else f"{one.action}, existing rows show '7'", "status": one.status,
+                "sql": one.sql,
+            }
+            for one in told(loaded)
+        ]  # fmt: skip
+
+    def own(self, _name):
+        return self.rows
+
+
 class TestChecks:
     MOMENTS = tuple(Moment(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
 
@@ -388,6 +448,76 @@ class TestChecks:
             broken = Changes(loaded)
             break_it(broken.logs)
             assert list(changes_differ(loaded, broken)), break_it
+
+    @pytest.mark.parametrize("config", ["simple_json", "simple_avro_raw", "open", "open_updated_only"])
+    def test_right_states_between_pass_and_wrong_ones_are_told(self, config):
+        case = GoldenCase("key_updates", config)
+        loaded = LoadedCase(case, None, "p", {}, 1, list(case.records))
+        assert list(steps_differ(loaded, Changes(loaded))) == []
+        for break_it in (lose, forget_before, other_ts, swap_transactions, lose_what_is_gone_at_the_end):
+            broken = Changes(loaded)
+            break_it(broken.logs)
+            assert list(steps_differ(loaded, broken)), break_it
+
+    def test_a_state_between_two_answers_may_be_any(self):
+        loaded = LoadedCase(SHOP, None, "p", {}, 1, list(SHOP.records))
+        warehouse = Changes(loaded)
+        assert list(steps_differ(loaded, warehouse)) == []
+        next(row for rows in warehouse.logs.values() for row in rows if row["_op"] == "update")["_before"] = None
+        assert list(steps_differ(loaded, warehouse))
+
+    def test_columns_are_found_whatever_became_of_them(self):
+        answers = answers_of(DDL)
+        columns = Columns(DDL, Kept(), answers)
+
+        def at(step):
+            number = next(n for n, answer in enumerate(answers) if answer.step == step)
+            return columns.of(number, tables_after(DDL, step)["d.t"])
+
+        assert at(5) == {"id": "id", "a": "a", "b": "b2", "c": "c"}
+        assert at(29).items() >= {"b": "b2", "d1": "d1__v1", "mid": "mid__v1", "nd": "nd"}.items()
+        assert at(36).items() >= {"b_renamed": "b2", "d1": "d1", "mid": "mid__v1", "nd": "nd"}.items()
+        assert at(46).items() >= {"b2": "b2", "mid": "mid", "nd": "nd"}.items()
+        for answer in answers:
+            if "d.t" in answer.tables and answer.kind == "txn":
+                asked = tables_at(DDL, Moment(answer.commit_ts, ddl=True))["d.t"]
+                assert columns.of(answers.index(answer), asked).keys() == asked.types.keys()
+
+    @pytest.mark.parametrize("config", ["simple_json", "simple_avro", "simple_json_checksum", "open"])
+    def test_a_history_of_everything_passes_and_others_are_told(self, config):
+        case = GoldenCase("ddl", config)
+        loaded = LoadedCase(case, None, "p", {}, 1, [*case.records, *case.records])
+        assert list(history_differs(loaded, History(loaded))) == []
+        for break_it in (
+            lambda rows: rows[0].update(table_name="other"),
+            lambda rows: rows[-1].update(schema_name="other"),
+            lambda rows: rows[9].update(ddl_type="NoEffect"),
+            lambda rows: rows[20].update(status="held"),
+            lambda rows: rows[30].update(action="other"),
+            lambda rows: rows.append(rows[40]),
+            lambda rows: rows.pop(50),
+        ):
+            broken = History(loaded)
+            break_it(broken.rows)
+            assert list(history_differs(loaded, broken))
+
+    def test_a_history_says_what_each_statement_did(self):
+        said = told(LoadedCase(DDL, None, "p", {}, 1, list(DDL.records)))
+        by_ts = {}
+        for one in said:
+            by_ts.setdefault(one.commit_ts, []).append((one.schema, one.table, one.type, one.action))
+        steps = {step["step"]: by_ts.get(step["commit_ts"]) for step in DDL.steps}
+        assert steps[37] == [("d", "t", "RenameColumn", "done"), ("d", "t", "ModifyColumn", "done")]
+        assert [kind for *_, kind, _ in steps[47]] == ["AddColumn", "AddColumn", "DropColumn"]
+        assert steps[76] == [("d2", "t", "RenameTable", "renamed to d2.t")]
+        assert [(table, kind) for _, table, kind, _ in steps[84]] == [("x3", "RenameTable"), ("x4", "RenameTable")]
+        assert steps[125] == [("d", "src", "NoEffect", "done")]
+        assert [steps[number][0][-1] for number in (142, 146)] == ["no such table", "kept, marked dropped"]
+        columns = {(kind, action) for *_, kind, action in by_ts[None]}
+        assert columns >= {
+            ("add_column", "mid: decimal(10,2)"), ("keep_column", "c:"), ("rename_column", "b2: was b_renamed"),
+            ("widen", "a: int to bigint"), ("fork", "mid: decimal(10,2) to decimal(20,5)"),
+        }  # fmt: skip
 
     def test_what_waits_is_not_missed(self):
         loaded = LoadedCase(SHOP, None, "p", {}, 1, list(SHOP.records[:200]))
