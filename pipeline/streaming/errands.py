@@ -78,7 +78,8 @@ def maintained(maintainer: Maintainer, tables: Sequence[Table]) -> Mapping[str, 
 
 def removed(maintainer: Maintainer, tables: Sequence[Table], *, really: bool = True) -> dict[str, list[str]]:
     """Remove the files of these tables that no snapshot names, by table; not `really`: only name them."""
-    return {str(table.name): maintainer.orphans(table, really=really) for table in tables}
+    seconds = maintainer.thresholds.orphans_after_seconds
+    return {str(table.name): table.orphans(seconds, remove=really) for table in tables}
 
 
 def tagged(tables: Tables, names: Sequence[str]) -> dict[str, Any]:

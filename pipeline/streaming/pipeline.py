@@ -220,15 +220,15 @@ class Pipeline:
             seconds = time.monotonic() - started
             self._listener(number, outcome, seconds)
             self._telemetry.batch(self.bench, number, outcome, seconds)
-            self._maintain(number, outcome)
+            self._maintain(outcome)
         self.bench.step("before-spark-commit")
 
-    def _maintain(self, number: int, outcome: Outcome) -> None:
+    def _maintain(self, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}
         self._landed |= landed
         try:
             self._maintainer.after_batch(
-                number, [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
+                [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
             )
         except BaseException as error:
             self._error = error

@@ -22,7 +22,6 @@ _DELETED_SHARE = 0.2
 """A large data file is rewritten when so much of its rows is deleted."""
 _FEW_DELETED = 100_000
 """So many deleted rows cost a reader nothing to speak of: small tables are compacted by the number of their files."""
-MAINTAIN = "maintain"
 _NOTHING = {"data-files": 0, "delete-files": 0, "position-deletes": 0}
 
 
@@ -36,20 +35,20 @@ class Maintainer:
     _totals_after: dict[str, dict[str, int]] = field(default_factory=dict)
     _commits: dict[str, int] = field(default_factory=dict)
 
-    def after_batch(self, number: int, written: Iterable[WarehouseTable], records: Records) -> None:
+    def after_batch(self, written: Iterable[WarehouseTable], records: Records) -> None:
         """Look after the tables that a batch has written, and after the pipeline's own."""
         for pair in written:
             for table in (pair.current, pair.changes):
                 if table is not None:
-                    self._look_after(table, f"batch {number}")
+                    self._look_after(table)
         for table in records.tables.values():
-            self._look_after(table, f"batch {number}")
+            self._look_after(table)
 
-    def _look_after(self, table: Table, during: str) -> None:
-        self._compact_if_due(table, during)
-        self._expire_if_due(table, during)
+    def _look_after(self, table: Table) -> None:
+        self._compact_if_due(table)
+        self._expire_if_due(table)
 
-    def _compact_if_due(self, table: Table, during: str) -> None:
+    def _compact_if_due(self, table: Table) -> None:
         now, before = table.totals(), self._totals_after.setdefault(table.uuid, _NOTHING)
         files, deletes, rows = (now[name] - before[name] for name in _NOTHING)
         if (
@@ -57,15 +56,14 @@ class Maintainer:
             or deletes >= self.thresholds.compact_deletes
             or rows > max(_DELETED_SHARE * now["records"], _FEW_DELETED)
         ):
-            self.compact(table, during)
+            self.compact(table)
 
-    def compact(self, table: Table, during: str = MAINTAIN) -> None:
+    def compact(self, table: Table) -> None:
         """Rewrite small data files into large ones, and those of which much is deleted; the rows stay the same.
 
         What that costs is bounded by the size of a file and by what was deleted, not by the table's size: a large file
-        with few deletes stays as it is, with the file or two that have its deletes. `during`: how its jobs begin.
+        with few deletes stays as it is, with the file or two that have its deletes.
         """
-        self._named(during, table, "compact")
         table.rewrite({"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)})
         table.refresh()
         now = table.totals()
@@ -77,26 +75,17 @@ class Maintainer:
         self._totals_after[table.uuid] = table.totals()
         self.step("compacted")
 
-    def _expire_if_due(self, table: Table, during: str) -> None:
+    def _expire_if_due(self, table: Table) -> None:
         """By the commits since it was last done; in a new process, which may end after one batch, by the snapshots."""
         head = table.head_sequence()
         if table.uuid not in self._commits:
             beyond = table.snapshot_count() - self.thresholds.keep_snapshots
             self._commits[table.uuid] = head - max(0, beyond)
         if head - self._commits[table.uuid] >= self.thresholds.expire_after_commits:
-            self.expire(table, during)
+            self.expire(table)
 
-    def expire(self, table: Table, during: str = MAINTAIN) -> None:
+    def expire(self, table: Table) -> None:
         """Forget old snapshots and delete the files that only they had."""
-        self._named(during, table, "expire snapshots")
         table.expire(Retention.of(self.thresholds, time.time()))
         self._commits[table.uuid] = table.head_sequence()
         self.step("expired")
-
-    def orphans(self, table: Table, *, really: bool) -> list[str]:
-        """Remove the files in a table's folder that no snapshot names, or only name them; which."""
-        self._named(MAINTAIN, table, "orphan files")
-        return table.orphans(self.thresholds.orphans_after_seconds, remove=really)
-
-    def _named(self, during: str, table: Table, what: str) -> None:
-        self.spark.sparkContext.setJobDescription(f"{during}: {table.name}: {what}")

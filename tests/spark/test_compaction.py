@@ -44,7 +44,7 @@ def compacted(spark, table, **thresholds):
     maintainer = Maintainer(spark, Maintenance(**thresholds), lambda _: None)
     before = files(spark, table)
     rows = contents(spark, table)
-    maintainer._look_after(table, "batch 0")
+    maintainer._look_after(table)
     assert contents(spark, table) == rows
     return before, files(spark, table)
 
