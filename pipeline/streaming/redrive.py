@@ -28,6 +28,7 @@ from pipeline.streaming.cut_landing import CutLanding
 from pipeline.streaming.landing import TableLanding
 from pipeline.warehouse import advance, changes, current
 from pipeline.warehouse.keys import Keys, as_it_was
+from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
 from pipeline.warehouse.removals import ended
 from pipeline.warehouse.shape import current_shape
@@ -315,11 +316,12 @@ def _show(bench: Workbench, table: WarehouseTable, operation: str) -> None:
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """
     bench.untold.add(table.uuid)
-    if _by_cut(bench):
-        afresh = _is_multiset(table) and table.changes.inherited(OPERATION) == operation
-        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut, afresh=afresh)
-    else:
+    if not _by_cut(bench):
         current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+    elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
+        replay(bench.spark, bench.tables, table, bench.timezone, operation, bench.step)
+    else:
+        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut)
 
 
 def _is_multiset(table: WarehouseTable) -> bool:

@@ -16,7 +16,7 @@ from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.ddl import Ddl
 from pipeline.simulate.tables import Column, Table
-from pipeline.warehouse.rebuild import rebuild
+from pipeline.streaming.errands import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -294,6 +294,15 @@ def test_a_key_column_that_is_dropped_stays_until_the_rows_of_its_time_are_shown
     found = till.warehouse.current("bank.keyed").rows
     assert sorted(row.values["v"] for row in found) == [3, 7]
     assert {name for row in found for name in row.values} == {"v"}
+    rebuilt(till, "keyed")
+    found = till.warehouse.current("bank.keyed").rows
+    assert sorted(row.values["v"] for row in found) == [3, 7]
+    assert {name for row in found for name in row.values} == {"v"}
+    till.row(bare, {"v": 7}, {"v": 8})
+    till.run()
+    found = till.warehouse.current("bank.keyed").rows
+    assert sorted(row.values["v"] for row in found) == [3, 8]
+    assert till.cut() == ("exact", "")
     till.feed.close()
 
 
@@ -382,6 +391,12 @@ def test_a_table_that_another_commits_to_while_it_is_published_is_published_all_
     till.assert_right()
 
 
+def rebuilt(till, *names):
+    with till.living() as (pipeline, _):
+        for name in names:
+            pipeline.errand(REBUILD, ["bank", name])
+
+
 def heaps(till, *columns):
     """Two tables without a key: `once` gets a story in one batch, `turns` a batch for each chapter."""
     tables = [Table("bank", name, columns) for name in ("once", "turns")]
@@ -400,9 +415,7 @@ def told(till, once, turns, chapters):
         till.run()
     names = [table.full_name for table in (once, turns)]
     found = [till.warehouse.current(name).rows for name in names]
-    with till.living() as (pipeline, _):
-        for table in (once, turns):
-            rebuild(pipeline.bench.spark, pipeline.bench.tables.find(TableName("bank", table.name)), "UTC")
+    rebuilt(till, "once", "turns")
     found += [till.warehouse.current(name).rows for name in names]
     return [sorted(((*row.values.values(), *row.lost.values()) for row in rows), key=str) for rows in found]
 
