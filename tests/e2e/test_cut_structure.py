@@ -468,6 +468,8 @@ def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till
         for number, day in ((1, "2024-01-01"), (2, "2024-01-02"), (2, "2024-01-02"), (3, "2024-01-03")):
             till.row(table, None, {"a": number, "c": day})
         till.row(table, None, {"a": 4, "c": None})
+        for number in (6, 7, 8):
+            till.row(table, None, {"a": number, "c": "0000-00-00"})
 
     def forked(table):
         now = altered(table, a, after)
@@ -475,6 +477,8 @@ def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till
         till.say(sql, MODIFY_COLUMN, table, now)
         till.row(now, {"a": 1, "c": "2024-01-01"}, None)
         till.row(now, {"a": 2, "c": "2024-01-02"}, {"a": 2, "c": "soon"})
+        till.row(now, {"a": 6, "c": "0000-00-00"}, None)
+        till.row(now, {"a": 7, "c": "0000-00-00"}, {"a": 7, "c": "soon"})
 
     def dropped(table):
         now = dataclasses.replace(altered(table, a), version=table.version + 2)
@@ -484,7 +488,8 @@ def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till
         till.row(now, {"a": 2}, None)
 
     stories = told(till, once, turns, (old, forked, dropped))
-    assert stories == [[(2, None, "soon"), (5, None, None)]] * 4
+    zero = "0000-00-00"
+    assert stories == [[(2, None, "soon"), (5, None, None), (7, None, "soon"), (8, None, zero, zero)]] * 4
 
 
 def test_rows_without_a_key_go_where_nobody_knows_what_they_show_in_a_column(till):
