@@ -63,6 +63,32 @@ def test_a_dropped_table_stays_as_it_was_and_makes_way_for_one_that_is_renamed_o
     assert "dropped" in told[dropped][1], told
 
 
+def test_what_waits_comes_in_with_a_rename_onto_the_name_of_a_dropped_table(stack, tmp_path):
+    """The first batch of a process looks for what a dead one has put into tables, which get other names in it."""
+    till = Till(stack, tmp_path, "simple")
+    late = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    till.accounts((1, 500))
+    till.note("stays")
+    dropped = till.say("DROP TABLE `bank`.`account`", DROP_TABLE, ACCOUNT)
+    moment = till.database.commit(till.database.begin()).commit_ts
+    codec = till.feed._sender._codec(late, moment)
+    topic = f"{till.feed.prefix}_cdc"
+    till.feed._topics.send(topic, 0, None, codec.value("insert", None, {"id": 1}, moment))
+    till.last_ts = moment
+    till.run()
+    assert [row["reason"].partition(":")[0] for row in till.own("held")] == ["SCHEMA_PENDING"]
+    till.feed._topics.send(topic, 0, None, codec.bootstrap())
+    renamed = dataclasses.replace(NOTE, name="account")
+    till.say("RENAME TABLE `bank`.`note` TO `bank`.`account`", RENAME_TABLE, NOTE, renamed)
+    till.row(renamed, None, {"code": "later", "text": ""})
+    till.run()
+    assert states(till) == {f"bank.account__dropped_{dropped}": "dropped", "bank.account": "live", "bank.late": "live"}
+    assert sorted(row.values["code"] for row in till.warehouse.current("bank.account").rows) == ["later", "stays"]
+    assert ids(till, "bank.late") == [1]
+    assert {row["status"] for row in till.own("held")} == {"released"}
+    till.feed.close()
+
+
 def test_a_table_that_is_made_anew_under_its_name_is_another_one(till):
     till.accounts((1, 500))
     till.run()
