@@ -7,6 +7,7 @@ import pytest
 from e2e.test_cut_history import PARTS, WHOLE, Swapped
 from e2e.till import NAME, Till
 
+from pipeline.model.names import TableName
 from pipeline.settings import load
 from pipeline.simulate.tables import Column
 from pipeline.streaming import Pipeline
@@ -127,6 +128,32 @@ def test_columns_that_change_behind_an_exchange_are_those_of_rows_that_have_chan
     found = [row.values for row in till.warehouse.current("bank.parts").rows]
     assert sorted((row["id"], row["amount"], row["kind"]) for row in found) == [(3, 30, "new"), (20, 200, "new")]
     assert [row.values for row in till.warehouse.current("bank.whole").rows] == [{"id": 1}, {"id": 2}]
+    assert till.cut() == ("exact", "")
+
+
+def test_columns_that_change_while_an_exchange_waits_for_the_other_table_wait_with_it(till):
+    """And the rows behind that, of this table alone."""
+    both = Swapped(till)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    both.insert(WHOLE, (3, -3))
+    both.exchange()
+    till.run()
+    altered = replaced(PARTS, (PARTS.columns[0], dataclasses.replace(PARTS.columns[1], name="sum")))
+    till.say("ALTER TABLE `bank`.`parts` RENAME COLUMN `amount` TO `sum`", ALTER, PARTS, altered)
+    till.row(altered, None, {"id": 21, "sum": 210})
+    till.note("goes on")
+    till.run()
+    assert both.rows(PARTS) == {1: 10, 20: 200}
+    assert len(till.warehouse.current("bank.note").rows) == 1
+    assert {row["reason"].partition(":")[0] for row in till.own("held", table_name="parts")} == {"DDL_PENDING"}
+    till.release(name=TableName("bank", "whole"))
+    till.note("and on")
+    till.run()
+    found = [row.values for row in till.warehouse.current("bank.parts").rows]
+    assert sorted((row["id"], row["sum"]) for row in found) == [(2, 2), (3, -3), (20, 200), (21, 210)]
+    assert both.rows(WHOLE) == {1: 10}
     assert till.cut() == ("exact", "")
 
 
