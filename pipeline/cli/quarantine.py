@@ -209,11 +209,18 @@ def _way_back(table: str, reason: str, *, letters: bool) -> str:
     return f"when {reason} is mended: ticdc-warehouse quarantine redrive{named} --rule {reason}"
 
 
+_ELSEWHERE = (
+    "are rows of another table since an EXCHANGE PARTITION (ROWS_EXCHANGED): change them in the source, which "
+    "sends them as rows of that table, and redrive again"
+)
+
+
 def _told(done: dict[str, Any]) -> str:
     parts = [f"{done['redriven']:,} records entered their tables"]
     parts += [f"{done['superseded']:,} are older than what their tables have"] if done["superseded"] else []
     parts += [f"{done['quarantined']:,} can be read and break a rule: quarantined"] if done["quarantined"] else []
     parts += [f"{done['open']:,} stay open"] if done["open"] else []
+    parts += [f"{done['exchanged']:,} of these {_ELSEWHERE}"] if done["exchanged"] else []
     return "; ".join(parts)
 
 

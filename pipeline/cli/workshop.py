@@ -86,7 +86,8 @@ def rebuild(settings: Settings, source: TableName, waiting: Callable[[str], None
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables rebuild") as (spark, catalog):
             tables = _tables(settings, catalog)
-            return {"keys": rebuilt(spark, with_current(tables, source), settings.changefeed.timezone)}
+            pair = with_current(tables, source)
+            return {"keys": rebuilt(spark, tables, pair, settings.changefeed.timezone)}
 
     return int(in_turn(settings.warehouse.path, (REBUILD, (source.schema, source.table)), directly, waiting)["keys"])
 

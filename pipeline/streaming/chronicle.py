@@ -24,6 +24,7 @@ from pipeline.streaming.renames import first_reason, give_name
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.warehouse.evolution import meet
+from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.removals import defined
 from pipeline.warehouse.tables import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
@@ -95,6 +96,8 @@ class Chronicle:
         said = _causes(bench, news)
         names = Names.of(_spans(bench), said)
         now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
+        waits = _behind_exchanges(now, _exchanging(bench))
+        now = [s for s in now if s not in waits]
         wall = _wall(now)
         now = now if wall is None else now[: now.index(wall)]
         later = [s for s in news if s not in now]
@@ -469,7 +472,7 @@ def _wall(statements: Sequence[Statement]) -> Statement | None:
     exchanged: set[Name] = set()
     for statement in statements:
         about = {name.key for name in _named(statement.ddl)}
-        if about & exchanged and any(isinstance(action, _OF_COLUMNS) for action in statement.actions):
+        if about & exchanged and _is_of_columns(statement):
             return statement
         for action in statement.actions:
             match action:
@@ -480,6 +483,51 @@ def _wall(statements: Sequence[Statement]) -> Statement | None:
                 case text.DropTable(table):
                     exchanged.discard(table.key)
     return None
+
+
+def _exchanging(bench: Workbench) -> dict[Name, int]:
+    """The names of tables whose exchange of rows an earlier batch has noted and could not do yet, and its commit ts."""
+    undone = [one for one in exchanges(bench.tables) if not one.done]
+    pairs = [(pair, one.removal.at) for one in reversed(undone) for pair in (one.table, one.other)]
+    return {pair.source.key: at for pair, at in pairs if pair.state is not State.DROPPED}
+
+
+def _behind_exchanges(statements: Sequence[Statement], exchanging: Mapping[Name, int]) -> list[Statement]:
+    """The statements about the columns of such tables, and those about a table that one of them concerns, behind it.
+
+    They wait as if their time had not come, and the rows behind them, until the tables have exchanged theirs: those
+    have the columns of that time.
+    """
+    since = dict(exchanging)
+    blocked: set[Name] = set()
+    waits: list[Statement] = []
+    for statement in statements if since else ():
+        about = _about(statement)
+        schemas = {folded(action.name) for action in statement.actions if isinstance(action, text.DropDatabase)}
+        late = any(since.get(name, EVER) < statement.ddl.commit_ts for name in about)
+        if about & blocked or any(name[0] in schemas for name in blocked) or (late and _is_of_columns(statement)):
+            blocked |= about
+            waits.append(statement)
+            continue
+        for action in statement.actions:
+            if isinstance(action, text.RenameTable) and action.old.key in since:
+                since[action.new.key] = since.pop(action.old.key)
+    return waits
+
+
+def _about(statement: Statement) -> set[Name]:
+    """The names of all tables that a statement concerns."""
+    names = {name.key for name in _named(statement.ddl)}
+    for action in statement.actions:
+        if isinstance(action, text.RenameTable):
+            names |= {action.old.key, action.new.key}
+        if isinstance(action, text.ExchangePartition):
+            names |= {action.table.key, action.with_table.key}
+    return names
+
+
+def _is_of_columns(statement: Statement) -> bool:
+    return any(isinstance(action, _OF_COLUMNS) for action in statement.actions)
 
 
 def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:

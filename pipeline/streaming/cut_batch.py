@@ -24,7 +24,7 @@ from pipeline.streaming.spans import GONE
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse import advance
-from pipeline.warehouse.exchange import Exchange, exchange
+from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
 from pipeline.warehouse.records import SUPERSEDED
 from pipeline.warehouse.tables import OPERATION, Span, State
@@ -303,7 +303,7 @@ class CutBatch(SparkBatch):
     def _exchanged(self) -> list[WarehouseTable]:
         """Let partitions and tables change places whose time has come, each when both show that moment; which."""
         concerned: list[WarehouseTable] = []
-        self.undone = self._exchanges()
+        self.undone = [one for one in exchanges(self.bench.tables) if not one.done]
         for one in tuple(self.undone):
             both = (one.table, one.other)
             if any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
@@ -317,16 +317,6 @@ class CutBatch(SparkBatch):
             self.undone.remove(one)
             concerned += both
         return concerned
-
-    def _exchanges(self) -> list[Exchange]:
-        """The exchanges that are yet to be done, in their order."""
-        exchanges = [
-            Exchange(table, other, removal)
-            for table in self.bench.tables
-            for removal in table.layout.removals
-            if removal.other and (other := self.bench.tables.by_uuid(removal.other)) is not None
-        ]
-        return sorted((one for one in exchanges if not one.done), key=lambda exchange: exchange.removal.at)
 
     def _until(self, table: WarehouseTable) -> int:
         """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""

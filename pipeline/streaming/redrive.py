@@ -1,23 +1,21 @@
 """Redriving: what was set aside is judged anew and enters its table, by the function that lands any record.
 
 Rows that still break a rule stay where they are. One that is older than what the changes table has of its key, deletes
-included, becomes `superseded`: applied, it would undo the newer one. The operation and its selection stand in a
-property of the table that is redriven until all is done, so that whoever opens the warehouse after a crash ends it.
+included, becomes `superseded`: applied, it would undo the newer one. One whose row EXCHANGE PARTITION has put into
+another table since stays until the row changes there. The operation and its selection stand in a property of the table
+that is redriven until all is done, so that whoever opens the warehouse after a crash ends it.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.change import Op
 from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.projection import walled
@@ -26,11 +24,10 @@ from pipeline.streaming import aside
 from pipeline.streaming.chronicle import made_by_rows
 from pipeline.streaming.cut_landing import CutLanding
 from pipeline.streaming.landing import TableLanding
+from pipeline.streaming.standing import LATER, MOVED, READ_IN, WAS_MOVED, Standing
 from pipeline.warehouse import advance, changes, current
-from pipeline.warehouse.keys import Keys, as_it_was
+from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
-from pipeline.warehouse.removals import ended
-from pipeline.warehouse.shape import current_shape
 from pipeline.warehouse.tables import EXCHANGED, OPERATION, State
 
 if TYPE_CHECKING:
@@ -45,14 +42,13 @@ if TYPE_CHECKING:
 
 UNDER_WAY = "ticdc.redrive"
 QUARANTINE, LETTERS = "quarantine", "dead_letters"
-REDRIVEN, QUARANTINED, OPEN = "redriven", "quarantined", "open"
+REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "elsewhere"
+_STAYS = (OPEN, ELSEWHERE)
 _KEY, _STUCK = "_key_values", "_stuck"
-_STATUS, _LATER, _ENTERED, _BATCH = "status", "_later", "_entered", "_read_in"
+_STATUS, _ENTERED = "status", "_entered"
 _PLACE = dict(zip(change.POSITION, ("topic", "partition", "offset", "index"), strict=True))
 """Where a change stands: as changes tables say it, and as the raw frame does."""
-_KNOWN = (*change.POSITION, change.COMMIT_TS, change.BATCH_ID)
-"""What tells which of two changes of a key is the later one."""
-_RAW = {"kafka_partition": "partition", "recorded_at": "timestamp", "batch_id": _BATCH}
+_RAW = {"kafka_partition": "partition", "recorded_at": "timestamp", "batch_id": READ_IN}
 """Columns of what was set aside, as the raw frame calls them."""
 
 
@@ -87,6 +83,8 @@ class Redriven:
     quarantined: int = 0
     """Of dead letters: those that can be read by now, and break a rule."""
     open: int = 0
+    exchanged: int = 0
+    """Of the open ones: those whose rows are another table's since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
 
 
 def redrive(bench: Workbench, selection: Selection) -> Redriven:
@@ -138,6 +136,7 @@ def _carry_out(bench: Workbench, selection: Selection, operation: str) -> Redriv
         done.redriven += counts.get(REDRIVEN, 0)
         done.superseded += counts.get(SUPERSEDED, 0)
         done.quarantined += counts.get(QUARANTINED, 0)
+        done.exchanged += counts.get(ELSEWHERE, 0)
     _named(bench, selection.what)
     done.open = bench.records.read(selection.what).where(selection.where()).count()
     bench.records.tables[selection.what].set_properties({UNDER_WAY: ""})
@@ -189,6 +188,9 @@ class _Part:
 
     def carry_out(self) -> Mapping[str, int]:
         """Number of records by their new status."""
+        known = self.bench.tables.find(self.source)
+        if known is not None and _is_multiset(known) and EXCHANGED in known.changes.properties:
+            return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
         landing = self._landing()
         if landing is None or landing.table is None:
             return {}
@@ -207,7 +209,7 @@ class _Part:
                 changes.append(table, fresh, entry)
             self.bench.step("redrive-appended")
             _show(self.bench, table, self.operation)
-            self._mark(decided.where(F.col(_STATUS) != OPEN))
+            self._mark(decided.where(~F.col(_STATUS).isin(*_STAYS)))
         finally:
             decided.unpersist()
         self.bench.step("redrive-marked")
@@ -219,8 +221,6 @@ class _Part:
         table = self.bench.tables.find(self.source)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
-        if table is not None and _is_multiset(table) and EXCHANGED in table.changes.properties:
-            return None  # it cannot be built again, see _show
         if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)
@@ -240,17 +240,16 @@ class _Part:
         """The readable records as judged changes, each with what becomes of it."""
         read_in = self.waiting.select(
             *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
-            F.col(_BATCH),
+            F.col(READ_IN),
             F.col("key_values").alias(_KEY),
             (F.col("code") == aside.FENCED).alias(change.FENCED),
         )
         rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
-        rows = rows.join(self._superseded(rows, table), list(_PLACE), "left").join(
-            self._entered(table), list(_PLACE), "left"
-        )
+        rows = Standing(self.bench, table).of(rows).join(self._entered(table), list(_PLACE), "left")
         broken = rules.breaks(Severity.QUARANTINE, Severity.HOLD, Severity.FAIL)
         kept = OPEN if self.what == QUARANTINE else QUARANTINED
-        status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(_LATER), SUPERSEDED).when(broken, kept)
+        status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(WAS_MOVED), ELSEWHERE).when(F.col(LATER), SUPERSEDED)
+        status = status.when(F.col(MOVED).isNotNull(), ELSEWHERE).when(broken, kept)
         decided = rows.withColumns(
             {_STATUS: status.otherwise(REDRIVEN), _ENTERED: F.coalesce(F.col(_ENTERED), F.lit(False))}
         )
@@ -258,7 +257,7 @@ class _Part:
 
     def _fenced(self, decided: DataFrame) -> DataFrame:
         """Let what waits behind another change of its key wait on, where that stays in quarantine."""
-        entering = decided.where((F.col(_STATUS) != OPEN) & ~F.col(change.FENCED)).select(
+        entering = decided.where(~F.col(_STATUS).isin(*_STAYS) & ~F.col(change.FENCED)).select(
             *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
         )
         own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
@@ -274,27 +273,6 @@ class _Part:
         rows = self.bench.spark.table(table.name.changes.sql).where(F.lit(begun))
         return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
 
-    def _superseded(self, rows: DataFrame, table: WarehouseTable) -> DataFrame:
-        """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
-
-        In one partition offsets decide; in two, commit timestamps where both are known, else the batch. The rows
-        themselves do not count, when a first try has appended them, or Spark works this out again after the append.
-        """
-        keys = Keys(table.layout.key, current_shape(table.layout, self.bench.timezone)).expressions
-        mine = rows.select(*_PLACE, change.COMMIT_TS, _BATCH, *(key.alias(name) for name, key in keys.items()))
-        others = self.bench.spark.table(table.name.changes.sql).join(rows.select(*_PLACE), list(_PLACE), "left_anti")
-        theirs = _others(others, keys)
-        if table.layout.before:  # a key that moved away is later than what it was before
-            moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
-            was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
-            theirs = theirs.unionByName(_others(was, keys))
-        same_key = [F.col(name).eqNullSafe(F.col(f"x{name}")) for name in keys]
-        is_later = _is_later_by_cut() if _by_cut(self.bench) else _is_later()
-        later = mine.join(theirs, reduce(and_, [*same_key, F.lit(bool(same_key)), is_later]), "left_semi")
-        gone = ended(table.layout, self.bench.timezone) | (F.col(change.COMMIT_TS) <= table.truncated_at)
-        found = later.select(*_PLACE).union(rows.where(gone).select(*_PLACE))
-        return found.select("*", F.lit(True).alias(_LATER)).distinct()
-
     def _set_aside(self, broken: DataFrame, rules: RuleSet, table: WarehouseTable) -> None:
         """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
         done = self.bench.records.read(QUARANTINE).where(F.col("batch_id") == self.bench.ledger.batch_id)
@@ -308,12 +286,6 @@ class _Part:
             self.bench.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
 
 
-def _others(rows: DataFrame, keys: Mapping[str, Column]) -> DataFrame:
-    """Where changes stand, and their keys, under names that begin with x."""
-    places = (F.col(name).alias(f"x{name}") for name in _KNOWN)
-    return rows.select(*places, *(key.alias(f"x{name}") for name, key in keys.items()))
-
-
 def _by_cut(bench: Workbench) -> bool:
     return bench.protocol.regime is Regime.CUT
 
@@ -324,28 +296,13 @@ def _show(bench: Workbench, table: WarehouseTable, operation: str) -> None:
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """
     bench.untold.add(table.uuid)
-    if _by_cut(bench):
-        afresh = _is_multiset(table) and table.changes.inherited(OPERATION) == operation
-        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut, afresh=afresh)
-    else:
+    if not _by_cut(bench):
         current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+    elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
+        replay(bench.spark, bench.tables, table, bench.timezone, operation, bench.step)
+    else:
+        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut)
 
 
 def _is_multiset(table: WarehouseTable) -> bool:
     return not table.layout.handle
-
-
-def _is_later_by_cut() -> Column:
-    return F.col(f"x{change.COMMIT_TS}") > F.col(change.COMMIT_TS)
-
-
-def _is_later() -> Column:
-    one = (F.col(change.TOPIC) == F.col(f"x{change.TOPIC}")) & (
-        F.col(change.PARTITION) == F.col(f"x{change.PARTITION}")
-    )
-    by_offset = F.struct(F.col(f"x{change.OFFSET}").alias("o"), F.col(f"x{change.INDEX}").alias("i")) > F.struct(
-        F.col(change.OFFSET).alias("o"), F.col(change.INDEX).alias("i")
-    )
-    ours, other = F.col(change.COMMIT_TS), F.col(f"x{change.COMMIT_TS}")
-    elsewhere = F.coalesce(other > ours, F.col(f"x{change.BATCH_ID}") >= F.col(_BATCH))
-    return F.when(one, by_offset).otherwise(elsewhere)

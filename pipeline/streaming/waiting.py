@@ -6,8 +6,10 @@ a person has released wait for the next batch like them.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.model import change
@@ -20,7 +22,7 @@ from pipeline.warehouse.records import LET_IN, waits_by_itself, where
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from pipeline.model.messages import SourceProtocol
     from pipeline.streaming.epochs import Statement
@@ -146,13 +148,15 @@ def settled(bench: Workbench) -> DataFrame:
 
 
 def not_in_changes(bench: Workbench, raw: DataFrame) -> DataFrame:
-    """Events without those that an unfinished batch has put into a table, dead letters or quarantine."""
+    """Events without those that an unfinished batch has put into a table, dead letters or quarantine.
+
+    Where these stand is read here and now: the tables may get other names before the events are taken.
+    """
     since = bench.ledger.unfinished
     found = [bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in bench.tables]
     places = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in found]
     for name in ("dead_letters", "quarantine"):
         rows = bench.records.read(name).where(F.col("batch_id") >= since)
         places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
-    for landed in places:
-        raw = raw.join(F.broadcast(landed), list(_PLACE.values()), "left_anti").select(*raw.columns)
-    return raw
+    landed = reduce(DataFrame.union, places).localCheckpoint()
+    return raw.join(F.broadcast(landed), list(_PLACE.values()), "left_anti").select(*raw.columns)

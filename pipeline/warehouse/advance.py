@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -22,16 +22,20 @@ from pipeline.model.messages import EVER
 from pipeline.warehouse import multiset
 from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, as_it_was, placed
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
-from pipeline.warehouse.removals import removed
+from pipeline.warehouse.removals import removed, taken
 from pipeline.warehouse.tables import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES, WarehouseTable, obligations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout, Removal
+
+
+_OLDER = f"t.{change.COMMIT_TS} <= shiftright(s.{ORDER}, 1)"
+"""Whether a row is no newer than a change, in SQL: of a key that a late one moved away, a newer one may be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     if not (fresh or late or pending or truncated or removals or afresh):
         return Published()
     cut = 0 if afresh else table.cut
-    few = not afresh and sum(a.rows for a in (*fresh, *late)) <= FEW_ROWS
+    few = not (afresh or late) and sum(a.rows for a in fresh) <= FEW_ROWS
     passed = news.passed()
     shown = news.late_shown(passed)
     gone = max((removal.at for removal in removals), default=table.removed_done)
@@ -232,15 +236,30 @@ def _everything(publisher: Publisher) -> DataFrame | None:
     head = publisher.table.changes.head()
     if head is None:
         return None
-    return publisher.appended(None, head, publisher.table.changes.totals()["files-size"])
+    rows = publisher.appended(None, head, publisher.table.changes.totals()["files-size"])
+    return rows.withColumn(ORDER, _order(_is_there()))
 
 
 def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append], cut: int) -> DataFrame | None:
-    """The rows of these appends: of the fresh ones those beyond the cut, of the late ones those before it."""
-    beyond = F.col(change.COMMIT_TS) > cut
+    """The rows of these appends, in order: of the fresh ones those beyond the cut, of the late ones those before it.
+
+    A late one that a removal has let go since, which the table shows, is the end of what the table has of its keys.
+    """
+    beyond, there = F.col(change.COMMIT_TS) > cut, _is_there()
     frames = [publisher.appended(first, last, size).where(beyond) for first, last, size in _joined(fresh)]
-    frames += [publisher.appended(a.parent, a.snapshot, a.bytes).where(~beyond) for a in late]
+    frames = [frame.withColumn(ORDER, _order(there)) for frame in frames]
+    if late:
+        order = _order(there & ~_is_gone(publisher.table, publisher.timezone))
+        passed = [publisher.appended(a.parent, a.snapshot, a.bytes).where(~beyond) for a in late]
+        frames += [frame.withColumn(ORDER, order) for frame in passed]
     return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def _is_gone(table: WarehouseTable, timezone: str) -> Column:
+    """Whether the row that a late change leaves went with its partition, or with all, as the table shows."""
+    moves = [removal.at for removal in table.layout.removals if removal.other]
+    at = taken(table.layout, timezone, table.removed_done)
+    return at.isNotNull() & ~at.isin(*moves)
 
 
 def _joined(appends: Sequence[_Append]) -> list[tuple[int | None, int, int]]:
@@ -264,15 +283,19 @@ def _show(publisher: Publisher, segment: Segment, rows: DataFrame, *, few: bool)
     keys = keys_of(layout, publisher.timezone)
     if not keys.columns:
         return multiset.show(publisher, keys, mine)
-    ordered = placed(mine).withColumn(ORDER, _order())
+    ordered = placed(mine)
     if few and keys.few_are_literals:
         return _show_few(publisher, keys, ordered.coalesce(1))
     return _show_many(publisher, keys, ordered)
 
 
-def _order() -> Any:
-    there = F.when(F.col(change.OP) == Op.DELETE.value, 0).otherwise(1)
-    return F.shiftleft(F.col(change.COMMIT_TS), 1) + there
+def _is_there() -> Column:
+    """Whether a change leaves a row."""
+    return F.col(change.OP) != Op.DELETE.value
+
+
+def _order(there: Column) -> Column:
+    return F.shiftleft(F.col(change.COMMIT_TS), 1) + F.when(there, 1).otherwise(0)
 
 
 def events(publisher: Publisher, keys: Keys, ordered: DataFrame) -> DataFrame:
@@ -317,7 +340,7 @@ def _show_many(publisher: Publisher, keys: Keys, ordered: DataFrame) -> int:
     try:
         facts = facts_of(keys, last)
         if facts["keys"] and not publisher.current.is_empty(publisher.branch):
-            publisher.delete(keys, view, facts)
+            publisher.delete(keys, view, facts, _OLDER)
         publisher.step("keys-deleted")
         if facts["keys"]:
             there = last.where(F.col(ORDER).bitwiseAND(F.lit(1)) == 1)

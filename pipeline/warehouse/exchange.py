@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.layout import Layout, Removal
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.tables import Tables, WarehouseTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,22 @@ class Exchange:
     def done(self) -> bool:
         """Whether both current tables show it."""
         return min(self.table.removed_done, self.other.removed_done) >= self.removal.at
+
+    @property
+    def begun(self) -> bool:
+        """Whether one of the current tables shows it."""
+        return max(self.table.removed_done, self.other.removed_done) >= self.removal.at
+
+
+def exchanges(tables: Tables) -> list[Exchange]:
+    """All exchanges of the warehouse, in their order."""
+    found = [
+        Exchange(table, other, removal)
+        for table in tables
+        for removal in table.layout.removals
+        if removal.other and (other := tables.by_uuid(removal.other)) is not None
+    ]
+    return sorted(found, key=lambda exchange: exchange.removal.at)
 
 
 def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: str, step: Callable[[str], None]) -> None:

@@ -136,12 +136,12 @@ class Publisher:
         self.spark.sql(f"DELETE FROM {self.target} WHERE {gone}")  # noqa: S608 - names of ours, values as parameters
         self.step("truncated")
 
-    def delete(self, keys: Keys, view: str, facts: Mapping[str, Any]) -> None:
-        """Delete the rows whose keys a view has (`facts_of`)."""
+    def delete(self, keys: Keys, view: str, facts: Mapping[str, Any], also: str = "true") -> None:
+        """Delete the rows whose keys a view has (`facts_of`), where a further condition on both holds."""
         hint = "/*+ BROADCAST(s) */" if facts["keys"] <= BROADCAST_KEYS else ""
         matched, arguments = keys.match(facts["low"], facts.get("high"))
         self.spark.sql(
-            f"MERGE INTO {self.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} "  # noqa: S608 - names of ours, values as parameters
+            f"MERGE INTO {self.target} t USING (SELECT {hint} * FROM {view}) s ON {matched} AND {also} "  # noqa: S608 - names of ours, values as parameters
             "WHEN MATCHED THEN DELETE",
             args=arguments,
         )

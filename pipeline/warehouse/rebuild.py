@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
 from pipeline.warehouse import advance, current
+from pipeline.warehouse.evolution import let_leave
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.publisher import Published
 from pipeline.warehouse.tables import EXCHANGED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.tables import Tables, WarehouseTable
 
 
-def rebuild(spark: SparkSession, table: WarehouseTable, timezone: str) -> int:
+def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone: str) -> int:
     """Replay every change and statement; readers see the old rows until the new ones are published. Keys written.
 
     In the cut regime, whose tables know their names over time, up to the table's cut, which stays.
@@ -27,6 +32,27 @@ def rebuild(spark: SparkSession, table: WarehouseTable, timezone: str) -> int:
         )
     spark.sparkContext.setJobDescription(f"rebuild {table.source}")
     if table.spans:
-        return advance.advance(spark, table, timezone, "rebuild", lambda _step: None, table.cut, afresh=True).keys
+        return replay(spark, tables, table, timezone, "rebuild", lambda _step: None).keys
     done = current.publish(spark, table, timezone, "rebuild", lambda _step: None, afresh=True)
     return done.keys
+
+
+def replay(
+    spark: SparkSession,
+    tables: Tables,
+    table: WarehouseTable,
+    timezone: str,
+    operation: str,
+    step: Callable[[str], None],
+) -> Published:
+    """Show a table's changes up to its cut as if nothing were shown yet (cut regime).
+
+    Columns by which rows of an earlier time are told apart, and that have left since, are there until that is done.
+    """
+    if table.current is None:
+        return Published()
+    known = table.layout
+    tables.evolve(table, let_leave(known, Layout(), 0))
+    done = advance.advance(spark, table, timezone, operation, step, table.cut, afresh=True)
+    tables.evolve(table, let_leave(table.layout, known, table.cut))
+    return done

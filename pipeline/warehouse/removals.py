@@ -7,21 +7,20 @@ them at that commit ts (`advance`).
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from pipeline.model import change, ddl
 from pipeline.model.ddl.partitions import applied, from_json, predicate, to_json
+from pipeline.model.messages import EVER
 from pipeline.model.names import folded, quoted
 from pipeline.warehouse.layout import Removal
 from pipeline.warehouse.partitions import rows_in
 from pipeline.warehouse.shape import current_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column
 
@@ -43,16 +42,20 @@ def removed(layout: Layout, removal: Removal, shape: Shape | None = None) -> Col
     return rows_in(found, columns, lost)
 
 
-def ended(layout: Layout, timezone: str) -> Column:
-    """Which changes are of rows that a later removal let go. What an exchange has moved is not told."""
-    known = [removal for removal in layout.removals if not removal.other]
-    since = max((removal.at for removal in known if removal.empties), default=0)
-    parts = [removal for removal in known if removal.at > since]
-    named = {number for removal in parts for _, number, _ in removal.columns}
+def taken(layout: Layout, timezone: str, shown: int = EVER, moves: Collection[int] = ()) -> Column:
+    """The commit ts at which the row that a change leaves was taken from its table by a statement; NULL: it was not.
+
+    That is the first `Removal` behind the change, up to `shown`, or of the exchanges at `moves`: all rows went by them.
+    """
+    known = [removal for removal in layout.removals if removal.at <= shown]
+    named = {number for removal in known for _, number, _ in removal.columns}
     columns = (replace(column, in_current=column.in_current or column.id in named) for column in layout.columns)
     shape = current_shape(replace(layout, columns=tuple(columns)), timezone)  # a dropped column decided then
-    at = F.col(change.COMMIT_TS)
-    return reduce(or_, [(at <= part.at) & removed(layout, part, shape) for part in parts], at <= since)
+    which = [(one.at, F.lit(True) if one.empties else removed(layout, one, shape)) for one in known]
+    which += [(at, F.lit(True)) for at in moves]
+    when = [F.when((F.col(change.COMMIT_TS) <= at) & here, F.lit(at).cast("bigint")) for at, here in which]
+    none = F.lit(None).cast("bigint")
+    return F.least(none, none, *when)
 
 
 def _predicate(

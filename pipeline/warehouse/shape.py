@@ -13,8 +13,10 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import DefaultKind
-from pipeline.model.names import quoted
+from pipeline.model.names import quoted, stored_column
+from pipeline.model.source_types import SourceType
 from pipeline.model.text import Value, parsed
+from pipeline.model.types import STRING
 from pipeline.warehouse.conversion import converted
 from pipeline.warehouse.layout import Conversion
 
@@ -82,7 +84,7 @@ def _unknown_before(layout: Layout, column: Column) -> int:
 
 
 def with_lost(base: SparkColumn, lost: dict[str, SparkColumn]) -> SparkColumn:
-    """`_unrepresentable` with the texts of further columns; entries that are NULL are left out."""
+    """`_unrepresentable` with these texts of these columns, NULL where there is none, and what it has of others."""
     if not lost:
         return base
     entries = [part for name, text in lost.items() for part in (F.lit(name), text)]
@@ -90,7 +92,8 @@ def with_lost(base: SparkColumn, lost: dict[str, SparkColumn]) -> SparkColumn:
     fresh = F.map_filter(F.create_map(*entries), lambda _, text: text.isNotNull())
     empty = F.create_map().cast(change.ENVELOPE[change.UNREPRESENTABLE])
     kept = F.map_filter(F.coalesce(base, empty), lambda name, _: ~name.isin(*lost))
-    return F.when(some, F.map_concat(kept, fresh)).otherwise(base)
+    both = F.map_concat(kept, fresh)
+    return F.when((base.isNotNull() | some) & (F.size(both) > 0), both)
 
 
 def _value(layout: Layout, column: Column, versions: Sequence[Version], timezone: str) -> Value:
@@ -106,7 +109,7 @@ def _value(layout: Layout, column: Column, versions: Sequence[Version], timezone
         here = F.col(change.SCHEMA_ID).isin(*ids)
         result = F.when(here, value.column).otherwise(result)
         if value.lost is not None:
-            lost = F.when(here, value.lost) if lost is None else F.when(here, value.lost).otherwise(lost)
+            lost = F.when(here, value.lost).otherwise(_text(column.name) if lost is None else lost)
     return Value(result, lost)
 
 
@@ -115,10 +118,12 @@ def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> 
     own = Value(F.col(quoted(column.name)))
     carried = column.id in version.columns
     pending = [c for c in column.conversions if version.number < c.before]
-    if carried and not pending:
-        return "", own
     if carried:
-        return f"rewrite{len(pending)}", _converted(layout, column, pending, _held(column), timezone)
+        moved = _name_in(version, column) if _is_replaced(layout, column) else ""
+        if not (pending or moved):
+            return "", own
+        value = _converted(layout, column, pending, _held(column, moved), timezone)
+        return f"rewrite{len(pending)} {moved}", value
     stale = next((c for c in layout.columns if c.shown_in == column.id and c.id in version.columns), None)
     if stale is not None:
         shown = Conversion(column.added, stale.id, column.source_type, stale.source_type)
@@ -130,9 +135,22 @@ def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> 
     return _defaulted(layout, column, timezone)
 
 
-def _held(column: Column) -> Value:
-    """A column as it stands, and what it has lost before."""
-    return Value(F.col(quoted(column.name)), F.col(change.UNREPRESENTABLE).getItem(column.name))
+def _text(name: str) -> SparkColumn:
+    return F.col(change.UNREPRESENTABLE).getItem(name)
+
+
+def _text_of(column: Column, was: str) -> SparkColumn:
+    return F.coalesce(_text(column.name), _text(was)) if was else _text(column.name)
+
+
+def _held(column: Column, was: str = "") -> Value:
+    """A column as it stands, and what it has lost before; `was`: maybe under another name."""
+    return Value(F.col(quoted(column.name)), _text_of(column, was))
+
+
+def _is_replaced(layout: Layout, column: Column) -> bool:
+    """Whether another column took its name, and shows its values converted."""
+    return any(c.conversions and c.conversions[0].source == column.id != c.id for c in layout.columns)
 
 
 def _from_other(
@@ -141,21 +159,32 @@ def _from_other(
     """The values of the column that was forked, or that a stale version has filled, converted."""
     source = layout.column(conversions[0].source)
     reason, held = _origin(layout, source, version, timezone)
-    base = held if reason else Value(F.col(quoted(source.name)))
-    value = _converted(layout, column, conversions, base, timezone)
-    moved = F.col(change.UNREPRESENTABLE).getItem(source.name)
-    texts = [text for text in (moved, base.lost, value.lost) if text is not None]
-    return f"from {source.id} {reason}", Value(value.column, F.coalesce(*texts))
+    value = _converted(layout, column, conversions, held if reason else _held(source), timezone)
+    return f"from {source.id} {reason}", _settled(value)
+
+
+def _settled(value: Value) -> Value:
+    """The value of a column whose name had another one's text: it has this text or none."""
+    return value if value.lost is not None else Value(value.column, F.lit(None).cast("string"))
 
 
 def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], own: Value, timezone: str) -> Value:
     value = own
     for conversion in pending:
-        old = layout.column(conversion.source).type
-        step = converted(value.column, old, column.type, conversion.was, conversion.tidb_type, timezone)
-        texts = [text for text in (value.lost, step.lost) if text is not None]
-        value = Value(step.column, F.coalesce(*texts) if texts else None)
+        source = layout.column(conversion.source)
+        step = converted(value.column, source.type, column.type, conversion.was, conversion.tidb_type, timezone)
+        if value.lost is not None and source.loses and _is_text(conversion.tidb_type):
+            told = converted(value.lost, STRING, column.type, "", conversion.tidb_type, timezone)
+            value = Value(F.coalesce(step.column, told.column), step.lost)
+        else:
+            texts = [text for text in (value.lost, step.lost) if text is not None]
+            value = Value(step.column, F.coalesce(*texts) if texts else None)
     return value
+
+
+def _is_text(tidb_type: str) -> bool:
+    """Whether such a column can hold the text of whatever another one could not."""
+    return SourceType.of(tidb_type).family in ("TEXT", "BLOB")
 
 
 def _defaulted(layout: Layout, column: Column, timezone: str) -> tuple[str, Value]:
@@ -188,18 +217,42 @@ def backfill(layout: Layout, pending: Sequence[Pending], timezone: str) -> Shape
         values[item.column.name] = value.column
         if value.lost is not None:
             lost[item.column.name] = value.lost
+        source = _forked_from(layout, item)
+        if source is not None and source.id not in waiting and source.in_current:
+            lost[source.name] = _text_of(source, _former_name(layout, source))
     return Shape(values, with_lost(F.col(change.UNREPRESENTABLE), lost))
+
+
+def _forked_from(layout: Layout, item: Pending) -> Column | None:
+    """The column whose values a pending one is to show."""
+    todo = item.column.conversions[item.done :]
+    forked = not item.default_due and bool(todo) and todo[0].source != item.column.id
+    return layout.column(todo[0].source) if forked else None
 
 
 def _filled(layout: Layout, column: Column, waiting: dict[int, Pending], timezone: str) -> Value:
     item = waiting.get(column.id)
     if item is None:
-        return _held(column)
-    todo = column.conversions[item.done :]
+        return _there(layout, column)
+    todo, source = column.conversions[item.done :], _forked_from(layout, item)
     if item.default_due:
-        value = default_value(column, timezone)
-    elif todo and todo[0].source != column.id:
-        value = _filled(layout, layout.column(todo[0].source), waiting, timezone)
-    else:
-        value = _held(column)
-    return _converted(layout, column, todo, value, timezone)
+        return _converted(layout, column, todo, default_value(column, timezone), timezone)
+    if source is not None:
+        return _settled(_converted(layout, column, todo, _filled(layout, source, waiting, timezone), timezone))
+    return _converted(layout, column, todo, _there(layout, column), timezone)
+
+
+def _there(layout: Layout, column: Column) -> Value:
+    """A column of rows that are there, of which a later one may have taken the name only now."""
+    return _held(column, _former_name(layout, column))
+
+
+def _former_name(layout: Layout, column: Column) -> str:
+    """What a column was called until another one took its name; empty where none has."""
+    carriers = sorted((v for v in layout.versions if column.id in v.columns), key=lambda version: version.number)
+    return _name_in(carriers[-1], column) if carriers and _is_replaced(layout, column) else ""
+
+
+def _name_in(version: Version, column: Column) -> str:
+    """What a column was called when a version that carries it was the newest."""
+    return next(stored_column(field) for field, number in version.fields if number == column.id)

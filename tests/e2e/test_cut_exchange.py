@@ -7,9 +7,11 @@ import pytest
 from e2e.test_cut_history import PARTS, WHOLE, Swapped
 from e2e.till import NAME, Till
 
+from pipeline.model.names import TableName
 from pipeline.settings import load
 from pipeline.simulate.tables import Column
 from pipeline.streaming import Pipeline
+from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -127,3 +129,64 @@ def test_columns_that_change_behind_an_exchange_are_those_of_rows_that_have_chan
     assert sorted((row["id"], row["amount"], row["kind"]) for row in found) == [(3, 30, "new"), (20, 200, "new")]
     assert [row.values for row in till.warehouse.current("bank.whole").rows] == [{"id": 1}, {"id": 2}]
     assert till.cut() == ("exact", "")
+
+
+def test_columns_that_change_while_an_exchange_waits_for_the_other_table_wait_with_it(till):
+    """And the rows behind that, of this table alone."""
+    both = Swapped(till)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    both.insert(WHOLE, (3, -3))
+    both.exchange()
+    till.run()
+    altered = replaced(PARTS, (PARTS.columns[0], dataclasses.replace(PARTS.columns[1], name="sum")))
+    till.say("ALTER TABLE `bank`.`parts` RENAME COLUMN `amount` TO `sum`", ALTER, PARTS, altered)
+    till.row(altered, None, {"id": 21, "sum": 210})
+    till.note("goes on")
+    till.run()
+    assert both.rows(PARTS) == {1: 10, 20: 200}
+    assert len(till.warehouse.current("bank.note").rows) == 1
+    assert {row["reason"].partition(":")[0] for row in till.own("held", table_name="parts")} == {"DDL_PENDING"}
+    till.release(name=TableName("bank", "whole"))
+    till.note("and on")
+    till.run()
+    found = [row.values for row in till.warehouse.current("bank.parts").rows]
+    assert sorted((row["id"], row["sum"]) for row in found) == [(2, 2), (3, -3), (20, 200), (21, 210)]
+    assert both.rows(WHOLE) == {1: 10}
+    assert till.cut() == ("exact", "")
+
+
+def suites(till, severity):
+    """Let both tables have no debts."""
+    check = {"column": "amount", "min_value": 0}
+    for table in (PARTS, WHOLE):
+        rule = {"expect_column_values_to_be_between": check, "name": "no_debt", "severity": severity}
+        (till.folder / "checks" / f"{table.name}.yaml").write_text(
+            json.dumps({"table": table.full_name, "checks": [rule]})
+        )
+
+
+def test_rows_in_quarantine_that_are_another_tables_by_an_exchange_stay_until_they_change_there(till):
+    both = Swapped(till)
+    suites(till, "quarantine")
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (3, 30))
+    till.run()
+    both.insert(PARTS, (4, -40), (21, -21))
+    both.insert(WHOLE, (5, -5))
+    till.row(PARTS, {"id": 1, "amount": 10}, {"id": 22, "amount": -22})
+    till.run()
+    both.exchange()
+    both.insert(PARTS, (6, -6))
+    till.run()
+    assert (both.rows(PARTS), both.rows(WHOLE)) == ({3: 30, 20: 200}, {1: 10})
+    suites(till, "warn")
+    assert till.redrive() == Redriven(redriven=2, open=3, exchanged=3)
+    assert till.redrive() == Redriven(open=3, exchanged=3)
+    assert (both.rows(PARTS), both.rows(WHOLE)) == ({3: 30, 6: -6, 20: 200, 21: -21}, {1: 10})
+    till.row(WHOLE, {"id": 4, "amount": -40}, {"id": 4, "amount": 44})
+    till.row(PARTS, {"id": 5, "amount": -5}, None)
+    till.run()
+    assert till.redrive() == Redriven(superseded=2, open=1, exchanged=1)
+    assert (both.rows(PARTS), both.rows(WHOLE)) == ({3: 30, 6: -6, 20: 200, 21: -21}, {1: 10, 4: 44})

@@ -12,7 +12,7 @@ from pipeline.errors import SettingsError
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.tables import Column, Table
-from pipeline.streaming.errands import CHECK, REDRIVE
+from pipeline.streaming.errands import CHECK, REBUILD, REDRIVE
 from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -57,6 +57,22 @@ def simple(stack, tmp_path):
     made = Till(stack, tmp_path, "simple")
     yield made
     made.feed.close()
+
+
+def partitioned(till):
+    """A table whose rows lie in `p` or `q` by their `part`, and what inserts rows into it."""
+    columns = tuple(Column(name, "bigint", nullable=False) for name in ("id", "part", "balance"))
+    parts = Table("bank", "parts", columns, primary_key=("id",))
+    made = till.database.create_table(parts)
+    more = " PARTITION BY RANGE (`part`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (90))"
+    till._tell(dataclasses.replace(made, ddl=dataclasses.replace(made.ddl, query=made.ddl.query + more)))
+
+    def insert(*rows):
+        for number, part, balance in rows:
+            row = {"id": number, "part": part, "balance": balance}
+            till._commit(lambda writer, row=row: writer.insert("bank", "parts", row))
+
+    return parts, insert
 
 
 class TestQuarantine:
@@ -111,18 +127,8 @@ class TestQuarantine:
     def test_rows_that_went_with_their_partition_or_all_are_superseded(self, simple, truncated):
         """Also where it was decided by a column that has left the current table since."""
         simple.set("warehouse", drop_column="drop")
-        columns = tuple(Column(name, "bigint", nullable=False) for name in ("id", "part", "balance"))
-        parts = Table("bank", "parts", columns, primary_key=("id",))
-        made = simple.database.create_table(parts)
-        more = " PARTITION BY RANGE (`part`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (90))"
-        told = dataclasses.replace(made.ddl, query=made.ddl.query + more)
-        simple._tell(dataclasses.replace(made, ddl=told))
+        parts, insert = partitioned(simple)
         simple.expect(no_debt("quarantine"), table="bank.parts")
-
-        def insert(*rows):
-            for number, part, balance in rows:
-                row = {"id": number, "part": part, "balance": balance}
-                simple._commit(lambda writer, row=row: writer.insert("bank", "parts", row))
 
         def shown():
             return sorted(row.values["id"] for row in simple.warehouse.current("bank.parts").rows)
@@ -136,12 +142,45 @@ class TestQuarantine:
         simple.run()
         assert shown() == [5]
         simple.say("ALTER TABLE `bank`.`parts` REMOVE PARTITIONING", ALTER, parts)
-        left = dataclasses.replace(parts, columns=(columns[0], columns[2]))
+        left = dataclasses.replace(parts, columns=(parts.columns[0], parts.columns[2]))
         simple.say("ALTER TABLE `bank`.`parts` DROP COLUMN `part`", ALTER, parts, left)
         simple.run()
         simple.expect(table="bank.parts")
         assert simple.redrive() == Redriven(redriven=1 if whole else 2, superseded=2 if whole else 1)
         assert shown() == ([4, 5] if whole else [2, 4, 5])
+        with simple.living() as (pipeline, _):
+            pipeline.errand(REBUILD, ["bank", "parts"])
+        assert shown() == ([4, 5] if whole else [2, 4, 5])
+
+    def test_updates_of_rows_that_went_with_their_partition_end_what_their_table_shows(self, simple):
+        """A row that moved there, and one whose key did, and is another row's by now."""
+        parts, insert = partitioned(simple)
+        insert((1, 20, 1), (2, 20, 2), (6, 20, 6), (7, 1, 7))
+        simple.run()
+        simple.expect(no_debt("quarantine"), table="bank.parts")
+
+        def update(before, after):
+            simple.row(parts, *(dict(zip(("id", "part", "balance"), row, strict=True)) for row in (before, after)))
+
+        update((1, 20, 1), (1, 1, -1))
+        update((6, 20, 6), (8, 1, -8))
+        update((7, 1, 7), (7, 20, -7))
+        simple.run()
+        simple.say("ALTER TABLE `bank`.`parts` TRUNCATE PARTITION `p`", TRUNCATE_PARTITION, parts)
+        simple.row(parts, None, {"id": 6, "part": 1, "balance": 60})
+        simple.run()
+
+        def shown():
+            rows = (row.values for row in simple.warehouse.current("bank.parts").rows)
+            return sorted((row["id"], row["part"], row["balance"]) for row in rows)
+
+        assert shown() == [(1, 20, 1), (2, 20, 2), (6, 1, 60)]
+        simple.expect(table="bank.parts")
+        assert simple.redrive() == Redriven(redriven=3)
+        assert shown() == [(2, 20, 2), (6, 1, 60), (7, 20, -7)]
+        with simple.living() as (pipeline, _):
+            pipeline.errand(REBUILD, ["bank", "parts"])
+        assert shown() == [(2, 20, 2), (6, 1, 60), (7, 20, -7)]
 
     def test_rows_of_a_table_that_was_renamed_come_back_under_its_new_name(self, simple):
         simple.expect(no_debt("quarantine"))

@@ -409,7 +409,13 @@ class TestCommands:
         code, shown = said("quarantine", "show", "--table", "bank.account", "--rule", "no_debt", "--limit", "1")
         assert (code, shown["records"], len(shown["quarantine"])) == (0, 2, 1)
         assert said("quarantine", "list", "--since", "2999-01-01")[1] == {"records": 0, "quarantine": []}
-        assert said("quarantine", "redrive")[1] == {"redriven": 0, "superseded": 0, "quarantined": 0, "open": 2}
+        assert said("quarantine", "redrive")[1] == {
+            "redriven": 0,
+            "superseded": 0,
+            "quarantined": 0,
+            "open": 2,
+            "exchanged": 0,
+        }
         code, checked = said("checks", "run")
         assert (code, checked["passed"], checked["failed"]) == (0, 1, 0)
         assert [(one["table"], one["rule"], one["success"]) for one in checked["checks"]] == [
@@ -417,7 +423,7 @@ class TestCommands:
         ]
         branch.expect({**NO_DEBT, "severity": "warn"})
         done = said("quarantine", "redrive", "--table", "bank.account", "--rule", "no_debt", "--since", "1 day")
-        assert done == (0, {"redriven": 2, "superseded": 0, "quarantined": 0, "open": 0})
+        assert done == (0, {"redriven": 2, "superseded": 0, "quarantined": 0, "open": 0, "exchanged": 0})
         branch.assert_right()
         assert said("quarantine", "list")[1]["records"] == 0
         code, checked = said("checks", "run", "bank.account")

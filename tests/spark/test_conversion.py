@@ -194,3 +194,45 @@ def test_a_row_that_comes_late_shows_the_same_as_one_that_was_there(spark):
         (None, None, None, {"c": "x", "d": "noon"}),
         (None, "00:00:07.0", None, None),
     ]
+
+
+def test_a_text_that_no_date_could_hold_is_the_value_of_a_column_of_texts(spark):
+    """As TiDB has it: of a row that was there, of one that comes late, and of one written when the name was taken."""
+    versions = (
+        TableVersion(TableName("s", "t"), SchemaId(number), (column("c", kind, tidb), column("d", t.DATE, "DATE")), ())
+        for number, (kind, tidb) in enumerate(((t.DATE, "DATE"), (t.STRING, "TEXT"), (t.BINARY, "BINARY(12)")), 1)
+    )
+    layout = Layout()
+    for version in versions:
+        layout, _ = meet(layout, version, Policy())
+    zero, other = "0000-00-00", "2024-02-30"
+    rows = spark.createDataFrame(
+        [
+            (1, None, None, {"c": zero, "d": other}),
+            (1, None, None, {"c__v1": zero}),
+            (1, dt.date(2024, 1, 2), None, None),
+            (1, None, None, None),
+            (2, None, "x", {"d": other}),
+        ],
+        "_schema_id bigint, c__v1 date, c__v2 string, _unrepresentable map<string, string>",
+    ).selectExpr("*", "CAST(NULL AS binary) AS c", "CAST(NULL AS date) AS d")
+    late = current_shape(layout, "UTC")
+    found = rows.select(late.columns["c__v1"], late.columns["c__v2"], late.columns["c"], late.unrepresentable).collect()
+    padded = zero.encode() + b"\0\0"
+    assert [(row[0], row[1], row[2] and bytes(row[2]), row[3]) for row in found] == [
+        (None, zero, padded, {"c__v1": zero, "d": other}),
+        (None, zero, padded, {"c__v1": zero}),
+        (dt.date(2024, 1, 2), "2024-01-02", b"2024-01-02\0\0", None),
+        (None, None, None, None),
+        (None, "x", b"x" + b"\0" * 11, {"d": other}),
+    ]
+    waiting = [Pending(one, 0, default_due=False) for one in layout.columns if one.conversions]
+    there = backfill(layout, waiting, "UTC")
+    first = rows.where("_schema_id = 1")
+    found = first.select(there.columns["c__v2"], there.columns["c"], there.unrepresentable).collect()
+    assert [(row[0], row[1] and bytes(row[1]), row[2]) for row in found] == [
+        (zero, padded, {"c__v1": zero, "d": other}),
+        (zero, padded, {"c__v1": zero}),
+        ("2024-01-02", b"2024-01-02\0\0", None),
+        (None, None, None),
+    ]

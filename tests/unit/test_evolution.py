@@ -292,3 +292,6 @@ def test_a_dropped_key_column_leaves_the_current_table_behind_the_rows_of_its_ti
     gone = let_leave(kept, kept, shown=100)
     assert gone == dropped
     assert let_leave(gone, gone, shown=50) == gone, "its values are gone"
+    again = let_leave(gone, Layout(), shown=0)
+    assert [c.name for c in again.current] == ["id", "v"], "to be built anew"
+    assert let_leave(again, gone, shown=100) == gone

@@ -26,7 +26,18 @@ from pipeline.model.messages import Ddl, Guess, Messages, Refused, Regime, SeenV
 from pipeline.model.names import TableName
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.streaming import aside, fence, landing, obedience, redrive, release, spark_batch, speculation, waiting
+from pipeline.streaming import (
+    aside,
+    fence,
+    landing,
+    obedience,
+    redrive,
+    release,
+    spark_batch,
+    speculation,
+    standing,
+    waiting,
+)
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, publisher, tables
@@ -556,19 +567,19 @@ def replacements() -> list[tuple[Any, str, Any]]:
     rule_set.cache_clear()
     written_for_spark = (
         *(places, spark_batch, obedience, landing, waiting, release),
-        *(changes, aside, fence, rules, samples, redrive),
+        *(changes, aside, fence, rules, samples, redrive, standing),
     )
     return [
         *((module, "F", F) for module in written_for_spark),
         *((module, "Projection", Projection) for module in (changes, rules)),
         *((module, "walled", lambda frame: frame) for module in (aside, fence, landing, redrive, samples)),
-        (spark_batch, "DataFrame", Frame),
+        *((module, "DataFrame", Frame) for module in (spark_batch, standing)),
         *((module, *memo) for module in written_for_spark for memo in _memos(module)),
         *((module, "Observation", Observation) for module in (aside, changes)),
         *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
-        (redrive, "Keys", _Keys),
-        (redrive, "current_shape", lambda *_: None),
-        (redrive, "ended", lambda *_: F.lit(False)),
+        (standing, "Keys", _Keys),
+        (standing, "current_shape", lambda *_: None),
+        (standing, "taken", lambda *_, **__: F.lit(None)),
         (current._ByOffset, "_appended", _appended),
         (current._ByOffset, "apply", _apply),
         (publisher.Publisher, "_fill", _fill),

@@ -11,7 +11,7 @@ from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
 from pipeline.quality import rules
-from pipeline.streaming import batch, epochs, fence, landing, obedience, redrive, release, speculation
+from pipeline.streaming import batch, epochs, fence, landing, obedience, redrive, release, speculation, standing
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.spark_batch import SparkBatch
@@ -350,11 +350,8 @@ def released_rows_not_judged(plant: Plant) -> Hunt:
 def later_changes_overlooked(plant: Plant) -> Hunt:
     """A redriven row undoes what came after it."""
 
-    def superseded(self: Any, rows: Any, table: Any) -> Any:
-        return original(self, rows, table).limit(0)
-
-    original = redrive._Part._superseded
-    plant.setattr(redrive._Part, "_superseded", superseded)
+    original = standing.Standing._superseded
+    plant.setattr(standing.Standing, "_superseded", lambda self, rows: original(self, rows).limit(0))
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 

@@ -1,0 +1,160 @@
+"""Which of the changes that were set aside their tables have passed, or EXCHANGE PARTITION has put elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.change import Op
+from pipeline.model.messages import EVER, Regime
+from pipeline.model.names import folded
+from pipeline.warehouse.exchange import exchanges
+from pipeline.warehouse.keys import Keys, as_it_was
+from pipeline.warehouse.removals import taken
+from pipeline.warehouse.shape import current_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.exchange import Exchange
+    from pipeline.warehouse.tables import WarehouseTable
+
+LATER, MOVED, WAS_MOVED = "_later", "_moved_at", "_was_moved"
+"""Columns of `Standing.of`: whether the change is passed; when an exchange put its row elsewhere, else NULL; whether
+one put elsewhere what the row was before."""
+READ_IN = "_read_in"
+"""Column of changes that were set aside: in which batch they came."""
+_PLACE = list(change.POSITION)
+_KNOWN = (*change.POSITION, change.COMMIT_TS, change.BATCH_ID)
+"""What tells which of two changes of a key is the later one."""
+_WAS = "_was"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How changes of a table that were set aside stand to what has happened since."""
+
+    bench: Workbench
+    table: WarehouseTable
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """The rows with `LATER` (TRUE or NULL), `MOVED` and `WAS_MOVED`."""
+        rows = self._with_moves(rows)
+        return rows.join(self._superseded(rows), _PLACE, "left")
+
+    def _with_moves(self, rows: DataFrame) -> DataFrame:
+        """Of an update that does not say what the row was, that is not known as soon as there was an exchange."""
+        begun = [one.removal.at for one in self._exchanges(self.table)]
+        if not begun:
+            return rows.withColumns({MOVED: F.lit(None).cast("bigint"), WAS_MOVED: F.lit(False)})
+        at, says = self._taken(), self.table.layout.before
+        changes_a_row = ~F.col(change.OP).isin(Op.INSERT.value, Op.DELETE.value)
+        unknown = changes_a_row & (F.col(change.BEFORE).isNull() if says else F.lit(True))
+        unsure = unknown & (F.col(change.COMMIT_TS) <= max(begun))
+        rows = rows.withColumns({MOVED: F.when(at.isin(*begun), at), WAS_MOVED: unsure})
+        if not says:
+            return rows
+        known = rows.where(changes_a_row & ~unknown)
+        images = known.select(*_PLACE, change.COMMIT_TS, change.SCHEMA_ID, *as_it_was(self.table.layout))
+        found = images.where(at.isin(*begun)).select(*_PLACE, F.lit(True).alias(_WAS))
+        both = F.col(WAS_MOVED) | F.coalesce(F.col(_WAS), F.lit(False))
+        return rows.join(found, _PLACE, "left").withColumn(WAS_MOVED, both).drop(_WAS)
+
+    def _exchanges(self, table: WarehouseTable) -> list[Exchange]:
+        """Those of a table that one of both tables shows."""
+        return [one for one in exchanges(self.bench.tables) if one.begun and table in (one.table, one.other)]
+
+    def _taken(self) -> Column:
+        moves = [one.removal.at for one in self._exchanges(self.table) if one.other is self.table]
+        return taken(self.table.layout, self.bench.timezone, moves=moves)
+
+    def _superseded(self, rows: DataFrame) -> DataFrame:
+        """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
+
+        In one partition offsets decide; in two, commit timestamps where both are known, else the batch. The rows
+        themselves do not count, when a first try has appended them, or Spark works this out again after the append.
+        """
+        table, keys = self.table, self._keys(self.table)
+        mine = rows.select(*_PLACE, change.COMMIT_TS, READ_IN, MOVED, *(key.alias(name) for name, key in keys.items()))
+        others = self._changes(table).join(rows.select(*_PLACE), _PLACE, "left_anti")
+        theirs = _others(others, keys)
+        if table.layout.before:  # a key that moved away is later than what it was before
+            moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
+            was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
+            theirs = theirs.unionByName(_others(was, keys))
+        is_later = _is_later_by_cut() if self.bench.protocol.regime is Regime.CUT else _is_later()
+        here = F.coalesce(F.col(f"x{change.COMMIT_TS}") <= F.col(MOVED), F.lit(True))
+        found = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
+        found += [self._later_elsewhere(mine, one, keys) for one in self._exchanges(table) if keys]
+        places = reduce(DataFrame.union, (each.select(*_PLACE) for each in found))
+        return places.select("*", F.lit(True).alias(LATER)).distinct()
+
+    def _changes(self, table: WarehouseTable) -> DataFrame:
+        return self.bench.spark.table(table.name.changes.sql)
+
+    def _keys(self, table: WarehouseTable) -> dict[str, Column]:
+        return Keys(table.layout.key, current_shape(table.layout, self.bench.timezone)).expressions
+
+    def _later_elsewhere(self, mine: DataFrame, one: Exchange, keys: Mapping[str, Column]) -> DataFrame:
+        """Which of the rows that an exchange has moved have changed in the other table, until its next exchange."""
+        other, at = one.other if one.table is self.table else one.table, one.removal.at
+        until = min((each.removal.at for each in self._exchanges(other) if each.removal.at > at), default=EVER)
+        there = self._keys(other)
+        if _kinds(self.table) != _kinds(other) or list(there) != list(keys):
+            return mine.where(F.lit(False))
+        theirs = _others(self._changes(other).where(F.col(change.COMMIT_TS).between(at + 1, until)), there)
+        return _with_same_key(mine.where(F.col(MOVED) == at), theirs, keys, F.lit(True))
+
+    def _gone(self) -> Column:
+        """Which of the rows went with all, or are new ones that went with their partition.
+
+        Another change of a row that went with its partition enters: the table may show the row as it was before.
+        """
+        at, known = self._taken(), self.table.layout.removals
+        emptied = [one.at for one in known if one.empties]
+        alone = [one.at for one in known if not (one.other or one.empties)]
+        is_new = F.col(change.OP) == Op.INSERT.value
+        taken_away = F.coalesce(at.isin(*emptied) | (is_new & at.isin(*alone)), F.lit(False))
+        return taken_away | (F.col(change.COMMIT_TS) <= self.table.truncated_at)
+
+
+def _with_same_key(mine: DataFrame, theirs: DataFrame, keys: Mapping[str, Column], further: Column) -> DataFrame:
+    """Which rows have one of theirs of the same key."""
+    same = [F.col(name).eqNullSafe(F.col(f"x{name}")) for name in keys]
+    return mine.join(theirs, reduce(and_, [*same, F.lit(bool(same)), further]), "left_semi")
+
+
+def _kinds(table: WarehouseTable) -> list[tuple[str, str]]:
+    """The key's columns and their types."""
+    return [(folded(column.source), column.type) for column in table.layout.key]
+
+
+def _others(rows: DataFrame, keys: Mapping[str, Column]) -> DataFrame:
+    """Where changes stand, and their keys, under names that begin with x."""
+    places = (F.col(name).alias(f"x{name}") for name in _KNOWN)
+    return rows.select(*places, *(key.alias(f"x{name}") for name, key in keys.items()))
+
+
+def _is_later_by_cut() -> Column:
+    return F.col(f"x{change.COMMIT_TS}") > F.col(change.COMMIT_TS)
+
+
+def _is_later() -> Column:
+    one = (F.col(change.TOPIC) == F.col(f"x{change.TOPIC}")) & (
+        F.col(change.PARTITION) == F.col(f"x{change.PARTITION}")
+    )
+    by_offset = F.struct(F.col(f"x{change.OFFSET}").alias("o"), F.col(f"x{change.INDEX}").alias("i")) > F.struct(
+        F.col(change.OFFSET).alias("o"), F.col(change.INDEX).alias("i")
+    )
+    ours, other = F.col(change.COMMIT_TS), F.col(f"x{change.COMMIT_TS}")
+    elsewhere = F.coalesce(other > ours, F.col(f"x{change.BATCH_ID}") >= F.col(READ_IN))
+    return F.when(one, by_offset).otherwise(elsewhere)

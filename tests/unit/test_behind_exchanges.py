@@ -1,0 +1,50 @@
+"""Statements behind an EXCHANGE PARTITION that waits for one of its tables (cut regime)."""
+
+from pipeline.model.columns import CommitTs
+from pipeline.model.ddl import ActionType, parse
+from pipeline.model.messages import Ddl
+from pipeline.model.names import TableName
+from pipeline.streaming.chronicle import _behind_exchanges
+from pipeline.streaming.epochs import Statement
+
+PARTS, OTHER = TableName("s", "parts"), TableName("s", "other")
+AT = 100
+
+
+def said(ts, kind, sql, table=PARTS, old=None):
+    ddl = Ddl(CommitTs(ts), table, kind, sql, {}, old=old)
+    return Statement(ddl, parse(kind, sql, table, old=old, partitions=True))
+
+
+def waiting(*statements):
+    return [s.ddl.commit_ts for s in _behind_exchanges(statements, {PARTS.key: AT})]
+
+
+def add_column(ts, table=PARTS):
+    return said(ts, ActionType.ADD_COLUMN, f"ALTER TABLE `s`.`{table.table}` ADD COLUMN `x` INT", table)
+
+
+def rename(ts, old, new):
+    sql = f"RENAME TABLE `s`.`{old.table}` TO `s`.`{new.table}`"
+    return said(ts, ActionType.RENAME_TABLE, sql, new, old)
+
+
+def test_those_about_its_columns_wait_and_what_is_behind_them_of_the_same_table():
+    truncate = said(103, ActionType.TRUNCATE_TABLE, "TRUNCATE TABLE `s`.`parts`")
+    assert waiting(add_column(101, OTHER), add_column(102), truncate, add_column(104, OTHER)) == [102, 103]
+
+
+def test_others_do_not_nor_those_from_before_it():
+    truncate = said(101, ActionType.TRUNCATE_TABLE, "TRUNCATE TABLE `s`.`parts`")
+    assert waiting(add_column(99), truncate) == []
+
+
+def test_the_table_is_followed_under_its_new_name():
+    new = TableName("s", "new")
+    assert waiting(rename(101, PARTS, new), add_column(102), add_column(103, new)) == [103]
+
+
+def test_a_name_that_waits_to_be_given_away_lets_all_wait_that_concern_either():
+    new = TableName("s", "new")
+    drop = said(104, ActionType.DROP_SCHEMA, "DROP DATABASE `s`", TableName("s", ""))
+    assert waiting(add_column(101), rename(102, PARTS, new), add_column(103, new), drop) == [101, 102, 103, 104]
