@@ -6,8 +6,10 @@ a person has released wait for the next batch like them.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.model import change
@@ -20,7 +22,7 @@ from pipeline.warehouse.records import LET_IN, waits_by_itself, where
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from pipeline.model.messages import SourceProtocol
     from pipeline.streaming.epochs import Statement
@@ -147,12 +149,13 @@ def settled(bench: Workbench) -> DataFrame:
 
 def not_in_changes(bench: Workbench, raw: DataFrame) -> DataFrame:
     """Events without those that an unfinished batch has put into a table, dead letters or quarantine."""
-    since = bench.ledger.unfinished
-    found = [bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in bench.tables]
-    places = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in found]
+    since, place = bench.ledger.unfinished, list(_PLACE.values())
+    changes = [bench.spark.table(table.name.changes.sql) for table in bench.tables]
+    fresh = [rows.where(F.col(change.BATCH_ID) >= since) for rows in changes]
+    landed = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in fresh]
     for name in ("dead_letters", "quarantine"):
         rows = bench.records.read(name).where(F.col("batch_id") >= since)
-        places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
-    for landed in places:
-        raw = raw.join(F.broadcast(landed), list(_PLACE.values()), "left_anti").select(*raw.columns)
-    return raw
+        landed.append(rows.withColumnRenamed("kafka_partition", "partition").select(*place))
+    # as they are now: statements of the batch may give their names to other tables before the events are read
+    places = reduce(DataFrame.union, landed).localCheckpoint()
+    return raw.join(F.broadcast(places), place, "left_anti").select(*raw.columns)
