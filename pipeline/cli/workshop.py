@@ -24,9 +24,10 @@ from pipeline.streaming.release import release as released
 from pipeline.streaming.requests import in_turn
 from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog, Table
-from pipeline.warehouse.maintenance import Maintainer
+from pipeline.warehouse.maintenance import CUTS, Maintainer
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.rebuild import rebuild as rebuilt
+from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import ROLE, Tables
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ def _silent(_who: str) -> None:
 
 
 def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Callable[[str], None] = _silent) -> None:
-    """Compact these tables and expire their old snapshots."""
+    """Compact these tables and expire their old snapshots, and the rows of `_pipeline.cuts` that name those."""
 
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables maintain") as (spark, catalog):
             maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
-            maintained(maintainer, _ours(catalog, wanted))
+            pairs = _tables(settings, catalog) if where(CUTS) in wanted else ()
+            maintained(maintainer, _ours(catalog, wanted), pairs)
         return {}
 
     in_turn(settings.warehouse.path, (MAINTAIN, [str(name) for name in wanted]), directly, waiting)

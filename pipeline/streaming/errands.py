@@ -10,11 +10,13 @@ from pipeline.model.names import TableName
 from pipeline.streaming.audit import audit
 from pipeline.streaming.redrive import Selection, redrive
 from pipeline.streaming.release import release
+from pipeline.warehouse.maintenance import CUTS
 from pipeline.warehouse.rebuild import rebuild
+from pipeline.warehouse.records import where
 from pipeline.warehouse.tags import tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.iceberg import Table
@@ -33,7 +35,7 @@ def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[
     source tables, each as schema and name.
     """
     done: dict[str, Callable[[], Mapping[str, Any]]] = {
-        MAINTAIN: lambda: maintained(maintainer, _named(bench, names)),
+        MAINTAIN: lambda: maintained(maintainer, _named(bench, names), bench.tables),
         ORPHANS: lambda: removed(maintainer, _named(bench, names)),
         REBUILD: lambda: {"keys": _rebuilt(bench, with_current(bench.tables, TableName(*names)))},
         RELEASE: lambda: {"records": release(bench, TableName(*names))},
@@ -67,13 +69,19 @@ def _checked(bench: Workbench, names: Sequence[str]) -> Mapping[str, Any]:
     return {name: [asdict(one) for one in results] for name, results in audit(bench, tables).items()}
 
 
-def maintained(maintainer: Maintainer, tables: Sequence[Table]) -> Mapping[str, Any]:
-    """Compact and expire these tables, whatever the thresholds say."""
-    for table in tables:
+def maintained(maintainer: Maintainer, tables: Sequence[Table], pairs: Iterable[WarehouseTable]) -> Mapping[str, Any]:
+    """Compact and expire these tables, whatever the thresholds say; of cuts forget what of `pairs` has expired."""
+    for table in sorted(tables, key=_is_of_cuts):
         if table.head() is not None:
+            if _is_of_cuts(table):
+                maintainer.forget_cuts(table, pairs)
             maintainer.compact(table)
             maintainer.expire(table)
     return {}
+
+
+def _is_of_cuts(table: Table) -> bool:
+    return table.name == where(CUTS)
 
 
 def removed(maintainer: Maintainer, tables: Sequence[Table], *, really: bool = True) -> dict[str, list[str]]:

@@ -228,7 +228,9 @@ class Pipeline:
         self._landed |= landed
         try:
             self._maintainer.after_batch(
-                [table for table in self.bench.tables if str(table.source) in landed], self.bench.records
+                [table for table in self.bench.tables if str(table.source) in landed],
+                self.bench.records,
+                self.bench.tables,
             )
         except BaseException as error:
             self._error = error

@@ -58,6 +58,7 @@ class Catalog:
         self._namespaces = self._jvm.org.apache.iceberg.catalog.Namespace
         self._identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
         self._snapshots = self._jvm.org.apache.iceberg.SnapshotParser
+        self._lines = self._jvm.org.apache.iceberg.util.SnapshotUtil
         self._string = self._jvm.java.lang.String
         self._conversions = self._jvm.org.apache.iceberg.types.Conversions
         self._long = self._jvm.org.apache.iceberg.types.Types.LongType.get()
@@ -129,6 +130,10 @@ class Catalog:
         """A snapshot's summary, brought over as one text: each entry of a Java map would be a call."""
         parsed: dict[str, str] = json.loads(self._snapshots.toJson(snapshot))["summary"]
         return parsed
+
+    def snapshots_of_main(self, java_table: Any) -> Any:
+        """The ids of main's snapshots, newest first, as far as they are there: a list of Java's."""
+        return self._lines.currentAncestorIds(java_table)
 
     def lists_by_prefix(self, java_table: Any) -> bool:
         """Whether the store of a table's files lists them by itself (S3FileIO and its like)."""
@@ -306,6 +311,13 @@ class Table:
         self.refresh()
         head = self.head(branch)
         return head is None or self.summary(head).get("total-records") == "0"
+
+    def snapshots(self) -> set[int]:
+        """The snapshots of main that have not expired, and those that a tag or a branch names."""
+        if self._java.currentSnapshot() is None:
+            return set()
+        line: list[int] = json.loads(self._catalog.snapshots_of_main(self._java).toString())
+        return {*line, *(int(ref.snapshotId()) for ref in self._java.refs().values())}
 
     def snapshot_count(self) -> int:
         """How many snapshots the metadata lists."""

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.warehouse import cuts
 from pipeline.warehouse.retention import Retention
 
 if TYPE_CHECKING:
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
     from pipeline.warehouse.tables import WarehouseTable
 
+CUTS = "cuts"
 _DELETED_SHARE = 0.2
 """A large data file is rewritten when so much of its rows is deleted."""
 _FEW_DELETED = 100_000
 """So many deleted rows cost a reader nothing to speak of: small tables are compacted by the number of their files."""
+_FEW_CUTS = 10_000
+"""So many rows of `_pipeline.cuts` are read in no time."""
 _NOTHING = {"data-files": 0, "delete-files": 0, "position-deletes": 0}
 
 
@@ -34,19 +38,31 @@ class Maintainer:
     step: Callable[[str], None]
     _totals_after: dict[str, dict[str, int]] = field(default_factory=dict)
     _commits: dict[str, int] = field(default_factory=dict)
+    _cuts_left: int = 0
 
-    def after_batch(self, written: Iterable[WarehouseTable], records: Records) -> None:
-        """Look after the tables that a batch has written, and after the pipeline's own."""
+    def after_batch(self, written: Iterable[WarehouseTable], records: Records, pairs: Iterable[WarehouseTable]) -> None:
+        """Look after the tables that a batch has written, and after the pipeline's own. `pairs`: all that there are."""
         for pair in written:
             for table in (pair.current, pair.changes):
                 if table is not None:
                     self._look_after(table)
+        self._forget_cuts_if_due(records.tables[CUTS], pairs)
         for table in records.tables.values():
             self._look_after(table)
 
     def _look_after(self, table: Table) -> None:
         self._compact_if_due(table)
         self._expire_if_due(table)
+
+    def _forget_cuts_if_due(self, table: Table, pairs: Iterable[WarehouseTable]) -> None:
+        """Where they are twice as many as were left the last time: most snapshots that they name have expired."""
+        if table.totals()["records"] > 2 * max(self._cuts_left, _FEW_CUTS):
+            self.forget_cuts(table, pairs)
+
+    def forget_cuts(self, table: Table, pairs: Iterable[WarehouseTable]) -> None:
+        """Delete the rows of `_pipeline.cuts` that answer nothing any more."""
+        cuts.forget(self.spark, table, pairs)
+        self._cuts_left = table.totals()["records"]
 
     def _compact_if_due(self, table: Table) -> None:
         now, before = table.totals(), self._totals_after.setdefault(table.uuid, _NOTHING)

@@ -26,6 +26,7 @@ sys.path.insert(1, str(ROOT))  # the checkout, installed or not
 import backlog  # noqa: E402
 import evolution  # noqa: E402
 import facts  # noqa: E402
+import growth  # noqa: E402
 import many  # noqa: E402
 import protocols  # noqa: E402
 import quality  # noqa: E402
@@ -44,6 +45,7 @@ CASES = {
     "small": small.run,
     "many": many.run,
     "steady": steady.run,
+    "growth": growth.run,
     "evolution": evolution.run,
     "quality": quality.run,
     "protocols": protocols.run,

@@ -1,6 +1,6 @@
 """A process with one Spark session, told what to do line by line: `{"do": "run", …}` → `{"result": …}`.
 
-    python worker.py ceiling | ours
+    python worker.py ceiling | ours | publishes
 
 Each Spark side of the bench lives in a process of its own and stays warm between its runs, as a stream does.
 """
@@ -14,8 +14,9 @@ import traceback
 
 from ceiling import Ceiling
 from ours import Ours
+from publishes import Publishes
 
-SIDES = {"ceiling": Ceiling, "ours": Ours}
+SIDES = {"ceiling": Ceiling, "ours": Ours, "publishes": Publishes}
 
 
 def main() -> None:

@@ -1,0 +1,58 @@
+"""Rows of `_pipeline.cuts` that answer nothing any more: they grow with every batch, and snapshots expire."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.tables import WarehouseTable
+
+_THERE, _IDLE = "_ticdc_there", "_ticdc_idle"
+_KIND = "array<struct<table_uuid: string, _ticdc_there: array<bigint>>>"
+
+
+def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) -> int:
+    """Delete the rows without which `tables as-of` answers as before; how many.
+
+    A cut whose snapshot of a table has expired is refused from its row on up to the table's next. Where that one's has
+    expired, too, the first says it for both. The newest row of a table stays, and so do all of tables that are gone.
+    """
+    cuts.refresh()
+    if cuts.head() is None:
+        return 0
+    rows = spark.table(cuts.name.sql)
+    columns = rows.columns
+    judged = rows.join(F.broadcast(_there(spark, pairs)), "table_uuid", "left").withColumn(_IDLE, _is_idle())
+    count = judged.where(_IDLE).count()
+    if count:
+        left = judged.where(~F.col(_IDLE)).select(*columns)
+        left.coalesce(1).sortWithinPartitions("cut_ts").writeTo(cuts.name.sql).overwrite(F.lit(True))
+        cuts.refresh()
+    return count
+
+
+def _there(spark: SparkSession, pairs: Iterable[WarehouseTable]) -> DataFrame:
+    """The snapshots that each current table has: `table_uuid`, an array of ids."""
+    found = []
+    for pair in pairs:
+        if pair.current is not None:
+            pair.current.refresh()
+            found.append({"table_uuid": pair.uuid, _THERE: sorted(pair.current.snapshots())})
+    return spark.range(1).select(F.inline(F.from_json(F.lit(json.dumps(found)), _KIND, {"mode": "FAILFAST"})))
+
+
+def _is_idle() -> Column:
+    """Whether a row, and the one before it of its table, has a snapshot that has expired; and it is not the newest."""
+    order = Window.partitionBy("table_uuid").orderBy("cut_ts", "batch_id", "recorded_at")
+    expired = F.coalesce(~F.array_contains(_THERE, F.col("snapshot_id")), F.lit(False))
+    before = F.coalesce(F.lag(expired).over(order), F.lit(False))
+    return expired & before & F.lead("cut_ts").over(order).isNotNull()

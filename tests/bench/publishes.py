@@ -1,0 +1,123 @@
+"""The product's commits without its stream: the worker of `growth`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from pipeline.model import change, types
+from pipeline.model.columns import SourceColumn, TableVersion, time_of
+from pipeline.model.names import TableName
+from pipeline.settings import parse
+from pipeline.settings.sections import Maintenance
+from pipeline.streaming.session import session
+from pipeline.warehouse import changes, current
+from pipeline.warehouse.evolution import Policy, meet
+from pipeline.warehouse.iceberg import Catalog
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.maintenance import Maintainer
+from pipeline.warehouse.records import Records
+from pipeline.warehouse.tables import Tables
+
+ROWS, KEYS = 10, 1000
+COLUMNS = ("id", "customer", "qty", "amount", "note", "city")
+FIRST = 450_000_000_000_000_000
+ENDS = '{"tidb_bench_orders":{"0":%d}}'
+SETTINGS = """
+name: bench
+source: {{kind: kafka, protocol: avro, bootstrap_servers: "localhost:1", topics: [none]}}
+registry: {{url: "http://localhost:1"}}
+warehouse: {{path: {folder}/warehouse}}
+checkpoint: {folder}/checkpoint
+"""
+
+
+class Publishes:
+    """One command of the worker: `publish`."""
+
+    def publish(self, folder: str, publishes: int, keep: int, every: int) -> list[dict[str, Any]]:
+        """Commit so many batches and look after the tables; what they weigh after `every` so many."""
+        settings = parse(SETTINGS.format(folder=folder), Path(folder) / "ticdc-warehouse.yaml")
+        settings.warehouse.path.mkdir(parents=True)
+        self._spark = session(settings)
+        tables = Tables(Catalog(self._spark), settings.warehouse.data, namespace="{schema}", with_current=True)
+        tables.load()
+        self._records = Records.open(self._spark, tables.catalog, settings.warehouse.data, "bench")
+        fields = tuple(SourceColumn(name, types.BIGINT, "BIGINT") for name in COLUMNS)
+        layout, _ = meet(Layout(), TableVersion(TableName("bench", "orders"), 1, fields, ("id",)), Policy())
+        self._table = tables.create(TableName("bench", "orders"), layout)
+        maintainer = Maintainer(
+            self._spark, Maintenance(keep_for="1 second", keep_snapshots=keep, expire_after_commits=50), lambda _: None
+        )
+        samples, started = [], time.monotonic()
+        for number in range(publishes):
+            self._batch(number)
+            maintainer.after_batch([self._table], self._records, tables)
+            if (number + 1) % every == 0:
+                seconds = round(time.monotonic() - started, 1)
+                samples.append({"publishes": number + 1, "seconds": seconds, "tables": self._weighed()})
+        return samples
+
+    def _batch(self, number: int) -> None:
+        """Ten rows of keys from all over, half of which the table has."""
+        offset, operation = number * ROWS, f"batch{number}"
+        nulls = {name: f"CAST(NULL AS {kind})" for name, kind in change.ENVELOPE.items()}
+        said = {
+            change.OP: "'upsert'", change.OFFSET: "id", change.TOPIC: "'tidb_bench_orders'", change.PARTITION: "0",
+            change.INDEX: "0", change.SCHEMA_ID: "1L", change.ERROR: "CAST(NULL AS STRING)",
+        }  # fmt: skip
+        given = {
+            name: value
+            for name, value in {**nulls, **said}.items()
+            if name not in (change.BATCH_ID, change.INGESTED_AT)
+        }
+        values = {name: f"(id * {7919 + place}) % {KEYS}" for place, name in enumerate(COLUMNS)}
+        frame = self._spark.range(offset, offset + ROWS, 1, 1).select(
+            *(F.expr(text).alias(name) for name, text in {**given, **values}.items())
+        )
+        changes.append(self._table, frame, changes.Entry(number, {("id", 0): offset + ROWS}, operation))
+        current.publish(self._spark, self._table, "UTC", operation, lambda _step: None)
+        cut_ts = FIRST + number * (10_000 << 18)
+        cut = {
+            "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": self._table.uuid, "schema_name": "bench",
+            "table_name": "orders", "snapshot_id": self._table.current.head(), "level": "bounded",
+            "reason": "offset regime",
+        }  # fmt: skip
+        self._records.write("cuts", number, [cut])
+        batch = {
+            "query_id": f"bench/{number}", "start_offsets": ENDS % offset, "end_offsets": ENDS % (offset + ROWS),
+            "rows_in": ROWS, "inserts": 0, "updates": ROWS, "deletes": 0, "quarantined": 0, "dead_letters": 0,
+            "seconds": 0.9 + number % 7 / 10, "level": "bounded", "committed": True,
+        }  # fmt: skip
+        self._records.write("batches", number, [batch], {"ticdc.batch": str(number)})
+
+    def _weighed(self) -> dict[str, dict[str, int]]:
+        own = (self._records.tables[name] for name in ("batches", "cuts"))
+        return {table.name.name: _weighed(table) for table in (self._table.changes, self._table.current, *own)}
+
+
+def _weighed(table: Any) -> dict[str, int]:
+    """Snapshots, the newest metadata file, all files of metadata, files of data: how many and how large."""
+    table.refresh()
+    place = Path(table.location.removeprefix("file:"))
+    metadata, data = (_sized(place / name) for name in ("metadata", "data"))
+    newest = max((place / "metadata").glob("*.metadata.json"), key=lambda file: file.stat().st_mtime_ns)
+    return {
+        "rows": table.totals()["records"],
+        "snapshots": table.snapshot_count(),
+        "newest_bytes": newest.stat().st_size,
+        "metadata_files": len(metadata),
+        "metadata_bytes": sum(metadata),
+        "data_files": len(data),
+        "data_bytes": sum(data),
+        "shown_bytes": table.totals()["files-size"],
+    }
+
+
+def _sized(folder: Path) -> list[int]:
+    with os.scandir(folder) as found:
+        return [entry.stat().st_size for entry in found if not entry.name.endswith(".crc")]
