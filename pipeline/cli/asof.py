@@ -11,7 +11,7 @@ import typer
 from pipeline.cli.cuts import spoken
 from pipeline.model.columns import LOGICAL_BITS, CommitTs
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.tables import STAGE
+from pipeline.warehouse.pairs import STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,7 +18,7 @@ from pipeline.errors import Refused
 from pipeline.quality.gate import CHECK_FAILED, QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.settings import load
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,8 +14,8 @@ from pipeline.errors import Refused
 from pipeline.model.columns import CommitTs, time_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName, folded
-from pipeline.warehouse.tables import DROPPED, State, name_at, read_spans
-from pipeline.warehouse.tables import GONE as REMOVED_PAIRS
+from pipeline.warehouse.pairs import DROPPED, State, name_at, read_spans
+from pipeline.warehouse.pairs import GONE as REMOVED_PAIRS
 from pipeline.warehouse.tags import CUT_EXPIRED, taken
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pipeline.cli.reading import Reader
     from pipeline.cli.shelf import Pair
-    from pipeline.warehouse.tables import Span
+    from pipeline.warehouse.pairs import Span
 
 NO_CUT = "NO_CUT"
 GONE = "the table is gone"

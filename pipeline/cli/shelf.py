@@ -15,7 +15,7 @@ from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, 
 from pipeline.settings.faults import did_you_mean
 from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
-from pipeline.warehouse.tables import (
+from pipeline.warehouse.pairs import (
     HELD_REASON,
     LAYOUT,
     OPERATION,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pipeline.cli.reading import Reader
     from pipeline.warehouse.layout import Column, Version
     from pipeline.warehouse.leftovers import Leftover
+    from pipeline.warehouse.pairs import Span
     from pipeline.warehouse.retention import Retention
-    from pipeline.warehouse.tables import Span
 
 TABLE_UNKNOWN = "TABLE_UNKNOWN"
 _READERS = 4

@@ -26,9 +26,10 @@ from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog, Table
 from pipeline.warehouse.maintenance import CUTS, Maintainer
 from pipeline.warehouse.orphans import lost_tables
+from pipeline.warehouse.pairs import ROLE
 from pipeline.warehouse.rebuild import rebuild as rebuilt
 from pipeline.warehouse.records import where
-from pipeline.warehouse.tables import ROLE, Tables
+from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 QUARANTINED, FENCED = "QUARANTINED", "FENCED"
 BEHIND = "an older change of its key is in quarantine"

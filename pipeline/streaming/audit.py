@@ -11,14 +11,14 @@ from pipeline.quality.gate import Forbidden
 from pipeline.quality.samples import as_row, told
 from pipeline.quality.suites import Severity, fingerprint
 from pipeline.streaming.mirror import mirror
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pipeline.quality.rules import Result
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 
 def audit(bench: Workbench, tables: Iterable[WarehouseTable], *, only: bool = False) -> dict[str, tuple[Result, ...]]:

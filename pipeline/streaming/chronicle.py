@@ -26,9 +26,9 @@ from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.pairs import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
+from pipeline.warehouse.pairs import Span as Kept
 from pipeline.warehouse.removals import defined
-from pipeline.warehouse.tables import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
-from pipeline.warehouse.tables import Span as Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 TO_BE_REMOVED = "to be removed"

@@ -26,8 +26,8 @@ from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
+from pipeline.warehouse.pairs import OPERATION, Span, State
 from pipeline.warehouse.records import SUPERSEDED
-from pipeline.warehouse.tables import OPERATION, Span, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.speculation import Planned
     from pipeline.streaming.workbench import Ledger, Workbench
     from pipeline.warehouse.descriptions import Descriptions
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 TABLE_REMOVED = "TABLE_REMOVED"
 SCHEMA_UNKNOWN = "SCHEMA_UNKNOWN"

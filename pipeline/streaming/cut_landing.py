@@ -18,8 +18,8 @@ from pipeline.streaming.landing import NOTHING, TableLanding
 from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse.evolution import Note, keyed_as, let_leave, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.pairs import SPANS, Span, State
 from pipeline.warehouse.removals import forgotten, obey_rows
-from pipeline.warehouse.tables import SPANS, Span, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.columns import time_of
 from pipeline.streaming.held import counted, held_tables
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Part, TopicPartition
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
 

@@ -15,7 +15,7 @@ from pipeline.model import ddl as text
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.names import folded
 from pipeline.streaming.batch import Epoch
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.maintenance import Maintainer
-    from pipeline.warehouse.tables import Tables, WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.tables import Tables
 
 MAINTAIN, ORPHANS, REBUILD, RELEASE = "maintain", "orphans", "rebuild", "release"
 REDRIVE, CHECK, TAG = "redrive", "check", "tag"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.streaming import holds
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import LET_IN
-from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

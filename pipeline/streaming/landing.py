@@ -24,7 +24,7 @@ from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.staged import Staged
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.changes import Appended
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 NO_KEY = "NO_HANDLE_KEY"
 NOTES = "ticdc.notes"

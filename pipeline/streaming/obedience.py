@@ -18,7 +18,7 @@ from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import HELD, NEW, Done, Statement, cut, rebound
 from pipeline.streaming.landing import BORN, TableLanding
 from pipeline.streaming.renames import give_name
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.batch import Epoch
     from pipeline.streaming.epochs import Bindings
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 BINDINGS = "ticdc.bindings-before"
 NAMED = "ticdc.named"

@@ -36,8 +36,9 @@ from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
+from pipeline.warehouse.pairs import ENDS, write_ends
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records, check_owner
-from pipeline.warehouse.tables import ENDS, Tables, write_ends
+from pipeline.warehouse.tables import Tables
 from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pipeline.settings.sections import Source
     from pipeline.sources.kafka import Topic
-    from pipeline.warehouse.tables import TopicIdPartition
+    from pipeline.warehouse.pairs import TopicIdPartition
 
 EARLIEST, LATEST = -2, -1
 TOPIC_RECREATED = "TOPIC_RECREATED"

@@ -26,9 +26,9 @@ from pipeline.streaming.cut_landing import CutLanding
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.standing import LATER, MOVED, READ_IN, WAS_MOVED, Standing
 from pipeline.warehouse import advance, changes, current
+from pipeline.warehouse.pairs import EXCHANGED, OPERATION, State
 from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
-from pipeline.warehouse.tables import EXCHANGED, OPERATION, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Messages
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 UNDER_WAY = "ticdc.redrive"
 QUARANTINE, LETTERS = "quarantine", "dead_letters"

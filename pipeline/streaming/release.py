@@ -17,7 +17,7 @@ from pipeline.streaming.landing import NAME_TAKEN, TableLanding
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import understood
 from pipeline.streaming.waiting import as_raw, let_go, released
-from pipeline.warehouse.tables import OPERATION, State
+from pipeline.warehouse.pairs import OPERATION, State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 NOT_HELD = "NOT_HELD"
 

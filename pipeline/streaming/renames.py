@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.streaming.landing import NAME_TAKEN
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
     from pipeline.streaming.workbench import Workbench
-    from pipeline.warehouse.tables import Span, WarehouseTable
+    from pipeline.warehouse.pairs import Span, WarehouseTable
 
 _ALSO = f"; and {NAME_TAKEN}: "
 

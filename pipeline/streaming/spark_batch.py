@@ -33,8 +33,8 @@ from pipeline.streaming.waiting import RELEASED
 from pipeline.streaming.workbench import SAMPLE_SECONDS
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import ASIDE
-from pipeline.warehouse.tables import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.streaming.staged import stage
 from pipeline.warehouse.changes import Entry
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.staged import Staged
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.changes import Appended
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 LEAST_ROWS = 10_000
 """A smaller batch is read sooner than a branch is made and shown."""

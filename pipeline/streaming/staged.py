@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.warehouse import changes
-from pipeline.warehouse.tables import STAGE
+from pipeline.warehouse.pairs import STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.warehouse.changes import Appended, Entry
-    from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
+    from pipeline.warehouse.pairs import TopicIdPartition, WarehouseTable
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.exchange import Exchange
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 LATER, MOVED, WAS_MOVED = "_later", "_moved_at", "_was_moved"
 """Columns of `Standing.of`: whether the change is passed; when an exchange put its row elsewhere, else NULL; whether

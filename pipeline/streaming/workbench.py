@@ -17,7 +17,7 @@ from pipeline.streaming.expected import Expected
 from pipeline.streaming.moments import NEVER, Moment
 from pipeline.streaming.position import Committed
 from pipeline.warehouse.evolution import Policy
-from pipeline.warehouse.tables import ENDS, read_ends, write_ends
+from pipeline.warehouse.pairs import ENDS, read_ends, write_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from pipeline.sources.kafka import Cluster
     from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.pairs import TopicIdPartition
     from pipeline.warehouse.records import Records
-    from pipeline.warehouse.tables import Tables, TopicIdPartition
+    from pipeline.warehouse.tables import Tables
 
 SAMPLE_SECONDS = 60.0
 """Rows that break a rule are looked for at most so often for a table."""

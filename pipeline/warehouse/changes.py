@@ -16,7 +16,7 @@ from pipeline.model.names import quoted
 from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import Severity
-from pipeline.warehouse.tables import ENDS, LATE, OPERATION, TIMES, write_ends
+from pipeline.warehouse.pairs import ENDS, LATE, OPERATION, TIMES, write_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.quality.rules import Result
-    from pipeline.warehouse.tables import TopicIdPartition, WarehouseTable
+    from pipeline.warehouse.pairs import TopicIdPartition, WarehouseTable
 
 ERRORS = "errors"
 ASIDE = "aside"

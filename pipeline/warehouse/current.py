@@ -13,6 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.warehouse.keys import Keys, placed
+from pipeline.warehouse.pairs import APPLIED
 from pipeline.warehouse.publisher import (
     FEW_ROWS,
     Published,
@@ -22,14 +23,13 @@ from pipeline.warehouse.publisher import (
     facts_of,
     keys_of,
 )
-from pipeline.warehouse.tables import APPLIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from pipeline.warehouse.iceberg import Table
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 _THERE, _IDLE = "_ticdc_there", "_ticdc_idle"
 _KIND = "array<struct<table_uuid: string, _ticdc_there: array<bigint>>>"

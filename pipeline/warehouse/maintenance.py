@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pipeline.settings.sections import Maintenance
     from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.pairs import WarehouseTable
     from pipeline.warehouse.records import Records
-    from pipeline.warehouse.tables import WarehouseTable
 
 CUTS = "cuts"
 _DELETED_SHARE = 0.2

@@ -15,8 +15,8 @@ from pipeline.model.change import Op
 from pipeline.model.names import quoted
 from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
+from pipeline.warehouse.pairs import FILLED, OPERATION, STAGE, TRUNCATED, obligations
 from pipeline.warehouse.shape import Pending, backfill, current_shape
-from pipeline.warehouse.tables import FILLED, OPERATION, STAGE, TRUNCATED, obligations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.tables import WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 BROADCAST_KEYS = 2_000_000
 FEW_ROWS = 200

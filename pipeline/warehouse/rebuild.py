@@ -8,15 +8,16 @@ from pipeline.errors import Refused
 from pipeline.warehouse import advance, current
 from pipeline.warehouse.evolution import let_leave
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.pairs import EXCHANGED
 from pipeline.warehouse.publisher import Published
-from pipeline.warehouse.tables import EXCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
-    from pipeline.warehouse.tables import Tables, WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.tables import Tables
 
 
 def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone: str) -> int:

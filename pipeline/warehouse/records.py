@@ -14,7 +14,8 @@ from pyspark.sql.types import StructType
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
-from pipeline.warehouse.tables import NAME, PROPERTIES, ROLE
+from pipeline.warehouse.pairs import NAME, ROLE
+from pipeline.warehouse.tables import PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

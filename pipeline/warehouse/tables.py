@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pipeline.model import change
 from pipeline.model.names import (
@@ -28,6 +28,32 @@ from pipeline.model.names import (
 )
 from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.pairs import (
+    CREATED,
+    DROPPED,
+    DUE,
+    HELD_REASON,
+    LAYOUT,
+    NAME,
+    NEXT_NAME,
+    RENAMED,
+    ROLE,
+    SOURCE_SCHEMA,
+    SOURCE_TABLE,
+    SPANS,
+    STAGE,
+    STATE,
+    TRUNCATED,
+    Span,
+    State,
+    WarehouseTable,
+    current_of,
+    loaded,
+    obligations,
+    read_published,
+    read_spans,
+    written_spans,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,35 +62,6 @@ if TYPE_CHECKING:
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column
 
-LAYOUT = "ticdc.layout"
-SOURCE_SCHEMA = "ticdc.source-schema"
-SOURCE_TABLE = "ticdc.source-table"
-ROLE = "ticdc.role"
-STATE = "ticdc.state"
-HELD_REASON = "ticdc.held-reason"
-TRUNCATED = "ticdc.truncated-at"
-CREATED = "ticdc.created-at"
-RENAMED = "ticdc.renamed-at"
-DUE = "ticdc.rename-due"
-NAME = "ticdc.name"
-NEXT_NAME = "ticdc.next-name"
-ENDS = "ticdc.ends"
-APPLIED = "ticdc.applied-changes"
-FILLED = "ticdc.filled"
-SPANS = "ticdc.spans"
-DROPPED = "ticdc.dropped-at"
-CUT = "ticdc.cut"
-TIMES = "ticdc.times"
-LATE = "ticdc.late"
-LATE_SHOWN = "ticdc.late-shown"
-REMOVED = "ticdc.removed-at"
-EXCHANGED = "ticdc.exchanged"
-EXCHANGED_FROM = "ticdc.exchanged-from"
-GONE = "ticdc.gone"
-HOLDS = "ticdc.holds"
-OPERATION = "ticdc.operation"
-STAGE = "stage_"
-"""How the branches begin on which a table is made ready; the operation follows."""
 
 PROPERTIES = {
     "format-version": "2",
@@ -88,79 +85,6 @@ of an append's time."""
 _LOST_BEFORE = (change.UNREPRESENTABLE, change.ENVELOPE[change.UNREPRESENTABLE])
 
 
-class State(StrEnum):
-    """`held`: records wait in `_pipeline.held`; `dropped`: the source is gone, the pair is kept."""
-
-    LIVE = "live"
-    HELD = "held"
-    RELEASING = "releasing"
-    DROPPED = "dropped"
-
-
-class Span(NamedTuple):
-    """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`.
-
-    `pair`: the uuid, of one that has been removed; the others say this themselves.
-    """
-
-    schema: str
-    table: str
-    since: int
-    until: int
-    cause: str = ""
-    pair: str = ""
-
-
-TopicIdPartition = tuple[str, int]
-"""Kafka's topic id (which a re-created topic does not share) and partition."""
-
-
-@dataclass(slots=True)
-class WarehouseTable:
-    """One source table's pair in the warehouse, as this process knows it."""
-
-    source: TableName
-    name: WarehouseName
-    changes: Table
-    current: Table | None
-    layout: Layout = field(default_factory=Layout)
-    state: State = State.LIVE
-    held_reason: str = ""
-    created_at: int = 0
-    renamed_at: int = 0
-    due: TableName | None = None
-    """The source's name that the pair is to get, which was taken: it is held under its old one.
-
-    As long as another pair has that name by what is known, `source` is one that no table has (`put_off`)."""
-    truncated_at: int = 0
-    """The newest TRUNCATE TABLE; in the cut regime one that an earlier version has noted (now: `Layout.removals`)."""
-    truncated_done: int = 0
-    dropped_at: int = 0
-    cut: int = 0
-    """Cut regime: the commit ts up to which the current table shows the changes."""
-    late_shown: frozenset[int] = frozenset()
-    """Appends behind `applied` whose rows came after their time, and are shown already."""
-    removed_done: int = 0
-    """The newest removal of partitions that the current table shows."""
-    spans: tuple[Span, ...] = ()
-    """Cut regime: the names that the source has had, and when."""
-    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
-    applied: int | None = None
-    filled: frozenset[str] = frozenset()
-    unshown: bool = True
-    """Whether the current table may have no snapshot with its columns of now."""
-
-    @property
-    def uuid(self) -> str:
-        """The identity that outlives renames: that of the changes table."""
-        return self.changes.uuid
-
-    @property
-    def parked(self) -> bool:
-        """Whether another pair has the source's name, by what is known so far."""
-        return self.due is not None and self.due.key != self.source.key
-
-
 class Tables:
     """All source tables that the warehouse knows, by name."""
 
@@ -176,32 +100,9 @@ class Tables:
         names = [name for name in self.catalog.names() if name.namespace != PIPELINE_NAMESPACE]
         changes = [name for name in names if name.name.endswith(CHANGES_SUFFIX)]
         with ThreadPoolExecutor(4) as pool:
-            for table in pool.map(self._loaded, changes):
+            for table in pool.map(partial(loaded, self.catalog), changes):
                 if table is not None:
                     self._tables[table.uuid] = table
-
-    def _loaded(self, name: WarehouseName) -> WarehouseTable | None:
-        changes = self.catalog.table(name)
-        if changes is None or changes.properties.get(ROLE) != "changes":
-            return None
-        properties = changes.properties
-        base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
-        current = self._current(base)
-        source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
-        table = WarehouseTable(source, base, changes, current, Layout.from_json(properties[LAYOUT]))
-        table.state = State(properties.get(STATE, State.LIVE))
-        table.held_reason = properties.get(HELD_REASON, "")
-        table.created_at = int(properties.get(CREATED, "0"))
-        table.renamed_at = int(properties.get(RENAMED, "0"))
-        table.due = TableName(*json.loads(properties[DUE])) if properties.get(DUE) else None
-        table.truncated_at = int(properties.get(TRUNCATED, "0"))
-        table.dropped_at = int(properties.get(DROPPED, "0"))
-        if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
-            table.dropped_at = table.truncated_at
-        table.spans = read_spans(properties.get(SPANS))
-        table.ends = read_ends(changes.inherited(ENDS))
-        _read_published(table)
-        return table
 
     def __len__(self) -> int:
         """Tables that are not forgotten."""
@@ -341,14 +242,14 @@ class Tables:
 
     def move(self, table: WarehouseTable, to: WarehouseName) -> None:
         """Rename a pair in the warehouse. The changes table goes last: it carries the pair's name."""
-        if self._current(table.name) is not None:
+        if current_of(self.catalog, table.name) is not None:
             self._clear_left_over(to)
             self._go(table.name, to)
         self._go(table.name.changes, to.changes)
         table.name = to
         self._say_names(to)
-        table.current = self._current(to)
-        _read_published(table)
+        table.current = current_of(self.catalog, to)
+        read_published(table)
         moved = self.catalog.table(to.changes)
         if moved is not None:
             table.changes = moved
@@ -362,15 +263,10 @@ class Tables:
 
     def _say_names(self, pair: WarehouseName) -> None:
         """Let both tables of a pair say what they are called."""
-        for table, name in ((self._current(pair), pair), (self.catalog.table(pair.changes), pair.changes)):
+        for table, name in ((current_of(self.catalog, pair), pair), (self.catalog.table(pair.changes), pair.changes)):
             said = _written(name)
             if table is not None and table.properties.get(NAME) != said:
                 table.set_properties({NAME: said, NEXT_NAME: ""})
-
-    def _current(self, name: WarehouseName) -> Table | None:
-        """The current table of this name, if there is one: a person may have a table where a pair has none."""
-        found = self.catalog.table(name)
-        return found if found is not None and found.properties.get(ROLE) == "current" else None
 
     def rename(
         self, table: WarehouseTable, source: TableName, at: int, spans: tuple[Span, ...] = (), reason: str = ""
@@ -497,18 +393,6 @@ def _is_left_over(table: Table) -> bool:
     return ROLE in table.properties and table.head() is None
 
 
-def _read_published(table: WarehouseTable) -> None:
-    """What the current table says of itself."""
-    if table.current is not None:
-        applied = table.current.inherited(APPLIED)
-        table.applied = int(applied) if applied else None
-        table.cut = int(table.current.inherited(CUT) or "0")
-        table.removed_done = int(table.current.inherited(REMOVED) or "0")
-        table.late_shown = frozenset(json.loads(table.current.inherited(LATE_SHOWN) or "[]"))
-        table.truncated_done = int(table.current.inherited(TRUNCATED) or "0")
-        table.filled = frozenset(json.loads(table.current.inherited(FILLED) or "[]"))
-
-
 def schema_change(old: tuple[Column, ...], new: tuple[Column, ...], layout: Layout) -> SchemaChange:
     """What turns the columns of one layout into those of the next."""
     before = {column.id: column for column in old}
@@ -520,49 +404,3 @@ def schema_change(old: tuple[Column, ...], new: tuple[Column, ...], layout: Layo
         rename=tuple((o.name, c.name) for o, c in kept if o.name != c.name),
         drop=tuple(c.name for c in old if c.id not in {n.id for n in new} and c.id in today),
     )
-
-
-def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
-    """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
-    found: dict[str, tuple[Column, int]] = {}
-    for column in layout.current:
-        if column.default.kind == "literal":
-            found[f"{column.id}:0"] = (column, 0)
-        for number in range(1, len(column.conversions) + 1):
-            found[f"{column.id}:{number}"] = (column, number)
-    return found
-
-
-def read_spans(text: str | None) -> tuple[Span, ...]:
-    """Spans as a property carries them."""
-    return tuple(Span(*one) for one in json.loads(text or "[]"))
-
-
-def name_at(spans: Iterable[Span], commit_ts: int) -> TableName | None:
-    """The name that a pair has behind the statements of a commit ts; None where nobody knows, or it has none."""
-    found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
-    return next(found, None)
-
-
-def written_spans(spans: tuple[Span, ...]) -> dict[str, str]:
-    """The property; none where there is nothing to say."""
-    return {SPANS: json.dumps(spans)} if spans else {}
-
-
-def read_ends(text: str | None) -> dict[TopicIdPartition, int]:
-    """End offsets as a snapshot summary carries them: `{"<topic id>": {"<partition>": offset}}`."""
-    if not text:
-        return {}
-    return {
-        (topic, int(partition)): offset
-        for topic, partitions in json.loads(text).items()
-        for partition, offset in partitions.items()
-    }
-
-
-def write_ends(ends: dict[TopicIdPartition, int]) -> str:
-    """The inverse of `read_ends`."""
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(ends.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(nested, separators=(",", ":"))

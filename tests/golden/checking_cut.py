@@ -13,7 +13,7 @@ from golden.expected import tables_at_the_end
 from golden.moments import Moment, resolved, tables_at, torn
 from golden.values import Row, freeze
 
-from pipeline.warehouse.tables import name_at
+from pipeline.warehouse.pairs import name_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -17,7 +17,7 @@ from golden.exceptions import unread_table
 from golden.expected import ExpectedTable, expected_table
 from golden.values import Row
 
-from pipeline.warehouse.tables import name_at
+from pipeline.warehouse.pairs import name_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -23,7 +23,7 @@ from golden.warehouse import CurrentTable
 from pipeline.settings.faults import NOT_YET
 from pipeline.settings.rules import contradictions
 from pipeline.streaming.spans import EVER
-from pipeline.warehouse.tables import Span
+from pipeline.warehouse.pairs import Span
 
 CASES = [case for case in manifest() if case.by_cut]
 WITHOUT_DDL_ON_ROWS = [case for case in CASES if case.scenario not in ("ddl", "ddl_nokey")]

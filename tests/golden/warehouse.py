@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.warehouse.tables import SPANS, Span, read_spans
+from pipeline.warehouse.pairs import SPANS, Span, read_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

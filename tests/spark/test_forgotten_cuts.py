@@ -15,8 +15,8 @@ from pipeline.settings.sections import Maintenance
 from pipeline.streaming.errands import maintained
 from pipeline.warehouse import cuts, maintenance
 from pipeline.warehouse.maintenance import Maintainer
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import Records
-from pipeline.warehouse.tables import State
 
 pytestmark = pytest.mark.spark
 

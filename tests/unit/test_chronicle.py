@@ -11,7 +11,7 @@ from pipeline.model.names import TableName
 from pipeline.streaming.chronicle import Chronicle
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.spans import GONE, Names, Span
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 A = TableName("s", "a")
 FIRST, SECOND = Span(A.key, "first", 0, 10), Span(A.key, "second", 12)

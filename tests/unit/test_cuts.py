@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.model.names import TableName
 from pipeline.streaming.cuts import by_name
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 
 def pair(uuid, state=State.LIVE, dropped_at=0):

@@ -26,8 +26,8 @@ from pipeline.model.names import TableName
 from pipeline.settings import parse
 from pipeline.sources.kafka import Topic
 from pipeline.streaming.position import Committed, KafkaState
+from pipeline.warehouse.pairs import HELD_REASON, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
 from pipeline.warehouse.records import FORM
-from pipeline.warehouse.tables import HELD_REASON, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
 
 ORDERS = TableName("shop", "orders")
 

@@ -15,7 +15,7 @@ from pipeline.streaming.cut_landing import CutLanding
 from pipeline.streaming.epochs import Statement
 from pipeline.warehouse.advance import segments
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 AT = {TopicPartition("t", 0): 7}
 FIRST, SECOND = 100, 200

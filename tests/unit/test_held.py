@@ -12,8 +12,9 @@ from pipeline.streaming import cuts
 from pipeline.streaming.held import held_tables, last_held
 from pipeline.streaming.telemetry import batch_done
 from pipeline.warehouse import records
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import Records
-from pipeline.warehouse.tables import State, Tables
+from pipeline.warehouse.tables import Tables
 
 ORDERS, ITEMS, UPPER = TableName("shop", "orders"), TableName("shop", "items"), TableName("Shop!", "orders")
 TAKEN = "TABLE_NAME_TAKEN: shop.orders already belongs to the source table shop.orders"

@@ -13,7 +13,7 @@ from pipeline.model.messages import Regime
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
 from pipeline.streaming.telemetry import Telemetry
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 ORDERS = TableDone("shop.orders", {"insert": 4, "delete": 1}, quarantined=2, dead_letters=1, held=0, lag=1.5)
 

@@ -17,8 +17,8 @@ from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
 from pipeline.streaming.workbench import TOPIC_NAMES
 from pipeline.warehouse.orphans import lost_tables
+from pipeline.warehouse.pairs import ENDS, State, read_ends
 from pipeline.warehouse.records import OWNER, check_form, check_owner
-from pipeline.warehouse.tables import ENDS, State, read_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -41,8 +41,8 @@ from pipeline.streaming import (
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import changes, current, publisher, tables
+from pipeline.warehouse.pairs import OPERATION, State
 from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
-from pipeline.warehouse.tables import OPERATION, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

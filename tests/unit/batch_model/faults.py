@@ -18,7 +18,7 @@ from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.staged import Staged
 from pipeline.streaming.workbench import Ledger
 from pipeline.warehouse import changes, current, evolution, publisher, tables
-from pipeline.warehouse.tables import State
+from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     import pytest

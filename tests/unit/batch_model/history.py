@@ -24,8 +24,8 @@ from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.streaming.aside import FENCED
 from pipeline.streaming.redrive import LETTERS, QUARANTINE, UNDER_WAY
+from pipeline.warehouse.pairs import State, obligations
 from pipeline.warehouse.records import where
-from pipeline.warehouse.tables import State, obligations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

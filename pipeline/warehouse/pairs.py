@@ -1,0 +1,207 @@
+"""A source table's pair in the warehouse, and how its own properties and snapshots say what it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.model.names import CHANGES_SUFFIX, TableName, WarehouseName
+from pipeline.warehouse.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline.warehouse.iceberg import Catalog, Table
+    from pipeline.warehouse.layout import Column
+
+LAYOUT = "ticdc.layout"
+SOURCE_SCHEMA = "ticdc.source-schema"
+SOURCE_TABLE = "ticdc.source-table"
+ROLE = "ticdc.role"
+STATE = "ticdc.state"
+HELD_REASON = "ticdc.held-reason"
+TRUNCATED = "ticdc.truncated-at"
+CREATED = "ticdc.created-at"
+RENAMED = "ticdc.renamed-at"
+DUE = "ticdc.rename-due"
+NAME = "ticdc.name"
+NEXT_NAME = "ticdc.next-name"
+ENDS = "ticdc.ends"
+APPLIED = "ticdc.applied-changes"
+FILLED = "ticdc.filled"
+SPANS = "ticdc.spans"
+DROPPED = "ticdc.dropped-at"
+CUT = "ticdc.cut"
+TIMES = "ticdc.times"
+LATE = "ticdc.late"
+LATE_SHOWN = "ticdc.late-shown"
+REMOVED = "ticdc.removed-at"
+EXCHANGED = "ticdc.exchanged"
+EXCHANGED_FROM = "ticdc.exchanged-from"
+GONE = "ticdc.gone"
+HOLDS = "ticdc.holds"
+OPERATION = "ticdc.operation"
+STAGE = "stage_"
+"""How the branches begin on which a table is made ready; the operation follows."""
+
+TopicIdPartition = tuple[str, int]
+"""Kafka's topic id (which a re-created topic does not share) and partition."""
+
+
+class State(StrEnum):
+    """`held`: records wait in `_pipeline.held`; `dropped`: the source is gone, the pair is kept."""
+
+    LIVE = "live"
+    HELD = "held"
+    RELEASING = "releasing"
+    DROPPED = "dropped"
+
+
+class Span(NamedTuple):
+    """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`.
+
+    `pair`: the uuid, of one that has been removed; the others say this themselves.
+    """
+
+    schema: str
+    table: str
+    since: int
+    until: int
+    cause: str = ""
+    pair: str = ""
+
+
+@dataclass(slots=True)
+class WarehouseTable:
+    """One source table's pair in the warehouse, as this process knows it."""
+
+    source: TableName
+    name: WarehouseName
+    changes: Table
+    current: Table | None
+    layout: Layout = field(default_factory=Layout)
+    state: State = State.LIVE
+    held_reason: str = ""
+    created_at: int = 0
+    renamed_at: int = 0
+    due: TableName | None = None
+    """The source's name that the pair is to get, which was taken: it is held under its old one.
+
+    As long as another pair has that name by what is known, `source` is one that no table has (`put_off`)."""
+    truncated_at: int = 0
+    """The newest TRUNCATE TABLE; in the cut regime one that an earlier version has noted (now: `Layout.removals`)."""
+    truncated_done: int = 0
+    dropped_at: int = 0
+    cut: int = 0
+    """Cut regime: the commit ts up to which the current table shows the changes."""
+    late_shown: frozenset[int] = frozenset()
+    """Appends behind `applied` whose rows came after their time, and are shown already."""
+    removed_done: int = 0
+    """The newest removal of partitions that the current table shows."""
+    spans: tuple[Span, ...] = ()
+    """Cut regime: the names that the source has had, and when."""
+    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
+    applied: int | None = None
+    filled: frozenset[str] = frozenset()
+    unshown: bool = True
+    """Whether the current table may have no snapshot with its columns of now."""
+
+    @property
+    def uuid(self) -> str:
+        """The identity that outlives renames: that of the changes table."""
+        return self.changes.uuid
+
+    @property
+    def parked(self) -> bool:
+        """Whether another pair has the source's name, by what is known so far."""
+        return self.due is not None and self.due.key != self.source.key
+
+
+def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
+    """The pair whose changes table has this name, as the catalog knows it; None where that is no changes table."""
+    changes = catalog.table(name)
+    if changes is None or changes.properties.get(ROLE) != "changes":
+        return None
+    properties = changes.properties
+    base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
+    source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
+    table = WarehouseTable(source, base, changes, current_of(catalog, base), Layout.from_json(properties[LAYOUT]))
+    table.state = State(properties.get(STATE, State.LIVE))
+    table.held_reason = properties.get(HELD_REASON, "")
+    table.created_at = int(properties.get(CREATED, "0"))
+    table.renamed_at = int(properties.get(RENAMED, "0"))
+    table.due = TableName(*json.loads(properties[DUE])) if properties.get(DUE) else None
+    table.truncated_at = int(properties.get(TRUNCATED, "0"))
+    table.dropped_at = int(properties.get(DROPPED, "0"))
+    if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
+        table.dropped_at = table.truncated_at
+    table.spans = read_spans(properties.get(SPANS))
+    table.ends = read_ends(changes.inherited(ENDS))
+    read_published(table)
+    return table
+
+
+def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:
+    """The current table of this name, if there is one: a person may have a table where a pair has none."""
+    found = catalog.table(name)
+    return found if found is not None and found.properties.get(ROLE) == "current" else None
+
+
+def read_published(table: WarehouseTable) -> None:
+    """What the current table says of itself."""
+    if table.current is not None:
+        applied = table.current.inherited(APPLIED)
+        table.applied = int(applied) if applied else None
+        table.cut = int(table.current.inherited(CUT) or "0")
+        table.removed_done = int(table.current.inherited(REMOVED) or "0")
+        table.late_shown = frozenset(json.loads(table.current.inherited(LATE_SHOWN) or "[]"))
+        table.truncated_done = int(table.current.inherited(TRUNCATED) or "0")
+        table.filled = frozenset(json.loads(table.current.inherited(FILLED) or "[]"))
+
+
+def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
+    """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
+    found: dict[str, tuple[Column, int]] = {}
+    for column in layout.current:
+        if column.default.kind == "literal":
+            found[f"{column.id}:0"] = (column, 0)
+        for number in range(1, len(column.conversions) + 1):
+            found[f"{column.id}:{number}"] = (column, number)
+    return found
+
+
+def read_spans(text: str | None) -> tuple[Span, ...]:
+    """Spans as a property carries them."""
+    return tuple(Span(*one) for one in json.loads(text or "[]"))
+
+
+def name_at(spans: Iterable[Span], commit_ts: int) -> TableName | None:
+    """The name that a pair has behind the statements of a commit ts; None where nobody knows, or it has none."""
+    found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
+    return next(found, None)
+
+
+def written_spans(spans: tuple[Span, ...]) -> dict[str, str]:
+    """The property; none where there is nothing to say."""
+    return {SPANS: json.dumps(spans)} if spans else {}
+
+
+def read_ends(text: str | None) -> dict[TopicIdPartition, int]:
+    """End offsets as a snapshot summary carries them: `{"<topic id>": {"<partition>": offset}}`."""
+    if not text:
+        return {}
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in json.loads(text).items()
+        for partition, offset in partitions.items()
+    }
+
+
+def write_ends(ends: dict[TopicIdPartition, int]) -> str:
+    """The inverse of `read_ends`."""
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(ends.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(nested, separators=(",", ":"))
