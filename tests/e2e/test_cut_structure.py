@@ -78,7 +78,7 @@ def test_what_waits_comes_in_with_a_rename_onto_the_name_of_a_dropped_table(stac
     till.run()
     assert [row["reason"].partition(":")[0] for row in till.own("held")] == ["SCHEMA_PENDING"]
     till.feed._topics.send(topic, 0, None, codec.bootstrap())
-    renamed = dataclasses.replace(NOTE, name="account")
+    renamed = dataclasses.replace(NOTE, name="account", version=99)
     till.say("RENAME TABLE `bank`.`note` TO `bank`.`account`", RENAME_TABLE, NOTE, renamed)
     till.row(renamed, None, {"code": "later", "text": ""})
     till.run()

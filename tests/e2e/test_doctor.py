@@ -277,12 +277,10 @@ class Guarded(Broker):
         authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         return super()._properties() | {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
 
-    def deny(self, kind, name, operation):
+    def acl(self, kind, name, operation, permission):
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        denied = AclBinding(
-            kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY
-        )  # fmt: skip
-        (done,) = admin.create_acls([denied]).values()
+        said = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, permission)
+        (done,) = admin.create_acls([said]).values()
         done.result(30)
 
 
@@ -299,20 +297,20 @@ def test_a_user_that_may_not_read_or_see_a_topic_is_told_which_acl_is_missing(tm
             code = main(["doctor", "-c", str(file), "--output", "json"])
             return code, json.loads(capsys.readouterr().out)["findings"]
 
-        broker.deny(ResourceType.GROUP, "*", AclOperation.ALL)  # reading a partition by its number asks for no group
+        broker.acl(ResourceType.GROUP, "*", AclOperation.ALL, AclPermissionType.DENY)  # no group is asked for
         code, found = findings()
         assert (code, about(found, "permissions")) == (0, [("fine", "1 topic may be described and read", "")])
         assert about(found, "messages")[0][0] == "fine"
         with Pipeline.open(load(file)) as pipeline:
             pipeline.run(available_now=True)
-        broker.deny(ResourceType.TOPIC, topic, AclOperation.READ)
+        broker.acl(ResourceType.TOPIC, topic, AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # and nothing else
         code, found = findings()
         ((mark, said, todo),) = about(found, "permissions")
         assert (code, mark) == (1, "wrong")
         assert said == f"this user may not read {topic}: the ACL for READ on them is missing"
         assert "--operation Read --topic" in todo
         assert about(found, "messages") == []
-        broker.deny(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+        broker.acl(ResourceType.TOPIC, topic, AclOperation.DESCRIBE, AclPermissionType.DENY)
         code, found = findings()
         assert code == 1
         assert [said for _, said, _ in about(found, "permissions")] == [
