@@ -233,7 +233,7 @@ def test_one_batch_per_record_obeys_ddl_between_rows(case, running):
         run.take(records)
         assert_state(run)
         assert_cuts(run)
-        assert {batch["rows_in"] for batch in run.warehouse.own("batches")} == {1}
+        assert len(run.warehouse.own("batches")) == len(records)
         if EVERY:
             assert_the_end_is_tidbs(run)
 
