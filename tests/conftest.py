@@ -1,5 +1,6 @@
 """Fixtures of every kind of test. What tests share is found from `tests/`: `from golden.corpus import …`."""
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 from spark.sessions import settings_in
@@ -9,6 +10,9 @@ from pipeline.devstack import Devstack
 from pipeline.streaming.session import DEFAULTS, session
 
 DEFAULTS["spark.driver.memory"] = "4g"  # one JVM serves all tests here: it keeps the compiled code of all their tables
+
+hypothesis.settings.register_profile("suite", deadline=None)  # two workers and a broker share two cores
+hypothesis.settings.load_profile("suite")
 
 ALONE = ("golden/test_golden_cut.py",)
 """Files that take long and whose tests share nothing: any worker may take any of them."""

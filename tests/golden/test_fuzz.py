@@ -184,7 +184,7 @@ def test_bad_records_are_dead_letters_and_all_others_land(case, running):
         run.take(sound)
 
         @settings(
-            max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, phases=(Phase.generate,)
+            max_examples=EXAMPLES, derandomize=True, database=None, phases=(Phase.generate,)
         )  # what was taken cannot be taken again, so nothing is made smaller
         @given(bad(case))
         def fuzzed(some):

@@ -566,7 +566,6 @@ MANY = (
 )
 
 
-@settings(deadline=None)
 @given(st.sampled_from(MANY), st.sets(st.integers(0, 8), min_size=1))
 def test_partitions_that_do_not_decide_may_be_left_out(by, chosen):
     found, wanted = scheme(by), [f"P{number}" for number in sorted(chosen, key=lambda number: number % 4)]
@@ -674,7 +673,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join))
 def test_no_text_is_an_exception(tail):
     for head in ("", "CREATE TABLE `t` (`a` INT) PARTITION BY RANGE (`a`) (", "CREATE TABLE `t` PARTITION BY "):

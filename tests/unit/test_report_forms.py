@@ -109,7 +109,7 @@ class TestPage:
         assert 'aria-label="shop.orders total_not_negative, 40 columns: quarantined in 7, passed in 33"' in text
         assert '<i class="quarantined" title="batch 140: quarantined, 2 of ' in text
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
     @given(st.text(max_size=60) | st.sampled_from(["</style><script>", "{{ 7 * 7 }}", "' onload=x", "]]>", "<!--"]))
     def test_no_text_is_markup(self, text):
         rows = {

@@ -78,13 +78,12 @@ def outcome(text: str, environ: dict[str, str] | None = None) -> Settings | Sett
         return error
 
 
-@settings(deadline=None)
 @given(st.text() | YAMLISH)
 def test_any_text_is_settings_or_a_settings_error(text):
     assert isinstance(outcome(text), Settings | SettingsError)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PATHS, VALUES)
 def test_any_value_at_any_key_is_settings_or_a_settings_error(path, value):
     tree = {key: dict(inner) if isinstance(inner, dict) else inner for key, inner in GOOD.items()}
@@ -98,21 +97,18 @@ def test_any_value_at_any_key_is_settings_or_a_settings_error(path, value):
         assert isinstance(outcome(yaml.safe_dump(result.shown())), Settings)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text().map(lambda name: f"TICDC_WAREHOUSE__{name}"), st.text() | YAMLISH, max_size=3))
 def test_any_environment_gives_settings_or_a_settings_error(environ):
     result = outcome(yaml.safe_dump(GOOD), environ)
     assert isinstance(result, Settings if not environ else Settings | SettingsError)
 
 
-@settings(deadline=None)
 @given(PATHS, st.text() | YAMLISH)
 def test_any_value_of_a_known_variable_gives_settings_or_a_settings_error(path, value):
     name = "__".join(path).upper().replace("-", "_")
     assert isinstance(outcome(yaml.safe_dump(GOOD), {f"TICDC_WAREHOUSE__{name}": value}), Settings | SettingsError)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_secret_is_in_no_error(secret):
     secret = f"hunter{secret}"
@@ -123,7 +119,6 @@ def test_a_secret_is_in_no_error(secret):
         assert "hunter" not in str(error)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_duration_is_a_number_of_seconds_or_a_value_error(text):
     with contextlib.suppress(ValueError):
