@@ -80,7 +80,7 @@ ONE_BY_ONE = sorted(
     chosen(str(DDL), among=lambda case: case.steps_agree and case.partitions == 1 and case.scenario != "orders_small"),
     key=lambda case: case.protocol,
 )
-"""Open first: its records have several rows, of which some may lie behind a DDL of the next record."""
+"""Open first: its records have several rows, of several transactions."""
 AGAIN = seeded(chosen("ddl-open", among=lambda case: case.steps_agree))
 FROM_THE_MIDDLE = chosen(
     "orders_small-simple_json",
@@ -229,7 +229,7 @@ def test_one_batch_per_record_obeys_ddl_between_rows(case, running):
         run.take(records)
         assert_state(run)
         assert_cuts(run)
-        assert {batch["rows_in"] for batch in run.warehouse.own("batches")} == {1}
+        assert len(run.warehouse.own("batches")) == len(records)  # `rows_in` counts the events of Open's
         if EVERY:
             assert_the_end_is_tidbs(run)
 
