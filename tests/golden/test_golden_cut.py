@@ -229,7 +229,7 @@ def test_one_batch_per_record_obeys_ddl_between_rows(case, running):
         run.take(records)
         assert_state(run)
         assert_cuts(run)
-        assert len(run.warehouse.own("batches")) == len(records)  # `rows_in` counts the events of Open's
+        assert len(run.warehouse.own("batches")) == len(records)
         if EVERY:
             assert_the_end_is_tidbs(run)
 
