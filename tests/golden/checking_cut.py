@@ -171,6 +171,14 @@ def _sent(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: freeze(value) for name, value in values.items() if value is not None}
 
 
+def ddl_untold(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Difference]:
+    """Every DDL that was sent is in `ddl_history`, however it got there: after a kill it may be worded otherwise."""
+    told = {row["commit_ts"] for row in warehouse.own("ddl_history")}
+    for record in loaded.sent:
+        if record.kind == "ddl" and record.commit_ts not in told:
+            yield Difference("_pipeline.ddl_history", str(record.commit_ts), "", f"DDL of {record.table}", "nothing")
+
+
 def cuts_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Difference]:
     """At every cut that was written, the snapshots that it names are TiDB's tables at that ts: no transaction by half.
 

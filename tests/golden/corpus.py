@@ -18,7 +18,7 @@ BY_CUT = ("simple", "open-protocol")
 """Protocols of the cut regime."""
 
 EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
-"""Whether each test runs with every case; by default with those that tell most apart, since all take two hours."""
+"""Whether each test runs with every case; by default with those that tell most apart, since all take many hours."""
 
 
 @dataclass(frozen=True, slots=True)

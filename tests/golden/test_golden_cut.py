@@ -80,7 +80,7 @@ ONE_BY_ONE = sorted(
     chosen(str(DDL), among=lambda case: case.steps_agree and case.partitions == 1 and case.scenario != "orders_small"),
     key=lambda case: case.protocol,
 )
-"""Open first: its records have several rows, of which some may lie behind a DDL of the next record."""
+"""Open first: its records have several rows, of several transactions."""
 AGAIN = seeded(chosen("ddl-open", among=lambda case: case.steps_agree))
 FROM_THE_MIDDLE = chosen(
     "orders_small-simple_json",
