@@ -194,7 +194,13 @@ class Pipeline:
 
     def _batch(self, raw: DataFrame, spark_batch_id: int) -> None:
         with self._working:
-            self._take(raw, spark_batch_id)
+            try:
+                self._take(raw, spark_batch_id)
+            except Exception:
+                raise
+            except BaseException as error:  # py4j gives the JVM no answer then, which would wait for it for ever
+                self._error = error
+                raise _Stopped from error
 
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
         if self._stopping.is_set():
@@ -254,7 +260,7 @@ class Pipeline:
 
 
 class _Stopped(Exception):
-    """Raised in a batch that begins after `stop`."""
+    """Raised in a batch that begins after `stop`, or that ends by what is no `Exception`."""
 
 
 def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> Workbench:

@@ -305,7 +305,8 @@ def test_what_a_drop_says_of_its_table_lets_in_the_rows_that_have_waited_for_a_s
     truncate, drop = drops[0], drops[1]
     start = max(at for at, one in enumerate(records[:truncate]) if one.kind == "bootstrap") + 1
     before, between = records[start:truncate], records[truncate:drop]
-    behind = [one for one in records[drop:] if one.step <= 100]
+    last = max(at for at, one in enumerate(records) if one.step == 100)
+    behind = records[drop : last + 2]  # with the watermark that closes it
     assert len(undescribed(case, before)) == len(events(case, before)) == 3
     with running(case) as run:
         for sent, waiting in ((before, 3), (between, 2), (behind, 0)):
