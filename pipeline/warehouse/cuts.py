@@ -29,6 +29,7 @@ def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) ->
     cuts.refresh()
     if cuts.head() is None:
         return 0
+    spark.sparkContext.setJobDescription("forget cuts")
     rows = spark.table(cuts.name.sql)
     columns = rows.columns
     judged = rows.join(F.broadcast(_there(spark, pairs)), "table_uuid", "left").withColumn(_IDLE, _is_idle())

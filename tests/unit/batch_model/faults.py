@@ -17,7 +17,7 @@ from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.staged import Staged
 from pipeline.streaming.workbench import Ledger
-from pipeline.warehouse import changes, current, evolution, publisher, tables
+from pipeline.warehouse import changes, current, evolution, pairs, publisher
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def applied_snapshot_said_too_early(plant: Plant) -> Hunt:
     """The table is said to be applied although the publish is yet to come."""
 
     def stage(self: Any, branch: str) -> None:
-        mark = {tables.APPLIED: str(head)} if (head := heads.get(self.name)) else {}
+        mark = {pairs.APPLIED: str(head)} if (head := heads.get(self.name)) else {}
         self.mark(mark)
         original(self, branch)
 
