@@ -17,7 +17,7 @@ from pipeline.cli import cuts, reading
 from pipeline.cli import tables as command
 from pipeline.errors import Refused
 from pipeline.streaming.spans import EVER
-from pipeline.warehouse import tables as properties
+from pipeline.warehouse import pairs as properties
 from pipeline.warehouse import tags
 
 DAY_MS = 24 * 3600 * 1000

@@ -15,7 +15,7 @@ from pipeline.cli.inspection import Change, Inspected
 from pipeline.cli.output import Format, opened
 from pipeline.model.columns import SchemaId
 from pipeline.model.types import WarehouseType
-from pipeline.warehouse import tables as properties
+from pipeline.warehouse import pairs as properties
 from pipeline.warehouse.layout import Column, Layout, Version
 
 NOW = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
