@@ -148,12 +148,12 @@ def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_w
     """A DROP DATABASE is the only word of its tables: no message says what they were."""
     till = Till(stack, tmp_path, "simple")
     late = Table("shop", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
-    sent = [undescribed(till, late, number) for number in (1, 2)]
+    sent = [till.undescribed(late, number) for number in (1, 2)]
     till.accounts((1, 500))
     till.run()
     assert till.cut() == ("partial", "waiting: 1 table (shop.late)")
     till.say("DROP DATABASE `shop`", QUERY)
-    sent.append(undescribed(till, late, 3, sent[-1]))  # sent again, and read with the statement
+    sent.append(till.undescribed(late, 3, sent[-1]))  # sent again, and read with the statement
     again = dataclasses.replace(late, version=late.version + 1)
     till.say("CREATE TABLE `shop`.`late` (`id` BIGINT)", CREATE_TABLE, after=again)
     till.row(again, None, {"id": 4})
@@ -166,12 +166,3 @@ def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_w
     assert {row["status"] for row in till.own("held")} == {"released"}
     assert till.cut() == ("exact", "")
     till.feed.close()
-
-
-def undescribed(till, table, number, sent_at=None):
-    """A row of a table that no message describes; gives its commit ts."""
-    moment = sent_at or till.database.commit(till.database.begin()).commit_ts
-    value = till.feed._sender._codec(table, moment).value("insert", None, {"id": number}, moment)
-    till.feed._topics.send(f"{till.feed.prefix}_cdc", 0, None, value)
-    till.last_ts = max(till.last_ts, moment)
-    return moment

@@ -70,14 +70,10 @@ def test_what_waits_comes_in_with_a_rename_onto_the_name_of_a_dropped_table(stac
     till.accounts((1, 500))
     till.note("stays")
     dropped = till.say("DROP TABLE `bank`.`account`", DROP_TABLE, ACCOUNT)
-    moment = till.database.commit(till.database.begin()).commit_ts
-    codec = till.feed._sender._codec(late, moment)
-    topic = f"{till.feed.prefix}_cdc"
-    till.feed._topics.send(topic, 0, None, codec.value("insert", None, {"id": 1}, moment))
-    till.last_ts = moment
+    moment = till.undescribed(late, 1)
     till.run()
     assert [row["reason"].partition(":")[0] for row in till.own("held")] == ["SCHEMA_PENDING"]
-    till.feed._topics.send(topic, 0, None, codec.bootstrap())
+    till.bootstrap(late, moment)
     renamed = dataclasses.replace(NOTE, name="account", version=99)
     till.say("RENAME TABLE `bank`.`note` TO `bank`.`account`", RENAME_TABLE, NOTE, renamed)
     till.row(renamed, None, {"code": "later", "text": ""})
@@ -192,15 +188,11 @@ def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol
 def test_letters_of_a_table_that_is_described_too_late_make_it_and_its_rows_go_on(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     late = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
-    moment = till.database.commit(till.database.begin()).commit_ts
-    codec = till.feed._sender._codec(late, moment)
-    topic = f"{till.feed.prefix}_cdc"
-    till.feed._topics.send(topic, 0, None, codec.value("insert", None, {"id": 1}, moment))
-    till.last_ts = moment
+    moment = till.undescribed(late, 1)
     till.run()
     till.release(name=TableName("bank", "late"))
     assert [row["code"] for row in till.own("dead_letters")] == ["SCHEMA_UNKNOWN"]
-    till.feed._topics.send(topic, 0, None, codec.bootstrap())
+    till.bootstrap(late, moment)
     till.run()
     assert till.redrive(what="dead_letters").redriven == 1
     till.row(late, None, {"id": 2})
