@@ -1,4 +1,4 @@
-"""The DDL of the cut regime: what each statement does, and which pair each row of a batch belongs to.
+"""The DDL of the cut regime: what each statement does, and what names mean before and behind it.
 
 A statement is obeyed when every live partition has shown it, or a later moment (decision 004). Until then it waits, and
 with it the rows behind it of the tables that it concerns. What was obeyed stands in the pairs themselves.
@@ -10,32 +10,28 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from pipeline.model import ddl as text
 from pipeline.model.ddl.partitions import created_like, from_json, partitioning
-from pipeline.model.messages import EVER, Part, TableMessages
+from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
-from pipeline.protocols.overrides import overridden
 from pipeline.streaming import holds, waiting
 from pipeline.streaming.epochs import HELD, Done, Statement
-from pipeline.streaming.moments import NEVER, behind_ddl
 from pipeline.streaming.renames import first_reason, give_name
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
+from pipeline.streaming.statements import named, told_apart
 from pipeline.warehouse.evolution import meet
-from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
 from pipeline.warehouse.pairs import Span as Kept
 from pipeline.warehouse.removals import defined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.ddl.partitions import PartitionScheme
-    from pipeline.model.messages import Ddl, Messages, SeenVersion, Unknown
+    from pipeline.model.messages import Ddl, Messages, SeenVersion
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.streaming.workbench import Workbench
@@ -43,15 +39,6 @@ if TYPE_CHECKING:
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 TO_BE_REMOVED = "to be removed"
-_OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Messages of one pair. `meaning`: its uuid, or what will make it."""
-
-    meaning: str
-    messages: TableMessages
 
 
 @dataclass(slots=True)
@@ -80,33 +67,21 @@ class Chronicle:
     said: set[str] = field(default_factory=set)
     """The statements that the history has already."""
     wall: Statement | None = None
-    """The first of those that wait for the next batch though their time has come (`_wall`)."""
+    """The first of those that wait for the next batch though their time has come (`statements`)."""
 
     @classmethod
     def begin(
         cls, bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[tuple[int, str]]
     ) -> Chronicle:
-        """The statements understood and told apart by whether their time has come.
-
-        `due`: up to which moment a statement is obeyed. `waited`: commit ts and text of those that come from `held`;
-        the others are sent again, if the ledger has passed them (see `_passed`).
-        """
-        statements = sorted((_understood(bench, ddl) for ddl in messages.ddl), key=lambda one: one.ddl.commit_ts)
-        news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench)]
-        said = _causes(bench, news)
+        """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
+        now, later, wall, said = told_apart(bench, messages.ddl, due, waited)
         names = Names.of(_spans(bench), said)
-        now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-        waits = _behind_exchanges(now, _exchanging(bench))
-        now = [s for s in now if s not in waits]
-        wall = _wall(now)
-        now = now if wall is None else now[: now.index(wall)]
-        later = [s for s in news if s not in now]
         known = holds.remembered(bench.records)
         unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}
-        made = cls(bench, messages, names, (), (), unclear=unclear, said=said)
+        made = cls(bench, messages, names, (), tuple(later), unclear=unclear, said=said, wall=wall)
         made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
         stuck = [s for s, _ in made.stuck]
-        made.obeyed, made.pending, made.wall = tuple(s for s in now if s not in stuck), tuple(later), wall
+        made.obeyed = tuple(s for s in now if s not in stuck)
         return made
 
     def _held_with(self, statement: Statement) -> str:
@@ -126,67 +101,6 @@ class Chronicle:
     def pair_of(self, meaning: str) -> WarehouseTable | None:
         """The pair of a meaning, if it has been made."""
         return self.pairs.get(meaning) or self.bench.tables.by_uuid(meaning)
-
-    # ---- what waits
-
-    def waits(self) -> dict[Part, str]:
-        """Rows that cannot be placed yet, with the reason: per name from the first thing on that is not known.
-
-        Rows of a version that nothing has described are in the way of what their name meant at that time, no further.
-        """
-        found: dict[tuple[Name, int], tuple[Part, str]] = {}
-        for statement in self.pending:
-            reason = f"{waiting.DDL_PENDING}: {statement.ddl.sql}"
-            for name in self._concerned(statement):
-                _earliest(found, Part(name, statement.ddl.commit_ts), reason)
-        for unknown in self.messages.unknown:
-            reason = (
-                f"{waiting.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
-                "if it does not come, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
-            )
-            for span in self._meanings(unknown.table.key, unknown):
-                if not self._is_over(span):
-                    _earliest(found, _within(unknown, span), reason)
-        return dict(found.values())
-
-    def undescribed(self) -> list[tuple[Unknown, Part]]:
-        """Rows of versions that nothing will describe: the table that they are of was dropped."""
-        return [
-            (unknown, _within(unknown, span))
-            for unknown in self.messages.unknown
-            for span in self._meanings(unknown.table.key, unknown)
-            if self._is_over(span)
-        ]
-
-    def _is_over(self, span: Span) -> bool:
-        """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
-        pair = self.pair_of(span.meaning)
-        if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
-            return False
-        known = pair is not None or span.meaning == REMOVED
-        return known or any(span.since < at <= span.until for at in self._drops(span.name))
-
-    def _drops(self, name: Name) -> Iterator[int]:
-        """The commit ts of the obeyed statements that drop what has a name."""
-        for statement in self.obeyed:
-            for action in statement.actions:
-                match action:
-                    case text.DropTable(table) if table.key == name:
-                        yield statement.ddl.commit_ts
-                    case text.DropDatabase(schema) if folded(schema) == name[0]:
-                        yield statement.ddl.commit_ts
-
-    def _concerned(self, statement: Statement) -> Iterator[TableName]:
-        """The names whose rows behind the statement need it."""
-        for action in statement.actions:
-            match action:
-                case text.RenameTable(old, new):
-                    yield from (old, new)
-                case text.DropDatabase(schema):
-                    known = [table.table for table in self.messages.tables]
-                    yield from (name for name in known if folded(name.schema) == folded(schema))
-                case _ if statement.ddl.table.table:
-                    yield from _named(statement.ddl)
 
     # ---- what is obeyed
 
@@ -262,10 +176,10 @@ class Chronicle:
     def _hold_all(self, statement: Statement, reason: str) -> Done:
         """Hold every table that a statement names, or those of the database that it names."""
         why, at = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}", statement.ddl.commit_ts
-        named = [name for name in _named(statement.ddl) if name.table]
+        tables = [name for name in named(statement.ddl) if name.table]
         database = TableName(statement.ddl.table.schema, "").key[0]
         living = (pair.source for pair in self.bench.tables if pair.state is not State.DROPPED)
-        concerned = named or [source for source in living if source.key[0] == database]
+        concerned = tables or [source for source in living if source.key[0] == database]
         done = Done.of_all([self._hold(name, why, at) for name in concerned])
         return done if done.action else Done("names no table of this warehouse: none is held")
 
@@ -386,48 +300,6 @@ class Chronicle:
                 elif pair is not None and pair.source.key != name.key:
                     self.bench.records.rename_aside(name, pair.source, span.until)
 
-    # ---- where rows belong
-
-    def placed(self) -> list[Placed]:
-        """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
-        waits = tuple(self.waits())
-        parts: dict[str, list[Part]] = {}
-        seen: dict[str, dict[int, SeenVersion]] = {}
-        for table in self.messages.tables:
-            for version in table.versions:
-                for span in self._meanings(table.table.key, version):
-                    wall = _wall_in(span, waits)
-                    if wall < max(version.since, span.since + 1):
-                        continue
-                    part = Part(table.table, span.since, min(span.until, wall))
-                    mine = parts.setdefault(span.meaning, [])
-                    if part not in mine:
-                        mine.append(part)
-                    known = seen.setdefault(span.meaning, {})
-                    known[version.version.version] = _joined(known.get(version.version.version), version)
-        for statement in self.obeyed:
-            if not statement.naming and statement.ddl.table.table:
-                meaning = self.names.at(statement.ddl.table.key, statement.ddl.commit_ts).meaning
-                pair = self.pair_of(meaning)
-                if pair is not None or meaning in parts:
-                    parts.setdefault(meaning, [])
-        return [self._placed(meaning, parts[meaning], seen.get(meaning, {})) for meaning in parts]
-
-    def _placed(self, meaning: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
-        pair = self.pair_of(meaning)
-        name = pair.source if pair is not None else parts[-1].table
-        return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
-
-    def _meanings(self, key: Name, version: SeenVersion | Unknown) -> Iterator[Span]:
-        """What a name means between the first and the last row of a version."""
-        ts = version.since
-        while ts <= version.until:
-            span = self.names.at(key, ts)
-            inside = version.since < span.since and span.until < version.until and not span.cause
-            if not inside:  # a gap between a DROP and a CREATE, of which no row can be
-                yield span
-            ts = span.until + 1
-
     def about(self, meaning: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
         return [
@@ -448,113 +320,6 @@ def with_handles(layout: Layout, at: int) -> Layout:
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
-def _passed(statement: Statement, bench: Workbench) -> bool:
-    """Whether a statement is sent again, or is none of this time for the tables that it names.
-
-    In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
-    topics bring have been shown beyond it, and what they became behind it too.
-    """
-    moment, at = behind_ddl(statement.ddl.commit_ts), statement.ddl.at
-    if moment >= bench.ledger.resolved:
-        return False
-    if all(moment < bench.ledger.moments.get(partition, NEVER) for partition in at):
-        return True
-    here = {partition.topic for partition in at}
-    names = {topic: name for topic, name in bench.ledger.topics.items() if name not in here}
-    return any(topic in names for pair in _pairs_of(statement, bench) for topic, _ in pair.ends)
-
-
-def _wall(statements: Sequence[Statement]) -> Statement | None:
-    """The first statement about the columns of a table that has exchanged rows before it, in the same batch.
-
-    It waits with all behind it: rows change places between tables whose columns are those of that time.
-    """
-    exchanged: set[Name] = set()
-    for statement in statements:
-        about = {name.key for name in _named(statement.ddl)}
-        if about & exchanged and _is_of_columns(statement):
-            return statement
-        for action in statement.actions:
-            match action:
-                case text.ExchangePartition(table, _, other):
-                    exchanged |= {table.key, other.key}
-                case text.RenameTable(old, new) if old.key in exchanged:
-                    exchanged.add(new.key)
-                case text.DropTable(table):
-                    exchanged.discard(table.key)
-    return None
-
-
-def _exchanging(bench: Workbench) -> dict[Name, int]:
-    """The names of tables whose exchange of rows an earlier batch has noted and could not do yet, and its commit ts."""
-    undone = [one for one in exchanges(bench.tables) if not one.done]
-    pairs = [(pair, one.removal.at) for one in reversed(undone) for pair in (one.table, one.other)]
-    return {pair.source.key: at for pair, at in pairs if pair.state is not State.DROPPED}
-
-
-def _behind_exchanges(statements: Sequence[Statement], exchanging: Mapping[Name, int]) -> list[Statement]:
-    """The statements about the columns of such tables, and those about a table that one of them concerns, behind it.
-
-    They wait as if their time had not come, and the rows behind them, until the tables have exchanged theirs: those
-    have the columns of that time.
-    """
-    since = dict(exchanging)
-    blocked: set[Name] = set()
-    waits: list[Statement] = []
-    for statement in statements if since else ():
-        about = _about(statement)
-        schemas = {folded(action.name) for action in statement.actions if isinstance(action, text.DropDatabase)}
-        late = any(since.get(name, EVER) < statement.ddl.commit_ts for name in about)
-        if about & blocked or any(name[0] in schemas for name in blocked) or (late and _is_of_columns(statement)):
-            blocked |= about
-            waits.append(statement)
-            continue
-        for action in statement.actions:
-            if isinstance(action, text.RenameTable) and action.old.key in since:
-                since[action.new.key] = since.pop(action.old.key)
-    return waits
-
-
-def _about(statement: Statement) -> set[Name]:
-    """The names of all tables that a statement concerns."""
-    names = {name.key for name in _named(statement.ddl)}
-    for action in statement.actions:
-        if isinstance(action, text.RenameTable):
-            names |= {action.old.key, action.new.key}
-        if isinstance(action, text.ExchangePartition):
-            names |= {action.table.key, action.with_table.key}
-    return names
-
-
-def _is_of_columns(statement: Statement) -> bool:
-    return any(isinstance(action, _OF_COLUMNS) for action in statement.actions)
-
-
-def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:
-    """The pairs that have, or had, a name that a statement names."""
-    ddl = statement.ddl
-    names = {name.key for name in _named(ddl)}
-    schemas = set()
-    for action in statement.actions:
-        if isinstance(action, text.RenameTable):
-            names |= {action.old.key, action.new.key}
-        if isinstance(action, text.DropDatabase):
-            schemas.add(folded(action.name))
-    for pair in bench.tables:
-        keys = [TableName(span.schema, span.table).key for span in pair.spans]
-        if any(key in names or key[0] in schemas for key in keys):
-            yield pair
-
-
-def _named(ddl: Ddl) -> tuple[TableName, ...]:
-    return text.named_tables(ddl.sql, ddl.table, ddl.old)
-
-
-def _understood(bench: Workbench, ddl: Ddl) -> Statement:
-    read = text.parse(ddl.kind, ddl.sql, ddl.table, old=ddl.old, partitions=True, keys=True)
-    return Statement(ddl, overridden(read, bench.overrides, ddl.table))
-
-
 def _spans(bench: Workbench) -> Iterable[Span]:
     for pair in bench.tables:
         for kept in pair.spans:
@@ -570,58 +335,11 @@ def made_by_rows(bench: Workbench, table: TableName, commit_ts: int) -> Kept | N
     return None if known or span.until != EVER else Kept(table.schema, table.table, span.since, EVER)
 
 
-def _causes(bench: Workbench, statements: Sequence[Statement]) -> set[str]:
-    """Those of these statements that earlier batches have obeyed, by the history."""
-    if not statements:
-        return set()
-    oldest = min(s.ddl.commit_ts for s in statements)
-    history = bench.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
-    said = {(row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in history.collect()}
-    return {
-        cause_of(s) for s in statements
-        if (s.ddl.commit_ts, s.ddl.table.schema, s.ddl.table.table, s.ddl.sql) in said
-    }  # fmt: skip
-
-
 def _ended(spans: Sequence[Kept], key: Name, at: int) -> tuple[Kept, ...]:
     """Spans of a pair, that of a name ended."""
     return tuple(
         s._replace(until=at) if TableName(s.schema, s.table).key == key and s.until == EVER else s for s in spans
     )
-
-
-def _earliest(found: dict[tuple[Name, int], tuple[Part, str]], part: Part, reason: str) -> None:
-    """Of the parts of a name that end together, the longest."""
-    known = found.get((part.table.key, part.until))
-    if known is None or part.since < known[0].since:
-        found[part.table.key, part.until] = (part, reason)
-
-
-def _within(unknown: Unknown, span: Span) -> Part:
-    """What an unknown version is in the way of within a span: all from its first row on."""
-    return Part(unknown.table, max(unknown.since - 1, span.since), span.until)
-
-
-def _wall_in(span: Span, waits: Iterable[Part]) -> int:
-    """Up to which commit ts rows of a span can be placed."""
-    mine = (part.since for part in waits if part.table.key == span.name and part.until >= span.until)
-    return min(mine, default=EVER)
-
-
-def _joined(known: SeenVersion | None, version: SeenVersion) -> SeenVersion:
-    """A version that stands under several names, as one."""
-    if known is None:
-        return version
-    first = {at: min(known.first.get(at, offset), offset) for at, offset in version.first.items()}
-    last = {at: max(known.last.get(at, offset), offset) for at, offset in version.last.items()}
-    return replace(
-        known, first={**known.first, **first}, last={**known.last, **last}, rows=known.rows + version.rows,
-        since=min(known.since, version.since), until=max(known.until, version.until),
-    )  # fmt: skip
-
-
-def _by_time(part: Part) -> tuple[int, str, str]:
-    return part.since, part.table.schema, part.table.table
 
 
 def remove_dropped(bench: Workbench) -> int:

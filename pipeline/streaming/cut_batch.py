@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
-from pipeline.streaming import cuts, moments, waiting
+from pipeline.streaming import cuts, moments, placing, waiting
 from pipeline.streaming.aside import set_aside_refused
 from pipeline.streaming.batch import Epoch, Landed
 from pipeline.streaming.chronicle import Chronicle, remove_dropped
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, Messages, Part, SeenVersion, TableMessages, Unknown
     from pipeline.streaming.batch import Outcome
-    from pipeline.streaming.chronicle import Placed
     from pipeline.streaming.epochs import Statement
+    from pipeline.streaming.placing import Placed
     from pipeline.streaming.spark_batch import Row
     from pipeline.streaming.speculation import Planned
     from pipeline.streaming.workbench import Ledger, Workbench
@@ -170,9 +170,9 @@ class CutBatch(SparkBatch):
         self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
         self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
-        self.parts = self.chronicle.waits()
-        self._set_aside_undescribed(self.chronicle.undescribed())
-        placed = self.chronicle.placed()
+        self.parts = placing.waits(self.chronicle)
+        self._set_aside_undescribed(placing.undescribed(self.chronicle))
+        placed = placing.placed(self.chronicle)
         gone = [one for one in placed if one.meaning == GONE]
         self._set_aside_gone(gone)
         self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}

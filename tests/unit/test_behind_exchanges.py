@@ -4,8 +4,8 @@ from pipeline.model.columns import CommitTs
 from pipeline.model.ddl import ActionType, parse
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
-from pipeline.streaming.chronicle import _behind_exchanges
 from pipeline.streaming.epochs import Statement
+from pipeline.streaming.statements import behind_exchanges
 
 PARTS, OTHER = TableName("s", "parts"), TableName("s", "other")
 AT = 100
@@ -17,7 +17,7 @@ def said(ts, kind, sql, table=PARTS, old=None):
 
 
 def waiting(*statements):
-    return [s.ddl.commit_ts for s in _behind_exchanges(statements, {PARTS.key: AT})]
+    return [s.ddl.commit_ts for s in behind_exchanges(statements, {PARTS.key: AT})]
 
 
 def add_column(ts, table=PARTS):

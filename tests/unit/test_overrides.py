@@ -12,7 +12,7 @@ from pipeline.model.ddl import ActionType
 from pipeline.model.messages import Ddl, Messages, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.settings import parse
-from pipeline.streaming import chronicle, obedience
+from pipeline.streaming import obedience, statements
 from pipeline.streaming.workbench import own_types
 from pipeline.warehouse.evolution import meet, obey
 from pipeline.warehouse.layout import Layout
@@ -32,7 +32,7 @@ checkpoint: c
 
 
 def by_cut(bench, ddl):
-    return chronicle._understood(bench, ddl)
+    return statements.understood(bench, ddl)
 
 
 def by_offset(bench, ddl):

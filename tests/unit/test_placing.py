@@ -8,6 +8,7 @@ from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.ddl import DropDatabase, DropTable
 from pipeline.model.messages import EVER, Ddl, Messages, Part, SeenVersion, TableMessages, Unknown
 from pipeline.model.names import TableName
+from pipeline.streaming import placing
 from pipeline.streaming.chronicle import Chronicle
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.spans import GONE, Names, Span
@@ -36,30 +37,30 @@ def chronicle(*spans, states=(), versions=(), unknown=(LOST,), obeyed=(), pendin
 
 
 def placed(told):
-    return {one.meaning: one.messages.parts for one in told.placed()}
+    return {one.meaning: one.messages.parts for one in placing.placed(told)}
 
 
 def test_rows_that_nothing_describes_are_in_the_way_of_their_table_and_not_of_the_next_of_its_name():
     versions = seen(1, 3, 8), seen(9, 13, 20)
     told = chronicle(FIRST, SECOND, states={"first": State.LIVE, "second": State.LIVE}, versions=versions)
-    assert list(told.waits()) == [Part(A, 4, 10)]
+    assert list(placing.waits(told)) == [Part(A, 4, 10)]
     assert placed(told) == {"first": (Part(A, 0, 4),), "second": (Part(A, 12, EVER),)}
-    assert told.undescribed() == []
+    assert placing.undescribed(told) == []
 
 
 def test_rows_of_a_version_stay_together_with_what_they_are_of_when_a_name_comes_back():
     lost = Unknown(A, SchemaId(3), 2, 5, 15, where=None)
     told = chronicle(FIRST, SECOND, states={"first": State.DROPPED, "second": State.LIVE}, unknown=(lost,))
-    assert told.undescribed() == [(lost, Part(A, 4, 10))]
-    assert list(told.waits()) == [Part(A, 12, EVER)]
+    assert placing.undescribed(told) == [(lost, Part(A, 4, 10))]
+    assert list(placing.waits(told)) == [Part(A, 12, EVER)]
 
 
 @pytest.mark.parametrize("meaning", ["first", GONE])
 def test_rows_of_a_dropped_table_that_nothing_has_described_are_in_nobodys_way(meaning):
     versions = seen(1, 3, 8), seen(9, 13, 20)
     told = chronicle(Span(A.key, meaning, 0, 10), SECOND, states={"first": State.DROPPED}, versions=versions)
-    assert told.undescribed() == [(LOST, Part(A, 4, 10))]
-    assert told.waits() == {}
+    assert placing.undescribed(told) == [(LOST, Part(A, 4, 10))]
+    assert placing.waits(told) == {}
     assert placed(told) == {meaning: (Part(A, 0, 10),), "second": (Part(A, 12, EVER),)}
 
 
@@ -68,15 +69,15 @@ def test_rows_of_a_table_that_was_never_made_end_with_the_statement_that_drops_i
     dropped = statement(10, action)
     ended = chronicle(Span(A.key, "rows@0:s.a", 0, 10), obeyed=(dropped,))
     again = chronicle(SECOND, obeyed=(dropped,))  # a second try: the first has made the table that comes behind it
-    assert ended.undescribed() == [(LOST, Part(A, 4, 10))]
-    assert again.undescribed() == [(LOST, Part(A, 4, 12))]
-    assert (ended.waits(), again.waits()) == ({}, {})
+    assert placing.undescribed(ended) == [(LOST, Part(A, 4, 10))]
+    assert placing.undescribed(again) == [(LOST, Part(A, 4, 12))]
+    assert (placing.waits(ended), placing.waits(again)) == ({}, {})
 
 
 def test_rows_of_a_table_that_was_never_made_and_that_no_statement_drops_wait_on():
     told = chronicle(SECOND, versions=(seen(9, 13, 20),))
-    assert told.undescribed() == []
-    assert list(told.waits()) == [Part(A, 4, 12)]
+    assert placing.undescribed(told) == []
+    assert list(placing.waits(told)) == [Part(A, 4, 12)]
     assert placed(told) == {"second": (Part(A, 12, EVER),)}
 
 
@@ -84,7 +85,7 @@ def test_a_statement_that_waits_is_in_the_way_of_everything_behind_it():
     versions = seen(1, 3, 8), seen(9, 13, 20)
     pending = (statement(15, DROP),)
     told = chronicle(FIRST, SECOND, states={"first": State.LIVE}, versions=versions, pending=pending)
-    assert list(told.waits()) == [Part(A, 15, EVER), Part(A, 4, 10)]
+    assert list(placing.waits(told)) == [Part(A, 15, EVER), Part(A, 4, 10)]
     assert placed(told) == {"first": (Part(A, 0, 4),), "second": (Part(A, 12, 15),)}
     early = chronicle(FIRST, SECOND, versions=versions, unknown=(), pending=(statement(2, DROP),))
     assert placed(early) == {}

@@ -1,0 +1,171 @@
+"""Where the rows of a batch belong in the cut regime: which pair takes them, and which of them wait (decision 004).
+
+A row belongs to what its name meant at its commit ts (`spans`). It waits behind a statement of its table that is not
+obeyed yet, and as long as nothing has described its version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model import ddl as text
+from pipeline.model.messages import EVER, Part, TableMessages
+from pipeline.model.names import folded
+from pipeline.streaming import waiting
+from pipeline.streaming.spans import GONE
+from pipeline.streaming.statements import concerned, dropped_databases
+from pipeline.warehouse.pairs import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pipeline.model.messages import SeenVersion, Unknown
+    from pipeline.model.names import TableName
+    from pipeline.streaming.chronicle import Chronicle
+    from pipeline.streaming.epochs import Name, Statement
+    from pipeline.streaming.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Messages of one pair. `meaning`: its uuid, or what will make it."""
+
+    meaning: str
+    messages: TableMessages
+
+
+def waits(told: Chronicle) -> dict[Part, str]:
+    """Rows that cannot be placed yet, with the reason: per name from the first thing on that is not known.
+
+    Rows of a version that nothing has described are in the way of what their name meant at that time, no further.
+    """
+    found: dict[tuple[Name, int], tuple[Part, str]] = {}
+    for statement in told.pending:
+        reason = f"{waiting.DDL_PENDING}: {statement.ddl.sql}"
+        for name in _behind(told, statement):
+            _earliest(found, Part(name, statement.ddl.commit_ts), reason)
+    for unknown in told.messages.unknown:
+        reason = (
+            f"{waiting.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
+            "if it does not come, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
+        )
+        for span in _meanings(told, unknown.table.key, unknown):
+            if not _is_over(told, span):
+                _earliest(found, _within(unknown, span), reason)
+    return dict(found.values())
+
+
+def undescribed(told: Chronicle) -> list[tuple[Unknown, Part]]:
+    """Rows of versions that nothing will describe: the table that they are of was dropped."""
+    return [
+        (unknown, _within(unknown, span))
+        for unknown in told.messages.unknown
+        for span in _meanings(told, unknown.table.key, unknown)
+        if _is_over(told, span)
+    ]
+
+
+def _is_over(told: Chronicle, span: Span) -> bool:
+    """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
+    pair = told.pair_of(span.meaning)
+    if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
+        return False
+    known = pair is not None or span.meaning == GONE
+    return known or any(span.since < at <= span.until for at in _drops(told, span.name))
+
+
+def _drops(told: Chronicle, name: Name) -> Iterator[int]:
+    """The commit ts of the obeyed statements that drop what has a name."""
+    for statement in told.obeyed:
+        for action in statement.actions:
+            match action:
+                case text.DropTable(table) if table.key == name:
+                    yield statement.ddl.commit_ts
+                case text.DropDatabase(schema) if folded(schema) == name[0]:
+                    yield statement.ddl.commit_ts
+
+
+def _behind(told: Chronicle, statement: Statement) -> Iterator[TableName]:
+    """The names whose rows behind a statement need it."""
+    if statement.ddl.table.table:
+        yield from concerned(statement)
+    schemas = dropped_databases(statement)
+    yield from (table.table for table in told.messages.tables if table.table.key[0] in schemas)
+
+
+def placed(told: Chronicle) -> list[Placed]:
+    """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
+    walls = tuple(waits(told))
+    parts: dict[str, list[Part]] = {}
+    seen: dict[str, dict[int, SeenVersion]] = {}
+    for table in told.messages.tables:
+        for version in table.versions:
+            for span in _meanings(told, table.table.key, version):
+                wall = _wall_in(span, walls)
+                if wall < max(version.since, span.since + 1):
+                    continue
+                part = Part(table.table, span.since, min(span.until, wall))
+                mine = parts.setdefault(span.meaning, [])
+                if part not in mine:
+                    mine.append(part)
+                known = seen.setdefault(span.meaning, {})
+                known[version.version.version] = _joined(known.get(version.version.version), version)
+    for statement in told.obeyed:
+        if not statement.naming and statement.ddl.table.table:
+            meaning = told.names.at(statement.ddl.table.key, statement.ddl.commit_ts).meaning
+            pair = told.pair_of(meaning)
+            if pair is not None or meaning in parts:
+                parts.setdefault(meaning, [])
+    return [_placed(told, meaning, parts[meaning], seen.get(meaning, {})) for meaning in parts]
+
+
+def _placed(told: Chronicle, meaning: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
+    pair = told.pair_of(meaning)
+    name = pair.source if pair is not None else parts[-1].table
+    return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
+
+
+def _meanings(told: Chronicle, key: Name, version: SeenVersion | Unknown) -> Iterator[Span]:
+    """What a name means between the first and the last row of a version."""
+    ts = version.since
+    while ts <= version.until:
+        span = told.names.at(key, ts)
+        inside = version.since < span.since and span.until < version.until and not span.cause
+        if not inside:  # a gap between a DROP and a CREATE, of which no row can be
+            yield span
+        ts = span.until + 1
+
+
+def _earliest(found: dict[tuple[Name, int], tuple[Part, str]], part: Part, reason: str) -> None:
+    """Of the parts of a name that end together, the longest."""
+    known = found.get((part.table.key, part.until))
+    if known is None or part.since < known[0].since:
+        found[part.table.key, part.until] = (part, reason)
+
+
+def _within(unknown: Unknown, span: Span) -> Part:
+    """What an unknown version is in the way of within a span: all from its first row on."""
+    return Part(unknown.table, max(unknown.since - 1, span.since), span.until)
+
+
+def _wall_in(span: Span, waits: Iterable[Part]) -> int:
+    """Up to which commit ts rows of a span can be placed."""
+    mine = (part.since for part in waits if part.table.key == span.name and part.until >= span.until)
+    return min(mine, default=EVER)
+
+
+def _joined(known: SeenVersion | None, version: SeenVersion) -> SeenVersion:
+    """A version that stands under several names, as one."""
+    if known is None:
+        return version
+    first = {at: min(known.first.get(at, offset), offset) for at, offset in version.first.items()}
+    last = {at: max(known.last.get(at, offset), offset) for at, offset in version.last.items()}
+    return replace(
+        known, first={**known.first, **first}, last={**known.last, **last}, rows=known.rows + version.rows,
+        since=min(known.since, version.since), until=max(known.until, version.until),
+    )  # fmt: skip
+
+
+def _by_time(part: Part) -> tuple[int, str, str]:
+    return part.since, part.table.schema, part.table.table

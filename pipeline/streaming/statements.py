@@ -1,0 +1,181 @@
+"""The statements of a batch in the cut regime: what each is about, and which are obeyed now (decision 004).
+
+Those that wait do so because a live partition has not shown them, or because tables exchange rows before them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from pipeline.model import ddl as text
+from pipeline.model.messages import EVER
+from pipeline.model.names import TableName, folded
+from pipeline.protocols.overrides import overridden
+from pipeline.streaming.epochs import Statement
+from pipeline.streaming.moments import NEVER, behind_ddl
+from pipeline.streaming.spans import cause_of
+from pipeline.warehouse.exchange import exchanges
+from pipeline.warehouse.pairs import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pipeline.model.messages import Ddl
+    from pipeline.streaming.epochs import Name
+    from pipeline.streaming.moments import Moment
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.pairs import WarehouseTable
+
+_OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
+
+
+class Told(NamedTuple):
+    """The statements of a batch by whether they are obeyed in it, each in the order of commit ts."""
+
+    now: list[Statement]
+    later: list[Statement]
+    wall: Statement | None
+    """The first of `later` whose time has come, and which waits for the next batch all the same (`_wall`)."""
+    said: set[str]
+    """Those that the history has already, by `cause_of`."""
+
+
+def told_apart(
+    bench: Workbench, ddl: Iterable[Ddl], due: Callable[[Ddl], Moment], waited: frozenset[tuple[int, str]]
+) -> Told:
+    """The statements understood, and told apart; those that are sent again are left out.
+
+    `due`: up to which moment a statement is obeyed. `waited`: commit ts and text of those that come from `held`; the
+    others are sent again, if the ledger has passed them (see `_passed`).
+    """
+    statements = sorted((understood(bench, one) for one in ddl), key=lambda one: one.ddl.commit_ts)
+    news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench)]
+    now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
+    waits = behind_exchanges(now, _exchanging(bench))
+    now = [s for s in now if s not in waits]
+    wall = _wall(now)
+    now = now if wall is None else now[: now.index(wall)]
+    return Told(now, [s for s in news if s not in now], wall, _said(bench, news))
+
+
+def understood(bench: Workbench, ddl: Ddl) -> Statement:
+    """A message with what its text asks for, in the types that the settings give."""
+    read = text.parse(ddl.kind, ddl.sql, ddl.table, old=ddl.old, partitions=True, keys=True)
+    return Statement(ddl, overridden(read, bench.overrides, ddl.table))
+
+
+def named(ddl: Ddl) -> tuple[TableName, ...]:
+    """The tables that a text names behind the word TABLE, and the one that its message is sent for."""
+    return text.named_tables(ddl.sql, ddl.table, ddl.old)
+
+
+def concerned(statement: Statement) -> tuple[TableName, ...]:
+    """Every table that a statement names, whatever it does to it."""
+    names = {name.key: name for name in named(statement.ddl)}
+    for action in statement.actions:
+        if isinstance(action, text.RenameTable):
+            names |= {name.key: name for name in (action.old, action.new)}
+    return tuple(names.values())
+
+
+def dropped_databases(statement: Statement) -> set[str]:
+    """The databases that a statement drops, in the form of `TableName.key`."""
+    return {folded(action.name) for action in statement.actions if isinstance(action, text.DropDatabase)}
+
+
+def _about(statement: Statement) -> set[Name]:
+    return {name.key for name in concerned(statement)}
+
+
+def _passed(statement: Statement, bench: Workbench) -> bool:
+    """Whether a statement is sent again, or is none of this time for the tables that it names.
+
+    In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
+    topics bring have been shown beyond it, and what they became behind it too.
+    """
+    moment, at = behind_ddl(statement.ddl.commit_ts), statement.ddl.at
+    if moment >= bench.ledger.resolved:
+        return False
+    if all(moment < bench.ledger.moments.get(partition, NEVER) for partition in at):
+        return True
+    here = {partition.topic for partition in at}
+    names = {topic: name for topic, name in bench.ledger.topics.items() if name not in here}
+    return any(topic in names for pair in _pairs_of(statement, bench) for topic, _ in pair.ends)
+
+
+def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:
+    """The pairs that have, or had, a name that a statement names."""
+    names, schemas = _about(statement), dropped_databases(statement)
+    for pair in bench.tables:
+        keys = [TableName(span.schema, span.table).key for span in pair.spans]
+        if any(key in names or key[0] in schemas for key in keys):
+            yield pair
+
+
+def _wall(statements: Sequence[Statement]) -> Statement | None:
+    """The first statement about the columns of a table that has exchanged rows before it, in the same batch.
+
+    It waits with all behind it: rows change places between tables whose columns are those of that time.
+    """
+    exchanged: set[Name] = set()
+    for statement in statements:
+        if _about(statement) & exchanged and _is_of_columns(statement):
+            return statement
+        for action in statement.actions:
+            match action:
+                case text.ExchangePartition(table, _, other):
+                    exchanged |= {table.key, other.key}
+                case text.RenameTable(old, new) if old.key in exchanged:
+                    exchanged.add(new.key)
+                case text.DropTable(table):
+                    exchanged.discard(table.key)
+    return None
+
+
+def _exchanging(bench: Workbench) -> dict[Name, int]:
+    """The names of tables whose exchange of rows an earlier batch has noted and could not do yet, and its commit ts."""
+    undone = [one for one in exchanges(bench.tables) if not one.done]
+    pairs = [(pair, one.removal.at) for one in reversed(undone) for pair in (one.table, one.other)]
+    return {pair.source.key: at for pair, at in pairs if pair.state is not State.DROPPED}
+
+
+def behind_exchanges(statements: Sequence[Statement], exchanging: Mapping[Name, int]) -> list[Statement]:
+    """The statements about the columns of such tables, and those about a table that one of them concerns, behind it.
+
+    They wait as if their time had not come, and the rows behind them, until the tables have exchanged theirs: those
+    have the columns of that time.
+    """
+    since = dict(exchanging)
+    blocked: set[Name] = set()
+    waits: list[Statement] = []
+    for statement in statements if since else ():
+        about = _about(statement)
+        schemas = dropped_databases(statement)
+        late = any(since.get(name, EVER) < statement.ddl.commit_ts for name in about)
+        if about & blocked or any(name[0] in schemas for name in blocked) or (late and _is_of_columns(statement)):
+            blocked |= about
+            waits.append(statement)
+            continue
+        for action in statement.actions:
+            if isinstance(action, text.RenameTable) and action.old.key in since:
+                since[action.new.key] = since.pop(action.old.key)
+    return waits
+
+
+def _is_of_columns(statement: Statement) -> bool:
+    return any(isinstance(action, _OF_COLUMNS) for action in statement.actions)
+
+
+def _said(bench: Workbench, statements: Sequence[Statement]) -> set[str]:
+    """Those of these statements that the history of earlier batches has."""
+    if not statements:
+        return set()
+    oldest = min(s.ddl.commit_ts for s in statements)
+    history = bench.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
+    said = {(row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in history.collect()}
+    return {
+        cause_of(s) for s in statements
+        if (s.ddl.commit_ts, s.ddl.table.schema, s.ddl.table.table, s.ddl.sql) in said
+    }  # fmt: skip
