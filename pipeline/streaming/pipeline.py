@@ -196,11 +196,11 @@ class Pipeline:
         with self._working:
             try:
                 self._take(raw, spark_batch_id)
-            except Exception:
+            except _Stopped:
                 raise
-            except BaseException as error:  # py4j gives the JVM no answer then, which would wait for it for ever
+            except BaseException as error:
                 self._error = error
-                raise _Stopped from error
+                raise _Stopped from error  # to what is no Exception py4j gives no answer: the JVM would wait
 
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
         if self._stopping.is_set():
@@ -216,7 +216,7 @@ class Pipeline:
             with bound(batch=number):
                 outcome = micro_batch(batch, self.bench.step)
         except BaseException as error:
-            self._error, self.bench.recovering = error, True
+            self.bench.recovering = True
             self._telemetry.failed(number, error)
             if isinstance(error, QualityStop):
                 batch.write_results()
@@ -233,15 +233,8 @@ class Pipeline:
     def _maintain(self, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}
         self._landed |= landed
-        try:
-            self._maintainer.after_batch(
-                [table for table in self.bench.tables if str(table.source) in landed],
-                self.bench.records,
-                self.bench.tables,
-            )
-        except BaseException as error:
-            self._error = error
-            raise
+        changed = [table for table in self.bench.tables if str(table.source) in landed]
+        self._maintainer.after_batch(changed, self.bench.records, self.bench.tables)
 
     def _raise_unreachable(self, error: Exception) -> None:
         """Say so where Kafka is the reason: Spark asks it between batches, and gives up after some minutes."""
@@ -260,7 +253,7 @@ class Pipeline:
 
 
 class _Stopped(Exception):
-    """Raised in a batch that begins after `stop`, or that ends by what is no `Exception`."""
+    """Raised in a batch that begins after `stop`, or that ends by an error, which `run` raises then."""
 
 
 def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> Workbench:
