@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pipeline.cli.checkup import machine
-from pipeline.cli.checkup.findings import Mark, explained, fine, guarded
+from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.errors import SettingsError
 from pipeline.settings import load
@@ -58,7 +58,13 @@ def examined(config: Path | None) -> Iterator[Finding]:
     except SettingsError as error:
         yield explained("settings", error)
     if settings is not None:
-        yield fine("settings", f"pipeline {settings.name}, {settings.source.protocol} from {settings.source.kind}")
+        protocol = settings.source.protocol
+        order = "by offset" if protocol == "avro" else "by cut: all tables show one moment"
+        said = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
+        yield fine("settings", said)
+        if settings.idle:
+            said = f"with `protocol: {protocol}` these have no meaning: {', '.join(settings.idle)}"
+            yield note("settings", said, "remove them; or is source.protocol another than the changefeed's?")
     able = True
     for finding in (*guarded("java", machine.programs()), *guarded("jars", machine.libraries())):
         able = able and finding.mark is not Mark.WRONG

@@ -90,7 +90,9 @@ class Run:
         self._out = out
         self._available_now = available_now
         self._progress = progress
-        self._warnings: list[str] = []
+        self._warnings = [
+            f"{name} has no meaning with `protocol: {settings.source.protocol}`" for name in settings.idle
+        ]
         self._stopped = threading.Event()
         self._started = time.monotonic()
 

@@ -113,11 +113,15 @@ class TableMessages:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the head of a prepared message says of itself; each is NULL where it says nothing."""
+    """What the head of a prepared message says of itself; each is NULL where it says nothing.
+
+    `watermark`: whether it is one, of that commit ts (cut regime).
+    """
 
     schema: Column
     table: Column
     commit_ts: Column
+    watermark: Column
 
 
 @dataclass(frozen=True, slots=True)

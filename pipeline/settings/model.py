@@ -40,6 +40,18 @@ class Settings(Section):
         """`trigger` in seconds."""
         return seconds(self.trigger)
 
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Settings that are given and have no meaning with this protocol: a file may serve several changefeeds."""
+        protocol = self.source.protocol
+        given = ["source.encoding"] if protocol != "simple" and self.source.encoding is not None else []
+        if protocol != "avro":
+            given += ["registry"] if self.registry.model_fields_set else []
+            fields = type(self.changefeed).model_fields
+            aliases = (fields[name].alias or name for name in self.changefeed.model_fields_set)
+            given += [f"changefeed.{alias}" for alias in sorted(aliases) if alias.startswith("avro-")]
+        return tuple(given)
+
     def shown(self) -> dict[str, Any]:
         """Give the settings as plain data for people: every default filled in, every secret `***`."""
         plain = self.model_dump(by_alias=True, mode="json")

@@ -76,18 +76,10 @@ def _topic_names(written: Written) -> Iterator[Fault]:
             yield Fault(("source", "starting_offsets", str(topic)), "is not one of source.topics")
 
 
-def _encoding(written: Written) -> Iterator[Fault]:
-    source = _section(written, "source")
-    if source.get("encoding") is not None and source.get("protocol") != "simple":
-        yield Fault(("source", "encoding"), "only `protocol: simple` has an encoding")
-
-
 def _registry(written: Written) -> Iterator[Fault]:
     registry, protocol = _section(written, "registry"), _section(written, "source").get("protocol")
     if protocol == "avro" and not registry.get("url"):
         yield Fault(("registry", "url"), "required with `protocol: avro`: the schema registry's URL")
-    if protocol in PROTOCOLS[1:] and registry:
-        yield Fault(("registry",), f"`protocol: {protocol}` has no registry")
     if ("username" in registry) != ("password" in registry):
         given, absent = ("username", "password") if "username" in registry else ("password", "username")
         yield Fault(("registry", given), f"needs registry.{absent} too")
@@ -99,9 +91,6 @@ def _registry(written: Written) -> Iterator[Fault]:
 
 def _changefeed(written: Written) -> Iterator[Fault]:
     changefeed, protocol = _section(written, "changefeed"), _section(written, "source").get("protocol")
-    for key in changefeed:
-        if key.startswith("avro-") and protocol in PROTOCOLS[1:]:
-            yield Fault(("changefeed", key), f"has no meaning with `protocol: {protocol}`")
     if "enable-old-value" in changefeed and protocol in PROTOCOLS and protocol != "open-protocol":
         yield Fault(("changefeed", "enable-old-value"), "only `protocol: open-protocol` can be without old values")
     said = changefeed.get("protocol")
@@ -158,7 +147,6 @@ _RULES: tuple[Callable[[Written], Iterator[Fault]], ...] = (
     _later_versions,
     _topics,
     _topic_names,
-    _encoding,
     _registry,
     _changefeed,
     _free_keys,

@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
-from pipeline.streaming import cuts, moments, placing, waiting
+from pipeline.streaming import cuts, moments, placing, sends, waiting
 from pipeline.streaming.aside import set_aside_refused
 from pipeline.streaming.batch import Epoch, Landed
 from pipeline.streaming.chronicle import Chronicle, remove_dropped
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.speculation import Planned
     from pipeline.streaming.workbench import Ledger, Workbench
     from pipeline.warehouse.descriptions import Descriptions
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import Place, WarehouseTable
 
 TABLE_REMOVED = "TABLE_REMOVED"
 SCHEMA_UNKNOWN = "SCHEMA_UNKNOWN"
@@ -72,6 +72,8 @@ class CutBatch(SparkBatch):
     """Exchanges whose time has not come for both tables."""
     placed: dict[int, Placed] = field(default_factory=dict)
     """By the identity of its messages."""
+    sends: dict[int, list[Place]] = field(default_factory=dict)
+    """Where rows without a key begin to be sent again, by the identity of their table's messages."""
     parts: dict[Part, str] = field(default_factory=dict)
     """What waits, with the reason."""
     held: DataFrame | None = None
@@ -176,7 +178,17 @@ class CutBatch(SparkBatch):
         gone = [one for one in placed if one.meaning == GONE]
         self._set_aside_gone(gone)
         self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
+        self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
+
+    def _see_sends(self) -> None:
+        """Find where rows of tables without a key begin to be sent again."""
+        keyless = [one.messages for one in self.placed.values() if sends.may_double(one.messages)]
+        if not keyless:
+            return
+        self._named("rows that are sent again")
+        found = sends.begun_again(self.raw, self.bench.protocol, keyless, self.bench.ledger.moments)
+        self.sends = {id(keyless[number]): places for number, places in found.items()}
 
     def _end_before(self, wall: Statement | None) -> None:
         """Bring the tables no further than to a statement that waits for the next batch."""
@@ -247,6 +259,7 @@ class CutBatch(SparkBatch):
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         landing.partners = self.chronicle.partners
+        landing.sends = self.sends.get(id(messages), ())
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
         landing.obliged = messages.table.key in self.obliged

@@ -22,12 +22,13 @@ from pipeline.warehouse.pairs import SPANS, Span, State
 from pipeline.warehouse.removals import forgotten, obey_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Range, TopicPartition
     from pipeline.streaming.epochs import Statement
+    from pipeline.warehouse.pairs import Place
 
 MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 
@@ -40,6 +41,8 @@ class CutLanding(TableLanding):
     """The names that a pair which is yet to be made has had."""
     partners: Mapping[int, str] = field(default_factory=dict)
     """By commit ts of an EXCHANGE PARTITION: the other pair."""
+    sends: Sequence[Place] = ()
+    """Where its rows, which have no key, begin to be sent again."""
     lets_in: bool = False
     waits_on: bool = field(default=False, init=False)
     """Whether its rows were held after all: what has waited waits on."""
@@ -88,6 +91,8 @@ class CutLanding(TableLanding):
             self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
         else:
             self.bench.tables.evolve(self.table, layout, self._noted())
+        if self.sends:
+            self.bench.tables.note_sends(self.table, self.sends)
         if self.unclear:
             if self.table.state is State.LIVE:
                 self.bench.tables.set_state(self.table, State.HELD, self.unclear)

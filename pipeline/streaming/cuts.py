@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from pipeline.model.columns import time_of
 from pipeline.streaming.held import counted, held_tables
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import Row
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Part, TopicPartition
@@ -76,8 +80,11 @@ def exact(
     reasons = list(_missing(bench, cut_ts, waits))
     said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     behind = PARTIAL, "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"])
-    if bench.recovering or bench.late != late:  # what another process, or a try that died, has published has no cut yet
+    if bench.late != late:
         shown = [(table, _head(table)) for table in bench.tables]
+    elif bench.recovering:
+        told = _told(bench)
+        shown = [(table, _head(table)) for table in bench.tables if _is_news(table, told, again=not reasons)]
     else:
         again = bench.untold if reasons else bench.untold | (bench.partial - set(late))  # what they say holds no more
         shown = [*shown, *((table, _head(table)) for table in bench.tables if table.uuid in again)]
@@ -86,6 +93,21 @@ def exact(
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
     _write(bench, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
     return PARTIAL if late else said[0]
+
+
+def _told(bench: Workbench) -> dict[str, Row]:
+    """The newest row of each table by its uuid, as far as another process, or a try that died, has written it."""
+    newest = F.max_by(F.struct("snapshot_id", "level"), F.struct("batch_id", "recorded_at")).alias("newest")
+    rows = bench.records.read("cuts").groupBy("table_uuid").agg(newest).collect()
+    told = {row["table_uuid"]: row["newest"] for row in rows}
+    bench.partial |= {uuid for uuid, row in told.items() if row["level"] == PARTIAL}
+    return told
+
+
+def _is_news(table: WarehouseTable, told: Mapping[str, Row], *, again: bool) -> bool:
+    """Whether a table shows what no cut has told; `again`: or whether a cut has said of it what holds no more."""
+    known = told.get(table.uuid)
+    return known is None or known["snapshot_id"] != _head(table) or (again and known["level"] == PARTIAL)
 
 
 def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
@@ -140,7 +162,11 @@ def record(
     level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
     meant, again = _meant(bench.tables), bench.untold if held else bench.untold | bench.partial
-    others = [name for name, t in meant.items() if bench.recovering or t.uuid in again]  # which no cut has so yet
+    told = _told(bench) if bench.recovering else {}
+    others = [
+        name for name, table in meant.items()
+        if (_is_news(table, told, again=not held) if bench.recovering else table.uuid in again)
+    ]  # fmt: skip
     snapshots = {name: head for name in others if (head := _head(meant[name])) is not None} | snapshots
     _write(bench, batch_id, cut_ts, by_name(bench.tables, snapshots), lambda _: (level, reason))
     return level

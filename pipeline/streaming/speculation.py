@@ -67,6 +67,8 @@ def speculate(
     ranges = _ranges(planned, known) if planned else {}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
+    if not table.layout.handle:  # of rows without a key it has to be seen first whether they are sent again
+        return None
     landing = table.layout.landing
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
     if guess is None:

@@ -1,7 +1,8 @@
 """Tables without a handle: their rows have no identity, so a current table is a multiset (DESIGN 4.3).
 
 A delete removes one equal row. At a commit ts the multiplicity of an equal change is the greatest of any one send of
-it; a send ends where the commit ts of a partition goes back.
+it; a send ends where the commit ts of a partition goes back, and behind a watermark that has closed it
+(`WarehouseTable.sends`).
 
 Equal are rows in the columns that the source had at the time of the change: those that it had dropped by then (or that
 another one replaces) stay in the current table with values that no later image has. So changes apply era by era, an era
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _LOST, _SEND, _SIGN, _TIMES, _ERA, _MORE, _FEWER = "_lost", "_send", "_sign", "_times", "_era", "_more", "_fewer"
 _KEPT, _STAY = "_kept_lost", "_stay"
+_NOTED, _STARTS = "_noted", "_starts"
 
 
 def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
@@ -123,9 +125,7 @@ def _net(
     publisher: Publisher, keys: Keys, rows: DataFrame, names: list[str], eras: Mapping[Era, Sequence[SchemaId]]
 ) -> DataFrame:
     """Every row that the changes of an era concern: how many come, how many go, and the newest commit ts."""
-    order = Window.partitionBy(SOURCE).orderBy(PLACE)
-    back = F.when(F.lag(change.COMMIT_TS).over(order) > F.col(change.COMMIT_TS), 1).otherwise(0)
-    sent = placed(rows).withColumn("_back", back).withColumn(_SEND, F.sum("_back").over(order))
+    sent = _sends(publisher, placed(rows))
     if publisher.table.truncated_at:
         sent = sent.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
     sign = F.when(F.col(change.OP) == Op.DELETE.value, -1).otherwise(1)
@@ -148,6 +148,22 @@ def _net(
     paired = F.when(F.col(_ERA).isin(*plain), F.least(_MORE, _FEWER)).otherwise(0)  # any equal row may go
     settled = {_MORE: F.col(_MORE) - paired, _FEWER: F.col(_FEWER) - paired}
     return both.withColumns(settled).where((F.col(_MORE) > 0) | (F.col(_FEWER) > 0))
+
+
+def _sends(publisher: Publisher, rows: DataFrame) -> DataFrame:
+    """The rows with the number of their send: a new one begins where the commit ts goes back, or where noted."""
+    noted = publisher.table.sends
+    if noted:
+        schema = f"{change.TOPIC} string, {change.PARTITION} int, {change.OFFSET} bigint, {change.INDEX} int"
+        marks = placed(publisher.spark.createDataFrame(sorted(noted), schema)).select(SOURCE, PLACE)
+        rows = rows.unionByName(marks.withColumn(_NOTED, F.lit(1)), allowMissingColumns=True)
+    else:
+        rows = rows.withColumn(_NOTED, F.lit(None).cast("int"))
+    order = Window.partitionBy(SOURCE).orderBy(PLACE, F.col(_NOTED).asc_nulls_last())
+    back = F.lag(change.COMMIT_TS).over(order) > F.col(change.COMMIT_TS)
+    starts = F.when(back | F.col(_NOTED).isNotNull(), 1).otherwise(0)
+    numbered = rows.withColumn(_STARTS, starts).withColumn(_SEND, F.sum(_STARTS).over(order))
+    return numbered.where(F.col(_NOTED).isNull())
 
 
 def _imaged(keys: Keys, sent: DataFrame, sign: Column, era: Column) -> DataFrame:

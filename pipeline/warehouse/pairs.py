@@ -38,6 +38,7 @@ TIMES = "ticdc.times"
 LATE = "ticdc.late"
 LATE_SHOWN = "ticdc.late-shown"
 REMOVED = "ticdc.removed-at"
+SENDS = "ticdc.sends"
 EXCHANGED = "ticdc.exchanged"
 EXCHANGED_FROM = "ticdc.exchanged-from"
 GONE = "ticdc.gone"
@@ -73,6 +74,15 @@ class Span(NamedTuple):
     pair: str = ""
 
 
+class Place(NamedTuple):
+    """Where a change stands in Kafka; `number`: the event's in its record."""
+
+    topic: str
+    partition: int
+    offset: int
+    number: int
+
+
 @dataclass(slots=True)
 class WarehouseTable:
     """One source table's pair in the warehouse, as this process knows it."""
@@ -102,6 +112,8 @@ class WarehouseTable:
     """The newest removal of partitions that the current table shows."""
     spans: tuple[Span, ...] = ()
     """Cut regime: the names that the source has had, and when."""
+    sends: frozenset[Place] = frozenset()
+    """Cut regime, without a key: where rows begin to be sent again behind a watermark that has closed them."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     applied: int | None = None
     filled: frozenset[str] = frozenset()
@@ -138,6 +150,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
         table.dropped_at = table.truncated_at
     table.spans = read_spans(properties.get(SPANS))
+    table.sends = frozenset(Place(*one) for one in json.loads(properties.get(SENDS, "[]")))
     table.ends = read_ends(changes.inherited(ENDS))
     read_published(table)
     return table

@@ -38,6 +38,7 @@ from pipeline.warehouse.pairs import (
     NEXT_NAME,
     RENAMED,
     ROLE,
+    SENDS,
     SOURCE_SCHEMA,
     SOURCE_TABLE,
     SPANS,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column
+    from pipeline.warehouse.pairs import Place
 
 
 PROPERTIES = {
@@ -339,6 +341,13 @@ class Tables:
         """Remember which names the source has had."""
         table.changes.set_properties(written_spans(spans))
         table.spans = spans
+
+    def note_sends(self, table: WarehouseTable, places: Iterable[Place]) -> None:
+        """Remember where rows begin to be sent again."""
+        known = table.sends.union(places)
+        if known != table.sends:
+            table.changes.set_properties({SENDS: json.dumps(sorted(known))})
+            table.sends = known
 
     def truncate(self, table: WarehouseTable, at: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""

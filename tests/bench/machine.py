@@ -23,8 +23,8 @@ NOISY_MEANWHILE = 0.1
 
 
 def cores() -> int:
-    """How many cores every side of the bench is given: all."""
-    return os.cpu_count() or 1
+    """How many cores every side of the bench is given: all that this process may use (`taskset -c 0` gives it one)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- processes -------------------------------------------------------------------------------------------

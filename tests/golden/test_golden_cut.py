@@ -91,10 +91,6 @@ DROPPED_MIDWAY = chosen(
     "ddl-simple_json", among=lambda case: case.protocol == "simple" and case.scenario == "ddl" and case.steps_agree
 )
 
-SETTLED = {"lifecycle": 146}
-"""Records behind which a table without a key has several transactions: of one alone nobody can tell that it is sent
-again (docs/simple.md)."""
-
 
 def in_three(case):
     """The records of a case in three partitions."""
@@ -254,7 +250,7 @@ def test_what_is_sent_again_changes_nothing(case, word, running):
     """From a random earlier record: to where the stream was, then behind a restart, at last of all that there is."""
     records, dice = list(case.records), dice_of(f"again{word}", case)
     [now] = boundaries(records[len(records) // 2 :], 1, dice)
-    now = max(now + len(records) // 2, SETTLED.get(case.scenario, 0))
+    now += len(records) // 2
     with running(case) as run:
         run.take(records[:now])
         assert_state(run)

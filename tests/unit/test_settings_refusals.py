@@ -84,7 +84,6 @@ spark: {conf: {master: local}}
         "source.bootstrap_servers",
         "source.topics",
         "source.max_offsets_per_trigger",
-        "source.encoding",
         "warehouse.current",
         "warehouse.table_threads",
         "warehouse.catalog",
@@ -93,7 +92,7 @@ spark: {conf: {master: local}}
         "spark.conf.master",
         "no setting is called so (did you mean `max_records`?)",
     ]
-    assert error.message.startswith("13 settings are wrong")
+    assert error.message.startswith("12 settings are wrong")
 
 
 def test_what_is_required_and_absent_is_named():
@@ -251,9 +250,13 @@ def test_storage_is_known_and_refused_without_asking_for_kafka():
     assert "topics" not in error.message
 
 
-def test_avro_keys_mean_nothing_to_another_protocol():
-    text = but("protocol: avro", "protocol: simple") + "changefeed: {avro-decimal-handling-mode: string}\n"
-    assert "changefeed.avro-decimal-handling-mode: has no meaning with `protocol: simple`" in refusal_of(text).message
+def test_what_has_no_meaning_to_a_protocol_is_no_fault_and_is_told():
+    text = GOOD.replace("protocol: avro", "protocol: simple") + "changefeed: {avro-decimal-handling-mode: string}\n"
+    assert parse(text, Path("/etc/shop")).idle == ("registry", "changefeed.avro-decimal-handling-mode")
+    assert parse(GOOD.replace("protocol: avro", "protocol: avro\n  encoding: json"), Path("/etc/shop")).idle == (
+        "source.encoding",
+    )
+    assert parse(GOOD, Path("/etc/shop")).idle == ()
 
 
 def test_a_key_that_stands_twice_is_said_with_both_places():

@@ -117,7 +117,7 @@ class AvroProtocol:
 
     def about(self) -> About:
         """Nothing: the registry's schema says whose a message is."""
-        return About(*(F.lit(None).cast(kind) for kind in ("string", "string", "bigint")))
+        return About(*(F.lit(None).cast(kind) for kind in ("string", "string", "bigint", "boolean")))
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event."""

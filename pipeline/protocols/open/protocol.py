@@ -95,7 +95,8 @@ class OpenProtocol:
 
     def about(self) -> About:
         """See `SourceProtocol.about`."""
-        return About(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS))
+        is_watermark = head(events.KIND) == events.RESOLVED
+        return About(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS), is_watermark)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is (`events.HEAD`)."""

@@ -141,7 +141,8 @@ class SimpleProtocol:
 
     def about(self) -> About:
         """See `SourceProtocol.about`."""
-        return About(field_of("database"), field_of("table"), field_of("commit_ts"))
+        is_watermark = field_of("kind") == Kind.WATERMARK
+        return About(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""
