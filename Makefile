@@ -30,6 +30,7 @@ help: ## List the targets
 
 setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again only when something changed)
 	@$(BIN)/python -m pipeline.devstack fetch
+	@$(BIN)/python -m pipeline.streaming.archiving
 	@touch $(JARS)
 
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
@@ -94,4 +95,5 @@ $(INSTALLED): requirements/lock.txt pyproject.toml
 
 $(JARS): $(INSTALLED) pipeline/devstack/artefacts.sha256 pipeline/devstack/ivy.xml
 	@$(BIN)/python -m pipeline.devstack fetch
+	@$(BIN)/python -m pipeline.streaming.archiving
 	@touch $@

