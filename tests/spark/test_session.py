@@ -1,13 +1,14 @@
 """What a session does before Spark starts."""
 
 import socket
+from pathlib import Path
 
 import pytest
 from spark.sessions import SETTINGS
 
 from pipeline.errors import EnvironmentFault
 from pipeline.settings import parse
-from pipeline.streaming import session
+from pipeline.streaming import classes, session
 from pipeline.streaming.lock import made
 
 
@@ -31,6 +32,13 @@ def test_what_a_driver_must_know_before_it_starts_has_no_secrets_and_all_jars(tm
     assert told["spark.jars"].endswith(",/own.jar")
     assert "org.apache.avro.limits" in told["spark.driver.extraJavaOptions"]
     assert "hush" not in str(told)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has mapped, only Linux tells")
+def test_a_driver_maps_the_archive_of_classes_that_make_setup_has_made(spark):
+    maps = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
+    assert classes.place().is_file()
+    assert str(classes.place()) in maps
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

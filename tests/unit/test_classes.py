@@ -1,0 +1,50 @@
+"""The archive of Spark's classes: which options a driver gets for it, and what makes another one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.devstack import Java
+from pipeline.streaming import classes
+
+
+@pytest.fixture
+def java(tmp_path, monkeypatch):
+    """An environment of its own, with a Java that is a file."""
+    executable = tmp_path / "java"
+    executable.write_text("17")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(classes, "find_java", lambda: Java(executable, 17))
+    for name in (*classes._OTHER_CLASS_PATHS, classes.WRITES):
+        monkeypatch.delenv(name, raising=False)
+    return executable
+
+
+def test_a_driver_reads_it_where_it_is(java):
+    assert classes.options({}) == ""
+    classes.place().write_bytes(b"")
+    assert f"-XX:SharedArchiveFile={java.parent}/ticdc-warehouse-" in classes.options({})
+    assert classes.place().parent == java.parent
+
+
+@pytest.mark.parametrize("name", classes._OTHER_CLASS_PATHS)
+@pytest.mark.usefixtures("java")
+def test_it_is_not_read_with_another_class_path(monkeypatch, name):
+    classes.place().write_bytes(b"")
+    assert classes.options({"spark.driver.extraClassPath": "/more.jar"}) == ""
+    monkeypatch.setenv(name, "/elsewhere")
+    assert classes.options({}) == ""
+
+
+def test_another_java_has_another_one(java):
+    first = classes.place()
+    java.write_text("17.0.1")
+    assert classes.place() != first
+    assert classes.place().parent == Path(sys.prefix) == first.parent
+
+
+@pytest.mark.usefixtures("java")
+def test_the_process_that_makes_it_writes_it_at_its_end(monkeypatch):
+    monkeypatch.setenv(classes.WRITES, "/fresh")
+    assert classes.options({}).endswith("-XX:ArchiveClassesAtExit=/fresh")
