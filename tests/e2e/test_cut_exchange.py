@@ -6,6 +6,7 @@ import json
 import pytest
 from e2e.test_cut_history import PARTS, WHOLE, Swapped
 from e2e.till import NAME, Till
+from golden.corpus import few
 
 from pipeline.model.names import TableName
 from pipeline.settings import load
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 ALTER, TRUNCATE_TABLE = 5, 11
 
-BATCHES = pytest.mark.parametrize("apart", [False, True], ids=["one batch", "several"])
+BATCHES = pytest.mark.parametrize("apart", few(True, False), ids=lambda apart: "several" if apart else "one batch")
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ class Script:
 
 
 @BATCHES
-@pytest.mark.parametrize("emptied", [WHOLE, PARTS], ids=lambda table: table.name)
+@pytest.mark.parametrize("emptied", few(PARTS, WHOLE), ids=lambda table: table.name)
 def test_a_table_that_is_emptied_behind_an_exchange_had_its_rows_until_then(till, emptied, apart):
     script = Script(till, apart=apart)
     till.run()

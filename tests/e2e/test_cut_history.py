@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT
 from e2e.till import Till
-from golden.corpus import EVERY
+from golden.corpus import EVERY, few
 
 from pipeline.cli import main
 from pipeline.model.names import TableName
@@ -29,7 +29,7 @@ def till(request, stack, tmp_path):
     made.feed.close()
 
 
-@pytest.mark.parametrize("policy", ["keep", "drop"])
+@pytest.mark.parametrize("policy", few("drop", "keep"))
 def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till, policy):
     """As online schema changes end: the old table goes aside, and the new one takes its name."""
     till.set("warehouse", drop_table=policy)
@@ -95,7 +95,7 @@ def failing(wanted):
     return step
 
 
-@pytest.mark.parametrize("dies_at", ["", "results-appended"])
+@pytest.mark.parametrize("dies_at", few("results-appended", ""))
 def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys, dies_at):
     account = till.database.table("bank", "account")
     with till.living() as (_, takes):

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
-from golden.corpus import EVERY
+from golden.corpus import EVERY, few
 
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.database import RowEvent
@@ -143,7 +143,7 @@ def test_rows_whose_schema_never_came_end_with_their_table_and_stand_in_no_way_o
     till.feed.close()
 
 
-@pytest.mark.parametrize("dies_at", ["", "ddl-applied", "evolved", "cuts-appended"])
+@pytest.mark.parametrize("dies_at", few("evolved", "", "ddl-applied", "cuts-appended"))
 def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_with_it(stack, tmp_path, dies_at):
     """A DROP DATABASE is the only word of its tables: no message says what they were."""
     till = Till(stack, tmp_path, "simple")

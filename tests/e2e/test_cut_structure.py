@@ -8,7 +8,7 @@ from itertools import groupby
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Till
-from golden.corpus import EVERY
+from golden.corpus import EVERY, few
 from pyiceberg.table.snapshots import ancestors_of
 from spark.open_events import record
 
@@ -146,7 +146,7 @@ def test_partitions_that_cannot_be_followed_hold_their_table_alone_until_it_is_r
     assert states(till)["bank.parts"] == "live"
 
 
-@pytest.mark.parametrize("protocol", ["simple", "open-protocol"])
+@pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
 def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol):
     """Of a multiset, and by a key that moves (raw): dates that no calendar has are told apart by their texts."""
     till = Till(stack, tmp_path, protocol)
@@ -202,7 +202,7 @@ def test_letters_of_a_table_that_is_described_too_late_make_it_and_its_rows_go_o
     till.feed.close()
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["at once", "in a later batch"])
+@pytest.mark.parametrize("apart", few(True, False), ids=lambda apart: "in a later batch" if apart else "at once")
 def test_a_statement_that_nobody_understands_holds_a_table_of_which_no_row_has_come(till, apart):
     """RECOVER TABLE brings rows back that no message has: what comes behind it waits, whenever it comes."""
     till.accounts((1, 500))
@@ -353,7 +353,7 @@ ALIKE = ("ß", "ss", "ı", "i", "ſ", "s", "σ", "ς", "k")  # noqa: RUF001
 """Nine columns for TiDB, which compares names in lower case; other rules make fewer of them."""
 
 
-@pytest.mark.parametrize(("protocol", "names"), [("simple", ALIKE[:2]), ("open-protocol", ALIKE)])
+@pytest.mark.parametrize(("protocol", "names"), few(("open-protocol", ALIKE), ("simple", ALIKE[:2])))
 def test_columns_that_tidb_tells_apart_have_their_own_values(protocol, names, stack, tmp_path):
     till = Till(stack, tmp_path, protocol)
     columns = tuple(Column(name, "int") for name in names)

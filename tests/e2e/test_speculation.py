@@ -7,6 +7,7 @@ import pytest
 from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, Bank
 from e2e.processes import Process
+from golden.corpus import few
 from golden.warehouse import Warehouse
 
 from pipeline.settings import load
@@ -151,7 +152,7 @@ class TestSpeculation:
         stream.assert_right()
         stream.assert_all_is_shown()
 
-    @pytest.mark.parametrize("damage", ["rubbish", "torn"])
+    @pytest.mark.parametrize("damage", few("torn", "rubbish"))
     def test_a_message_that_nobody_can_read_becomes_a_dead_letter_once(self, stream, damage):
         stream.bank.rounds(15)
         getattr(stream.bank, damage)(ACCOUNT)
@@ -174,7 +175,7 @@ class TestSpeculation:
         assert (speculated, batches > 2) == (0, True)
         stream.assert_right()
 
-    @pytest.mark.parametrize("fenced", ["hold", "apply"])
+    @pytest.mark.parametrize("fenced", few("hold", "apply"))
     def test_rows_are_judged_whether_a_guess_was_of_use_or_not(self, opened, tmp_path, monkeypatch, fenced):
         """Where later changes of a key wait nothing is guessed; here no guess fits in the other case."""
         (tmp_path / "checks").mkdir()

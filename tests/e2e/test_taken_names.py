@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from e2e.till import RENAME_TABLE, Death, Till, dying
+from golden.corpus import few
 from golden.warehouse import Warehouse
 
 from pipeline.errors import Refused
@@ -172,7 +173,7 @@ def test_a_table_waits_that_is_renamed_into_our_own_namespace(till):
     assert balances(till.warehouse, "bank.konto") == {1: 500}
 
 
-@pytest.mark.parametrize("last", [0, 1], ids=["the current table moved", "both moved"])
+@pytest.mark.parametrize("last", few(1, 0), ids=lambda last: "both moved" if last else "the current table moved")
 def test_a_release_that_dies_in_the_middle_of_the_rename_is_finished(till, monkeypatch, last):
     till.accounts((1, 500))
     till.run()
@@ -221,7 +222,7 @@ def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_
     assert balances(till.warehouse, "bank.note__changes") == {1: 500, 2: 9}
 
 
-@pytest.mark.parametrize("last", [0, 1], ids=["the current table moved", "both moved"])
+@pytest.mark.parametrize("last", few(1, 0), ids=lambda last: "both moved" if last else "the current table moved")
 def test_a_batch_that_dies_in_the_middle_of_a_rename_is_taken_again(till, monkeypatch, last):
     till.accounts((1, 500))
     till.run()
@@ -421,7 +422,9 @@ def test_without_cuts_a_table_waits_for_the_statement_that_frees_its_name_in_the
     assert codes(uncut, "bank.account") == ["behind it", "later", "newest", "stays"]
 
 
-@pytest.mark.parametrize("later", [False, True], ids=["in the same batch", "in a later one"])
+@pytest.mark.parametrize(
+    "later", few(True, False), ids=lambda later: "in a later one" if later else "in the same batch"
+)
 def test_without_cuts_a_new_table_of_its_old_name_waits_behind_it(uncut, later):
     uncut.say(NOTE, TO_ACCOUNT, RENAME_TABLE, ACCOUNT.name)
     if later:

@@ -21,6 +21,11 @@ EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
 """Whether each test runs with every case; by default with those that tell most apart, since all take many hours."""
 
 
+def few(first: Any, *others: Any) -> tuple[Any, ...]:
+    """The cases of a test that takes long: the first, which tells most, or all."""
+    return (first, *others) if EVERY else (first,)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One Kafka record, in the order in which TiCDC sent them."""
