@@ -264,6 +264,16 @@ def test_rows_whose_schema_never_comes_are_given_up_by_a_release_and_the_others_
     till.feed.close()
 
 
+def test_a_table_that_has_not_changed_has_no_further_row_in_the_cuts_of_another_process(till):
+    till.accounts((1, 5))
+    till.note("stays")
+    till.run()
+    till.accounts((2, 5))
+    till.run()
+    cuts = {name: [row["snapshot_id"] for row in till.own("cuts", table_name=name)] for name in ("account", "note")}
+    assert {name: (len(found), len(set(found))) for name, found in cuts.items()} == {"account": (2, 2), "note": (1, 1)}
+
+
 def test_a_watermark_and_a_statement_of_the_far_future_close_nothing(till):
     till.accounts((1, 500))
     till.run()

@@ -313,6 +313,8 @@ class TestHold:
         held = len(till.own("held", status="open"))
         assert till.release() == held > 0
         till.assert_right()
+        (batch,) = till.own("batches", query_id="release of bank.account")
+        assert [batch[name] for name in ("rows_in", "inserts", "updates", "deletes")] == [4, 2, 1, 1]
         assert {row["status"] for row in till.own("held")} == {"released"}
         till.run()
         till.note("third")
