@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from pipeline.model.columns import time_of
 from pipeline.streaming.held import counted, held_tables
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import Row
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Part, TopicPartition
@@ -25,6 +21,9 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import WarehouseTable
 
 EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
+
+Told = tuple[int, str]
+"""A snapshot of a current table and the level of the cut that it is of."""
 
 
 def resolved(
@@ -95,19 +94,17 @@ def exact(
     return PARTIAL if late else said[0]
 
 
-def _told(bench: Workbench) -> dict[str, Row]:
-    """The newest row of each table by its uuid, as far as another process, or a try that died, has written it."""
-    newest = F.max_by(F.struct("snapshot_id", "level"), F.struct("batch_id", "recorded_at")).alias("newest")
-    rows = bench.records.read("cuts").groupBy("table_uuid").agg(newest).collect()
-    told = {row["table_uuid"]: row["newest"] for row in rows}
-    bench.partial |= {uuid for uuid, row in told.items() if row["level"] == PARTIAL}
+def _told(bench: Workbench) -> dict[str, Told]:
+    """What cuts say of each table, by its uuid, as far as another process, or a try that died, has written them."""
+    told = bench.records.newest_cuts()
+    bench.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
     return told
 
 
-def _is_news(table: WarehouseTable, told: Mapping[str, Row], *, again: bool) -> bool:
+def _is_news(table: WarehouseTable, told: Mapping[str, Told], *, again: bool) -> bool:
     """Whether a table shows what no cut has told; `again`: or whether a cut has said of it what holds no more."""
-    known = told.get(table.uuid)
-    return known is None or known["snapshot_id"] != _head(table) or (again and known["level"] == PARTIAL)
+    snapshot, level = told.get(table.uuid, (None, ""))
+    return snapshot is None or snapshot != _head(table) or (again and level == PARTIAL)
 
 
 def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:

@@ -173,6 +173,12 @@ class Records:
         rows = self.read(name).where((F.col("status") == "open") & (known.isNull() | (known <= commit_ts)))
         return rows.count()
 
+    def newest_cuts(self) -> dict[str, tuple[int, str]]:
+        """Snapshot and level of the newest row of `cuts` of each table, by its uuid."""
+        newest = F.max_by(F.struct("snapshot_id", "level"), F.struct("batch_id", "recorded_at")).alias("newest")
+        rows = self.read("cuts").groupBy("table_uuid").agg(newest).collect()
+        return {row["table_uuid"]: (row["newest"]["snapshot_id"], row["newest"]["level"]) for row in rows}
+
     def waiting(self) -> Waiting:
         """What `held` has open: counted again where the table has another snapshot than last time."""
         head = self.tables["held"].head()

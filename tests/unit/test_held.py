@@ -55,6 +55,7 @@ def held(monkeypatch):
     monkeypatch.setattr(records, "waiting_in", lambda _: made)
     monkeypatch.setattr(Records, "read", lambda *_: None)
     monkeypatch.setattr(Records, "open_up_to", lambda *_: 0)
+    monkeypatch.setattr(Records, "newest_cuts", lambda _: {})
     return made
 
 
@@ -177,6 +178,32 @@ class TestCuts:
         assert cuts.record(bench, 3, outcome, {TopicPartition("t", 0): CUT}, {}) == said[0]
         assert {(row["level"], row["reason"]) for row in bench.cuts} == {said}
         assert {row["cut_time"] for row in bench.cuts} == {time_of(CUT)}
+
+    @pytest.mark.parametrize(
+        ("told", "news"),
+        [
+            ({}, {str(ORDERS), str(ITEMS)}),
+            ({str(ORDERS): (7, "exact"), str(ITEMS): (7, "bounded")}, set()),
+            ({str(ORDERS): (6, "exact"), str(ITEMS): (7, "partial")}, {str(ORDERS), str(ITEMS)}),
+        ],
+    )
+    def test_a_process_that_begins_tells_what_no_cut_has_told_or_what_holds_no_more(
+        self, bench, monkeypatch, told, news
+    ):
+        monkeypatch.setattr(Records, "newest_cuts", lambda _: told)
+        cut(bench)
+        assert {row["table_uuid"] for row in bench.cuts} == news
+
+    def test_what_was_partial_in_another_process_and_stays_so_is_told_when_nothing_is_missing(
+        self, bench, held, monkeypatch
+    ):
+        monkeypatch.setattr(Records, "newest_cuts", lambda _: {str(table): (7, "partial") for table in (ORDERS, ITEMS)})
+        held.have({(UPPER, ""): 3})
+        cut(bench)
+        assert bench.cuts == []
+        held.have({})
+        bench.recovering = False
+        assert cut(bench) == ("exact", {("exact", "")})
 
     def test_when_nothing_is_missing_any_more_every_table_that_was_partial_is_told_again_once(self, bench, held):
         held.have({(UPPER, ""): 3})
