@@ -288,6 +288,10 @@ class ModelRecords(Records):
     def replace(self, name, batch_id, rows):
         self.tables[name].write("overwrite", (), tuple(self._stamped(batch_id, rows)), {})
 
+    def newest_cuts(self):
+        rows = sorted(self.tables["cuts"].content(), key=lambda row: (row["batch_id"], row["recorded_at"]))
+        return {row["table_uuid"]: (row["snapshot_id"], row["level"]) for row in rows}
+
     def _count_waiting(self):
         rows = [row for row in self.tables["held"].content() if row["status"] == "open"]
         return Counter((TableName(row["schema_name"], row["table_name"]), "") for row in rows)
