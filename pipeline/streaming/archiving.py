@@ -89,9 +89,8 @@ def _work(spark: SparkSession, folder: Path) -> None:
         frame.count()
 
     stream = spark.readStream.format("text").load(str(lines)).writeStream.foreachBatch(batch)
-    stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(
-        availableNow=True
-    ).start().awaitTermination()
+    stream = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    stream.start().awaitTermination()
 
 
 if __name__ == "__main__":

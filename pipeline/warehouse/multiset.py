@@ -1,8 +1,7 @@
 """Tables without a handle: their rows have no identity, so a current table is a multiset (DESIGN 4.3).
 
 A delete removes one equal row. At a commit ts the multiplicity of an equal change is the greatest of any one send of
-it; a send ends where the commit ts of a partition goes back, and behind a watermark that has closed it
-(`WarehouseTable.sends`).
+it; a send ends where the commit ts of a partition goes back, and where watermarks tell (`WarehouseTable.sends`).
 
 Equal are rows in the columns that the source had at the time of the change: those that it had dropped by then (or that
 another one replaces) stay in the current table with values that no later image has. So changes apply era by era, an era

@@ -113,7 +113,7 @@ class WarehouseTable:
     spans: tuple[Span, ...] = ()
     """Cut regime: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
-    """Cut regime, without a key: where rows begin to be sent again behind a watermark that has closed them."""
+    """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.sends`)."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     applied: int | None = None
     filled: frozenset[str] = frozenset()
