@@ -359,6 +359,7 @@ def test_without_cuts_a_table_waits_as_well(uncut):
     uncut.say(ACCOUNT, SQL, RENAME_TABLE, RENAMED.name)
     uncut.run()
     uncut.account(RENAMED, 2)
+    uncut.note(NOTE, "goes on")
     uncut.run()
     (held,) = [row for row in uncut.own("tables") if row["warehouse_name"] == "bank.account"]
     assert (held["table_name"], held["state"]) == ("note__changes", "held")

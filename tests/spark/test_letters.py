@@ -25,7 +25,7 @@ def test_the_pass_that_writes_letters_counts_them_once_and_not_table_by_table(wa
         F.lit("topic").alias("topic"), F.lit(0).alias("partition"), F.col("id").alias("offset"), F.lit(0).alias(INDEX),
         F.lit(b"").alias("key"), F.lit(b"").alias("value"), F.concat(F.lit("t"), F.col("id") % TABLES).alias("of"),
     )  # fmt: skip
-    about = About(F.lit("shop"), F.col("of"), F.lit(7))
+    about = About(F.lit("shop"), F.col("of"), F.lit(7), F.lit(False))
     rows = {TableName("shop", f"t{number}"): 2 for number in range(TABLES)}
     large = Refused(
         "LARGE", "too large", F.col("offset") != 0, 2 * TABLES - 1, about, {**rows, TableName("shop", "t0"): 1}
