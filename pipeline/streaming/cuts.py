@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
 
-Told = tuple[int, str]
-"""A snapshot of a current table and the level of the cut that it is of."""
-
 
 def resolved(
     watermarks: Mapping[TopicPartition, int],
@@ -52,7 +49,9 @@ def _head(table: WarehouseTable) -> int | None:
     return None if table.current is None else table.current.head()
 
 
-def by_name(tables: Iterable[WarehouseTable], snapshots: Mapping[str, int]) -> list[tuple[WarehouseTable, int | None]]:
+def by_name(
+    tables: Iterable[WarehouseTable], snapshots: Mapping[str, int | None]
+) -> list[tuple[WarehouseTable, int | None]]:
     """The pair that each source name means (the living one, else that which was dropped last) with its snapshot."""
     return [(table, snapshots.get(name)) for name, table in _meant(tables).items()]
 
@@ -81,30 +80,28 @@ def exact(
     behind = PARTIAL, "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"])
     if bench.late != late:
         shown = [(table, _head(table)) for table in bench.tables]
-    elif bench.recovering:
-        told = _told(bench)
-        shown = [(table, _head(table)) for table in bench.tables if _is_news(table, told, again=not reasons)]
     else:
-        again = bench.untold if reasons else bench.untold | (bench.partial - set(late))  # what they say holds no more
-        shown = [*shown, *((table, _head(table)) for table in bench.tables if table.uuid in again)]
-        shown = list({table.uuid: (table, snapshot) for table, snapshot in shown}.values())
+        due = _due(bench, whole=not reasons, late=late)
+        shown = list({table.uuid: (table, at) for table, at in (*shown, *((t, _head(t)) for t in due))}.values())
     bench.late = frozenset(late)
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
     _write(bench, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
     return PARTIAL if late else said[0]
 
 
-def _told(bench: Workbench) -> dict[str, Told]:
-    """What cuts say of each table, by its uuid, as far as another process, or a try that died, has written them."""
-    told = bench.records.newest_cuts()
-    bench.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
-    return told
+def _due(bench: Workbench, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
+    """Tables of which a cut is to be told also where this batch has not changed them.
 
-
-def _is_news(table: WarehouseTable, told: Mapping[str, Told], *, again: bool) -> bool:
-    """Whether a table shows what no cut has told; `again`: or whether a cut has said of it what holds no more."""
-    snapshot, level = told.get(table.uuid, (None, ""))
-    return snapshot is None or snapshot != _head(table) or (again and level == PARTIAL)
+    `whole`: nothing is missing up to the cut, but from tables in `late`: what cuts have said of others holds no more.
+    """
+    due = set(bench.untold)
+    if bench.recovering:  # another process, or a try that died, may have shown more than cuts tell
+        told = bench.records.newest_cuts()
+        bench.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
+        due |= {table.uuid for table in bench.tables if told.get(table.uuid, (None, ""))[0] != _head(table)}
+    if whole:
+        due |= bench.partial - set(late)
+    return [table for table in bench.tables if table.uuid in due]
 
 
 def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
@@ -158,14 +155,9 @@ def record(
     held = _held(bench)
     level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
-    meant, again = _meant(bench.tables), bench.untold if held else bench.untold | bench.partial
-    told = _told(bench) if bench.recovering else {}
-    others = [
-        name for name, table in meant.items()
-        if (_is_news(table, told, again=not held) if bench.recovering else table.uuid in again)
-    ]  # fmt: skip
-    snapshots = {name: head for name in others if (head := _head(meant[name])) is not None} | snapshots
-    _write(bench, batch_id, cut_ts, by_name(bench.tables, snapshots), lambda _: (level, reason))
+    due = {table.uuid for table in _due(bench, whole=not held)}
+    heads = {name: _head(table) for name, table in _meant(bench.tables).items() if table.uuid in due}
+    _write(bench, batch_id, cut_ts, by_name(bench.tables, heads | snapshots), lambda _: (level, reason))
     return level
 
 
