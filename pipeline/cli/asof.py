@@ -81,15 +81,15 @@ def sentence(found: Whole) -> str:
 
 
 def reading(found: Whole, tag: str | None, until: datetime | None) -> Iterator[str]:
-    """Name the tag, and show how each table is read."""
+    """Name the tag, and show how each table, told by its uuid, is read."""
     if tag:
         yield f"\ntag {tag} is on each table" + (f", kept until {until:%Y-%m-%d %H:%M} UTC" if until else "")
     there = [cut for cut in found.cuts if cut.pair]
     if there:
         yield "\nSpark SQL"
-        yield from (f"  {spark_sql(cut, tag)}" for cut in there)
+        yield from (f"  {spark_sql(cut, tag)}  -- {cut.uuid}" for cut in there)
         yield "PyIceberg"
-        yield from (f"  {pyiceberg(cut)}" for cut in there)
+        yield from (f"  {pyiceberg(cut)}  # {cut.uuid}" for cut in there)
 
 
 def kept(tag: str, pairs: Iterable[Pair]) -> datetime | None:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from pipeline.simulate.ddl import Ddl
     from pipeline.simulate.tables import Column, ColumnType, Row, Table, Value
 
-_ACTIONS = {
-    1: "QUERY", 3: "CREATE", 4: "ERASE", 5: "ALTER", 6: "ALTER", 11: "TRUNCATE", 12: "ALTER", 14: "RENAME",
-    23: "QUERY", 25: "QUERY", 42: "QUERY",
-}  # fmt: skip
+_ACTIONS = {3: "CREATE", 4: "ERASE", 5: "ALTER", 6: "ALTER", 11: "TRUNCATE", 12: "ALTER", 14: "RENAME"}
+_OTHER_ACTION = "QUERY"
 _LENGTHS = {
     "float": 12, "double": 22, "date": 10, "year": 4, "json": 4294967295,
     "tinytext": 255, "text": 65535, "mediumtext": 16777215, "longtext": 4294967295,
@@ -87,7 +85,7 @@ def ddl_message(ddl: Ddl, after: SimpleCodec | None, before: SimpleCodec | None,
     """Return the message of a statement, with the table behind it and, for ALTER, before it."""
     schemas = "" if after is None else f',"tableSchema":{after.schema}'
     schemas += "" if before is None else f',"preTableSchema":{before.schema}'
-    head = f'{{"version":1,"type":"{_ACTIONS[ddl.action]}","sql":{go.json_text(ddl.query)}'
+    head = f'{{"version":1,"type":"{_ACTIONS.get(ddl.action, _OTHER_ACTION)}","sql":{go.json_text(ddl.query)}'
     return f'{head},"commitTs":{commit_ts},"buildTs":{build_ts()}{schemas}}}'.encode()
 
 

@@ -174,14 +174,26 @@ class Chronicle:
         return Done(f"rows of {name} and those of {other} change places")
 
     def _hold_all(self, statement: Statement, reason: str) -> Done:
-        """Hold every table that a statement names, or those of the database that it names."""
-        why, at = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}", statement.ddl.commit_ts
-        tables = [name for name in named(statement.ddl) if name.table]
-        database = TableName(statement.ddl.table.schema, "").key[0]
-        living = (pair.source for pair in self.bench.tables if pair.state is not State.DROPPED)
-        concerned = tables or [source for source in living if source.key[0] == database]
+        """Hold every table that a statement names, or those of the database that it names, or else all there are."""
+        ddl = statement.ddl
+        why, at = f"{NOT_UNDERSTOOD}: {reason}: {ddl.sql}", ddl.commit_ts
+        concerned = [name for name in named(ddl) if name.table]
+        if not concerned or ddl.kind == text.ActionType.FLASHBACK_CLUSTER:
+            database = folded(text.named_database(ddl.sql, ddl.table))
+            whole = not database or ddl.kind == text.ActionType.FLASHBACK_CLUSTER
+            concerned = [name for name in self._living(at) if whole or name.key[0] == database]
         done = Done.of_all([self._hold(name, why, at) for name in concerned])
         return done if done.action else Done("names no table of this warehouse: none is held")
+
+    def _living(self, at: int) -> list[TableName]:
+        """The tables that there are at a commit ts, also those of which this batch has the first rows."""
+        pairs = [pair.source for pair in self.bench.tables if pair.state is not State.DROPPED]
+        seen = [
+            one.table for one in self.messages.tables
+            if any(version.since <= at for version in one.versions)
+            and (self.names.open(one.table.key) is not None or not self.names.spans.get(one.table.key))
+        ]  # fmt: skip
+        return list({name.key: name for name in (*seen, *pairs)}.values())
 
     def _dropped(self, action: text.DropTable | text.DropDatabase, at: int) -> list[Name]:
         if isinstance(action, text.DropTable):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from contextlib import suppress
 from decimal import Decimal
 
@@ -43,6 +44,29 @@ def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till,
     assert sorted(row.values["id"] for row in old) == [1, 2, 3]
     assert [row.values["code"] for row in new] == ["new"]
     assert {row["table_name"]: row["state"] for row in till.own("tables")} == {"account_old": "live", "account": "live"}
+
+
+def test_an_older_checkpoint_repeats_nothing(till):
+    """Also no statement."""
+    till.accounts((1, 500))
+    till.run()
+    checkpoint, older = till.folder / "checkpoint", till.folder / "older"
+    shutil.copytree(checkpoint, older)
+    till._tell(till.database.add_column("bank", "account", Column("branch", "varchar(20)")))
+    till.change(1, balance=Decimal(7))
+    till.run()
+    till._tell(till.database.add_column("bank", "account", Column("place", "varchar(20)")))
+    till.accounts((2, 9))
+    till.run()
+    before = till.own("ddl_history"), till.own("cuts")
+    shutil.rmtree(checkpoint)
+    shutil.copytree(older, checkpoint)
+    till.run()
+    assert (till.own("ddl_history"), till.own("cuts")) == before
+    till.accounts((3, 1))
+    till.run()
+    till.assert_right()
+    assert till.cut() == ("exact", "")
 
 
 def as_of(till, capsys, ts=None):

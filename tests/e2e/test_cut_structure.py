@@ -12,8 +12,10 @@ from golden.corpus import EVERY, few
 from pyiceberg.table.snapshots import ancestors_of
 from spark.open_events import record
 
+from pipeline.cli import workshop
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, Metrics
+from pipeline.settings import load
 from pipeline.simulate.ddl import Ddl
 from pipeline.simulate.tables import Column, Table
 from pipeline.streaming.errands import REBUILD
@@ -21,9 +23,10 @@ from pipeline.streaming.errands import REBUILD
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("simple",)
-DROP_TABLE, DROP_COLUMN, TRUNCATE_TABLE, TRUNCATE_PARTITION, RECOVER_TABLE, UNKNOWN = 4, 6, 11, 23, 25, 9999
+DROP_TABLE, DROP_COLUMN, TRUNCATE_TABLE, DROP_PARTITION, TRUNCATE_PARTITION, RECOVER_TABLE = 4, 6, 11, 20, 23, 25
 ADD_PRIMARY_KEY, DROP_PRIMARY_KEY = 32, 33
 ADD_COLUMN, DROP_COLUMN, MODIFY_COLUMN = 5, 6, 12
+FLASHBACK_CLUSTER, UNKNOWN = 62, 9999
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -146,6 +149,33 @@ def test_partitions_that_cannot_be_followed_hold_their_table_alone_until_it_is_r
     assert states(till)["bank.parts"] == "live"
 
 
+def test_rows_of_partitions_by_list_go_with_them(till):
+    lists = Table(
+        "bank",
+        "lists",
+        (Column("id", "bigint", nullable=False), Column("place", "varchar(10)"), Column("n", "int")),
+        primary_key=("id",),
+    )
+    made = till.database.create_table(lists)
+    by = "(PARTITION `a` VALUES IN (1, 2), PARTITION `b` VALUES IN (3, NULL), PARTITION `c` DEFAULT)"
+    query = f"{made.ddl.query} PARTITION BY LIST (`n`) {by}"
+    till._tell(dataclasses.replace(made, ddl=dataclasses.replace(made.ddl, query=query)))
+    for number, n in enumerate((1, 2, 3, None, 7)):
+        till.row(lists, None, {"id": number, "place": "", "n": n})
+    till.run()
+    assert ids(till, "bank.lists") == [0, 1, 2, 3, 4]
+    till.say("ALTER TABLE `bank`.`lists` TRUNCATE PARTITION `b`", TRUNCATE_PARTITION, lists)
+    till.row(lists, None, {"id": 8, "place": "", "n": 3})
+    till.run()
+    assert ids(till, "bank.lists") == [0, 1, 4, 8]
+    till.say("ALTER TABLE `bank`.`lists` DROP PARTITION `a`", DROP_PARTITION, lists)
+    till.run()
+    assert ids(till, "bank.lists") == [4, 8]
+    assert states(till)["bank.lists"] == "live"
+    workshop.rebuild(load(till.file), TableName("bank", "lists"))
+    assert ids(till, "bank.lists") == [4, 8]
+
+
 @pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
 def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol):
     """Of a multiset, and by a key that moves (raw): dates that no calendar has are told apart by their texts."""
@@ -227,21 +257,48 @@ def test_a_statement_that_nobody_understands_holds_a_table_of_which_no_row_has_c
     assert till.cut() == ("exact", "")
 
 
-def test_a_statement_that_nobody_understands_about_a_database_holds_its_tables(stack, tmp_path):
-    till = Till(stack, tmp_path, "open-protocol")  # Simple names no database apart from the text
+def test_a_statement_that_nobody_understands_about_a_database_holds_its_tables(till):
+    """Simple names the database in the text alone."""
     till.accounts((1, 500))
     till.run()
     for schema in (SCHEMA, "elsewhere"):
-        till.last_ts = till.database.commit(till.database.begin()).commit_ts
-        till.feed._sender.ddl(Ddl(f"RESHAPE DATABASE `{schema}`", UNKNOWN, schema, ""), till.last_ts)
+        statement(till, f"RESHAPE DATABASE IF EXISTS `{schema}`", UNKNOWN, schema)
     till.run()
-    assert set(states(till).values()) == {"held"}
-    told = [row for row in till.own("ddl_history") if row["sql"].startswith("RESHAPE")]
-    done = {row["schema_name"]: (row["action"], row["status"]) for row in told}
+    assert states(till) == {"bank.account": "held", "bank.note": "held"}
+    done = {row["sql"].split("`")[1]: (row["action"], row["status"]) for row in history(till, "RESHAPE")}
     assert done["bank"][1] == "held"
     assert "tables release bank.account" in done["bank"][0]
     assert done["elsewhere"] == ("names no table of this warehouse: none is held", "applied")
-    till.feed.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"), few(("FLASHBACK CLUSTER TO TIMESTAMP '2026-11-24 00:00:00'", FLASHBACK_CLUSTER), ("UNDO", UNKNOWN))
+)
+def test_a_statement_that_nobody_understands_about_everything_holds_all_tables(till, sql, kind):
+    """Also one of which the first row comes with it, and none that has gone."""
+    till.note("there before")
+    till.say("DROP TABLE `bank`.`note`", DROP_TABLE, NOTE)
+    till.run()
+    till.accounts((1, 500))
+    statement(till, sql, kind, "")
+    till.accounts((2, 7))
+    till.run()
+    assert states(till) == {"bank.account": "held", "bank.note": "dropped"}
+    assert [row["status"] for row in history(till, sql[:4])] == ["held"]
+    assert till.cut()[0] == "partial"
+    till.release()
+    assert ids(till, "bank.account") == [1, 2]
+    till.run()
+    assert till.cut() == ("exact", "")
+
+
+def statement(till, sql, kind, schema):
+    till.last_ts = till.database.commit(till.database.begin()).commit_ts
+    till.feed._sender.ddl(Ddl(sql, kind, schema, ""), till.last_ts)
+
+
+def history(till, beginning):
+    return [row for row in till.own("ddl_history") if row["sql"].startswith(beginning)]
 
 
 def test_a_name_that_is_held_before_any_row_came_can_be_released(till):

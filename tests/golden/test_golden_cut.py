@@ -3,7 +3,9 @@
 A few cases by default; TICDC_WAREHOUSE_GOLDEN=all runs each test with every case.
 """
 
+import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -27,7 +29,7 @@ from golden.checking_cut import (
 from golden.checking_history import history_differs
 from golden.checking_steps import steps_differ
 from golden.comparing import assert_none
-from golden.corpus import EVERY, GoldenCase, manifest
+from golden.corpus import EVERY, GoldenCase, few, manifest
 from golden.cut_events import events
 from golden.delivery import around_repetition, beside_ddl, boundaries, dice_of, spread, undescribed, uneven
 from golden.exceptions import READ_PROTOCOLS
@@ -44,12 +46,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 READ = [case for case in manifest() if case.protocol in READ_PROTOCOLS]
 SCHEMA_PENDING = "SCHEMA_PENDING"
-DDL = GoldenCase("ddl", "simple_json")
+DDL, DDL_OF_OPEN = GoldenCase("ddl", "simple_json"), GoldenCase("ddl", "open")
 
 
-def chosen(*few, among=lambda _: True):
+def chosen(*names, among=lambda _: True):
     """These cases (`scenario-config`), or all that the test can take."""
-    return [case for case in READ if among(case) and (EVERY or str(case) in few)]
+    return [case for case in READ if among(case) and (EVERY or str(case) in names)]
 
 
 def seeded(cases):
@@ -60,9 +62,13 @@ def seeded(cases):
 
 IN_ONE_BATCH = chosen(
     "all_types-simple_json",
+    "all_types-open",
     "ddl-simple_json",
     "lifecycle-simple_avro",
+    "lifecycle-simple_json_checksum",
     "key_updates-simple_json_raw",
+    "key_updates-simple_avro_raw",
+    "key_updates-open_updated_only",
     "ddl_nokey-simple_json",
 )
 AT_RANDOM = seeded(
@@ -72,7 +78,7 @@ AT_RANDOM = seeded(
         among=lambda case: case.steps_agree and case.scenario != "orders_small",
     )
 )
-SHOP = chosen("orders_small-open_p3", among=lambda case: case.scenario == "orders_small")
+SHOP = chosen("orders_small-simple_json_p3", among=lambda case: case.scenario == "orders_small")
 UNEVEN = chosen("ddl-simple_json", among=lambda case: case.steps_agree)
 IN_SMALL_BATCHES = chosen("key_updates-open_p3", among=lambda case: case.steps_agree)
 RAW_APART = chosen("key_updates-simple_json_raw", among=lambda case: case.config.endswith("_raw") and case.steps_agree)
@@ -84,6 +90,7 @@ ONE_BY_ONE = sorted(
 AGAIN = seeded(chosen("ddl-open", among=lambda case: case.steps_agree))
 FROM_THE_MIDDLE = chosen(
     "orders_small-simple_json",
+    "ddl-simple_avro",
     among=lambda case: case.protocol == "simple" and case.scenario in ("ddl", "orders_small") and case.steps_agree,
 )
 
@@ -170,7 +177,7 @@ def test_random_boundaries_and_a_restart_show_at_each_moment_what_it_closes(case
 @pytest.mark.parametrize("case", SHOP, ids=str)
 def test_the_shop_is_tidbs_at_the_steps_where_tidb_was_asked(case, running):
     steps, records = dumped_steps(case), list(case.records)
-    ends = [behind_watermark(case, step) for step in (steps[2], steps[5])]
+    ends = [behind_watermark(case, step) for step in steps]
     with running(case) as run:
         for start, end in pairwise([0, *ends]):
             run.take(records[start:end])
@@ -234,11 +241,30 @@ def test_one_batch_per_record_obeys_ddl_between_rows(case, running):
             assert_the_end_is_tidbs(run)
 
 
+def test_what_goes_on_record_by_record_ends_as_it_does_in_one_batch(running, tmp_path):
+    """From where tables are dropped and made anew, partitions emptied and exchanged, and a database dropped."""
+    case = DDL_OF_OPEN
+    begins = next(at for at, record in enumerate(case.records) if record.step >= 80)
+    with running(case) as run:
+        run.take(case.records[:begins])
+        run.settings = run.loaded.settings(tmp_path, source={"max_offsets_per_trigger": 1})
+        run.restart()
+        run.take(case.records[begins:])
+        assert len(run.warehouse.own("batches")) == 1 + len(case.records[begins:])
+        assert_cuts(run)
+        assert_the_end_is_tidbs(run)
+        one_by_one = shown_and_told(run.warehouse)
+    with running(case) as run:
+        run.take()
+        assert shown_and_told(run.warehouse) == one_by_one
+
+
+@pytest.mark.parametrize("case", few(DDL, DDL_OF_OPEN), ids=str)
 @pytest.mark.parametrize("side", ["before", "behind", "none"])
-def test_a_watermark_of_a_ddls_ts_may_stand_on_either_side_of_it(side, running):
-    records = beside_ddl([record for record in DDL.records if record.step <= 25], side)
+def test_a_watermark_of_a_ddls_ts_may_stand_on_either_side_of_it(side, case, running):
+    records = beside_ddl([record for record in case.records if record.step <= 25], side)
     ddl = [at for at, record in enumerate(records) if record.kind == "ddl"]
-    with running(DDL) as run:
+    with running(case) as run:
         for part in slices(records, [ddl[4], ddl[5] + 1]):
             run.take(part)
             assert_state(run)
@@ -351,8 +377,29 @@ def test_a_dropped_table_goes_where_that_is_the_policy_and_its_rows_come_back_as
         assert {row["level"] for row in run.warehouse.own("cuts")} == {"exact"}
 
 
-def test_by_default_every_scenario_and_every_encoding_is_read_to_its_end():
+def test_a_row_with_another_checksum_waits_in_quarantine_and_cuts_say_so(running):
+    case = GoldenCase("key_updates", "simple_json_checksum")
+    records = list(case.records)
+    last = max(at for at, record in enumerate(records) if record.kind == "row")
+    message = json.loads(records[last].value)
+    message["checksum"]["current"] ^= 1
+    records[last] = replace(records[last], value=json.dumps(message).encode())
+    with running(case) as run:
+        run.take(records)
+        (row,) = run.warehouse.own("quarantine")
+        assert (f"{row['schema_name']}.{row['table_name']}", row["commit_ts"]) == (
+            records[last].table,
+            records[last].commit_ts,
+        )
+        assert row["rules"] == ["builtin:checksum"]
+        assert row["value"] == records[last].value
+        assert sum(map(len, run.warehouse.changes().values())) == sum(record.kind == "row" for record in records) - 1
+        newest = max(run.warehouse.own("cuts"), key=lambda cut: (cut["batch_id"], cut["cut_ts"]))
+        assert (newest["level"], newest["reason"]) == ("partial", "1 in quarantine")
+
+
+def test_by_default_every_scenario_and_every_changefeed_is_read_to_its_end():
     at_random = [one.values[0] for one in (*AT_RANDOM, *AGAIN)]
     to_the_end = [*IN_ONE_BATCH, *at_random, *SHOP, *UNEVEN, *IN_SMALL_BATCHES]
     assert {case.scenario for case in to_the_end} == {case.scenario for case in READ}
-    assert {(case.protocol, case.encoding) for case in to_the_end} == {(c.protocol, c.encoding) for c in READ}
+    assert {case.config for case in to_the_end} == {case.config for case in READ}

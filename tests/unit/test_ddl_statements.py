@@ -167,6 +167,21 @@ def test_tables_that_an_unclear_statement_names_are_in_its_databases():
     )
 
 
+@pytest.mark.parametrize(
+    ("sql", "table", "database"),
+    [
+        ("FLASHBACK DATABASE `d` TO `e`", TableName("", ""), "d"),
+        ("RESHAPE SCHEMA IF EXISTS `d`", TableName("", ""), "d"),
+        ("RESHAPE DATABASE `d`", TableName("told", ""), "told"),
+        ("FLASHBACK CLUSTER TO TIMESTAMP '2026-11-24'", TableName("", ""), ""),
+        ("RESHAPE DATABASE", TableName("", ""), ""),
+        ("RESHAPE 'DATABASE", TableName("", ""), ""),
+    ],
+)
+def test_an_unclear_statement_may_name_a_database(sql, table, database):
+    assert ddl.named_database(sql, table) == database
+
+
 def test_several_renames_keep_their_order_and_their_databases():
     sql = "RENAME TABLE `a` TO `tmp`, `d`.`b` TO `e`.`a`; RENAME TABLE `tmp` TO `b`"
     assert parsed(sql, A.RENAME_TABLES) == (

@@ -76,6 +76,7 @@ __all__ = [
     "TruncatePartitions",
     "TruncateTable",
     "UnclearPartitions",
+    "named_database",
     "named_tables",
     "parse",
 ]
@@ -156,6 +157,10 @@ def _database(sql: str, table: TableName, verb: str) -> str:
     cursor.expect(verb)
     if not cursor.accept_any("DATABASE", "SCHEMA"):
         raise cursor.fault("DATABASE")
+    return _database_name(cursor)
+
+
+def _database_name(cursor: Cursor) -> str:
     _ = cursor.accept("IF", "NOT", "EXISTS") or cursor.accept("IF", "EXISTS")
     return cursor.name()
 
@@ -190,3 +195,18 @@ def named_tables(sql: str, table: TableName, old: TableName | None = None) -> tu
     except NotParsedError:
         pass
     return tuple(found.values())
+
+
+def named_database(sql: str, table: TableName) -> str:
+    """The database that its message names, or else the text, behind DATABASE or SCHEMA; empty where neither does."""
+    if table.schema:
+        return table.schema
+    try:
+        cursor = Cursor(lexemes(sql))
+        while not cursor.at_end():
+            if cursor.accept_any("DATABASE", "SCHEMA"):
+                return _database_name(cursor)
+            cursor.take()
+    except NotParsedError:
+        pass
+    return ""
