@@ -46,12 +46,13 @@ CASES = {
     "many": many.run,
     "steady": steady.run,
     "growth": growth.run,
+    "day": growth.day,
     "evolution": evolution.run,
     "quality": quality.run,
     "protocols": protocols.run,
     "backlog": backlog.run,
 }
-LONG = frozenset({"backlog"})
+LONG = frozenset({"backlog", "day"})
 
 
 def arguments() -> argparse.Namespace:

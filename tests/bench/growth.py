@@ -1,5 +1,7 @@
 """Three hundred publishes of ten rows into one table: what its metadata weighs, kept for good and looked after.
 
+`day` makes as many as a day has 10-second batches, and keeps an hour of them.
+
 No Kafka: what a batch commits (the append to the changes table, the publish, the rows of the cut and of the ledger)
 is made by the product's own functions, so that nothing else takes time. Snapshots are kept by their number here.
 """
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 PUBLISHES, FEW_PUBLISHES = 300, 60
 KEPT = 60
 """Snapshots, of each table; an expiry comes after 50 commits."""
+DAY, HOUR = 8_640, 360
 
 
 def run(ground: Ground, sizes: Sizes) -> Measured:
@@ -31,6 +34,39 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
             for sample in details[name]:
                 say(f"growth: {sample}")
     return Measured({}, details, _mistakes(details), "")
+
+
+def day(ground: Ground, sizes: Sizes) -> Measured:
+    """A day's publishes, one behind the other, looked after as a pipeline does; weighed every hour of them."""
+    hours = 24 if sizes.steady > FEW_PUBLISHES else 6
+    hour = HOUR if hours == 24 else FEW_PUBLISHES // hours
+    with ground.worker("publishes", "day") as worker:
+        say(f"day: {hours * hour} publishes, {hour} snapshots kept")
+        samples = worker.ask(
+            "publish", folder=str(ground.folder / "day"), publishes=hours * hour, keep=hour, every=hour
+        )
+    for sample in samples:
+        say(f"day: {sample}")
+    details = {"publishes": hours * hour, "kept_snapshots": hour, "hours": samples, "most": _most(samples)}
+    say(f"day: at most, of all tables together, {details['most']}")
+    return Measured({}, details, _grown(samples), "")
+
+
+def _most(samples: list[dict[str, Any]]) -> dict[str, int]:
+    """The most of each that there was at once, of all tables together."""
+    names = ("snapshots", "metadata_files", "metadata_bytes", "data_files", "data_bytes")
+    return {name: max(sum(table[name] for table in one["tables"].values()) for one in samples) for name in names}
+
+
+def _grown(samples: list[dict[str, Any]]) -> list[str]:
+    """What is more in the last third of a day than in the second. Rows of changes and ledger stay for good."""
+    third = len(samples) // 3
+    middle, last = _most(samples[third : 2 * third]), _most(samples[2 * third :])
+    bounded = ("snapshots", "metadata_files", "metadata_bytes", "data_files")
+    return [
+        f"{what}: {last[what]} in the last third, {middle[what]} at most before"
+        for what in bounded if last[what] > 1.2 * middle[what]
+    ]  # fmt: skip
 
 
 def _mistakes(details: dict[str, Any]) -> list[str]:

@@ -222,6 +222,7 @@ class TestRun:
         assert all(seconds > 0 for seconds in lags)
         log = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
         landed = [event for event in log if event["event"] == "landed"]
+        assert landed
         assert {event["table"] for event in landed} <= {f"shop.{name}" for name in TABLES}
         assert {event["batch"] for event in landed} == {
             event["batch"] for event in log if event["event"] == "committed"

@@ -206,11 +206,11 @@ def test_the_image_needs_no_network(engine, shown):
 @pytest.mark.skipif(not EVERY, reason="three minutes: `make test-all` runs it")
 def test_a_cluster_makes_the_same_tables(engine, shown):
     del shown
-    before = tables()
     compose("--profile", "cluster", "up", "--detach", "submit")
     assert "batch 0" in ended(engine, "submit")
-    assert len(engine.containers.list(filters={"name": "ticdc-test-spark-worker"})) == WORKERS
-    assert tables("submit") == before
+    workers = engine.containers.list(filters={"name": "ticdc-test-spark-worker"})
+    assert [worker.logs().count(b"Asked to launch executor") > 0 for worker in workers] == [True] * WORKERS
+    assert_is_the_shop("submit", TRANSACTIONS)
     compose("--profile", "cluster", "rm", "--stop", "--force", "spark-master", "spark-worker")
 
 
@@ -247,4 +247,8 @@ def test_airflow_runs_the_dag(engine, shown):
     code, said = office.exec_run(["airflow", "dags", "test", "ticdc_warehouse_demo"])
     assert code == 0, said.decode()[-5000:]
     assert "state=success" in said.decode()
+    filled = tables("airflow")
+    assert filled.keys() == {f"shop.{name}" for name in ("customers", "order_items", "orders", "payments", "products")}
+    assert all(filled.values())
+    assert "<html" in fetched(f"{PORTS['REPORT_PORT']}/")
     compose("--profile", "airflow", "stop", "airflow", "shop")
