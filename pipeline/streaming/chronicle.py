@@ -188,10 +188,11 @@ class Chronicle:
     def _living(self, at: int) -> list[TableName]:
         """The tables that there are at a commit ts, also those of which this batch has the first rows."""
         pairs = [pair.source for pair in self.bench.tables if pair.state is not State.DROPPED]
+        told = [(one.table, version.since) for one in self.messages.tables for version in one.versions]
+        told += [(one.table, one.since) for one in self.messages.unknown]
         seen = [
-            one.table for one in self.messages.tables
-            if any(version.since <= at for version in one.versions)
-            and (self.names.open(one.table.key) is not None or not self.names.spans.get(one.table.key))
+            name for name, since in told
+            if since <= at and (self.names.open(name.key) is not None or not self.names.spans.get(name.key))
         ]  # fmt: skip
         return list({name.key: name for name in (*seen, *pairs)}.values())
 

@@ -74,6 +74,10 @@ class CutBatch(SparkBatch):
     """By the identity of its messages."""
     sends: dict[int, list[Place]] = field(default_factory=dict)
     """Where rows without a key begin to be sent again, by the identity of their table's messages."""
+    resent: dict[tuple[str, str], set[Place]] = field(default_factory=dict)
+    """The same of rows that wait, by the name that they have (`TableName.key`)."""
+    marks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    """The last watermark of each partition, as far as it is known."""
     parts: dict[Part, str] = field(default_factory=dict)
     """What waits, with the reason."""
     held: DataFrame | None = None
@@ -184,13 +188,32 @@ class CutBatch(SparkBatch):
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
     def _see_sends(self) -> None:
-        """Find where rows of tables without a key begin to be sent again."""
+        """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""
         keyless = [one.messages for one in self.placed.values() if sends.may_double(one.messages)]
-        if not keyless:
+        tables = [table for table in self.bench.tables if sends.is_keyless(table.layout)]
+        late: dict[tuple[str, str], list[Part]] = {}
+        for part in self.parts:
+            late.setdefault(part.table.key, []).append(part)
+        if self.bench.waits or late:
+            self.resent = sends.remembered(self.bench.records)
+        ledger, messages = self.bench.ledger, self.chronicle.messages
+        if not (keyless or tables or late):
+            self.marks = {at: ts for at, ts in ledger.marks.items() if at not in messages.watermarks}
             return
         self._named("rows that are sent again")
-        found = sends.begun_again(self.raw, self.bench.protocol, keyless, self.bench.ledger.moments)
-        self.sends = {id(keyless[number]): places for number, places in found.items()}
+        told = sends.watermarks(self.raw, self.bench.protocol, ledger.marks)
+        self.marks = {**ledger.marks, **told.newest}
+        for table in tables if told.backs else ():
+            self.bench.tables.note_sends(table, told.backs)
+        names = list(late)
+        parts = [*(messages.parts for messages in keyless), *late.values()]
+        begun = sends.begun_again(self.raw, self.bench.protocol, parts, ledger.moments, messages.ddl) if parts else {}
+        self.sends = {id(one): [*begun.get(at, ()), *told.backs] for at, one in enumerate(keyless)}
+        news = {name: {*begun.get(at, ()), *told.backs} for at, name in enumerate(names, len(keyless))}
+        known = self.resent
+        self.resent = known | {name: known.get(name, set()) | places for name, places in news.items() if places}
+        if self.resent != known:
+            sends.remember(self.bench.records, self.resent)
 
     def _end_before(self, wall: Statement | None) -> None:
         """Bring the tables no further than to a statement that waits for the next batch."""
@@ -261,7 +284,8 @@ class CutBatch(SparkBatch):
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         landing.partners = self.chronicle.partners
-        landing.sends = self.sends.get(id(messages), ())
+        waited = (place for part in messages.parts for place in self.resent.get(part.table.key, ()))
+        landing.sends = [*self.sends.get(id(messages), ()), *waited] if sends.may_double(messages) else ()
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
         landing.obliged = messages.table.key in self.obliged
@@ -389,7 +413,7 @@ class CutBatch(SparkBatch):
             self.described.written()
             self.bench.step("schemas-appended")
         self._let_in()
-        fresh.moments, fresh.resolved = self.moments, self.read_to
+        fresh.moments, fresh.resolved, fresh.marks = self.moments, self.read_to, self.marks
 
     def _let_in(self) -> None:
         still = self._still()
@@ -399,6 +423,8 @@ class CutBatch(SparkBatch):
             waiting.let_in(self.bench, self.held, still)
             self.bench.step("waiting-released")
         self.bench.waits = self.kept > 0 or still is not None
+        if self.resent and not self.bench.waits:
+            sends.remember(self.bench.records, {})
 
     def _still(self) -> Column | None:
         """Which of what waited waits on; None: nothing does."""

@@ -91,12 +91,15 @@ class CutLanding(TableLanding):
             self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
         else:
             self.bench.tables.evolve(self.table, layout, self._noted())
-        if self.sends:
-            self.bench.tables.note_sends(self.table, self.sends)
+        self._note_sends()
         if self.unclear:
             if self.table.state is State.LIVE:
                 self.bench.tables.set_state(self.table, State.HELD, self.unclear)
             holds.forget(self.bench.records, self.table.source)
+
+    def _note_sends(self) -> None:
+        if self.sends and self.table is not None:
+            self.bench.tables.note_sends(self.table, self.sends)
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""
@@ -159,6 +162,7 @@ class CutLanding(TableLanding):
         """See `TablePort.hold`: what has waited stays where it is."""
         self._named(f"{self.messages.table}: hold")
         self.waits_on = True
+        self._note_sends()
         wanted = waiting.is_copy_of(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))

@@ -3,38 +3,51 @@
 How often an equal change of such a table stands at a commit ts is the greatest of any one send (DESIGN 4.3), so it has
 to be known where a send ends. It does where the commit ts of a table goes back, which the rows tell themselves; behind
 a watermark that has closed them; and where the watermarks go back. These stand in Kafka alone: what they tell is noted
-with the table.
+with the table, when the rows come, whether they wait then or not.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pipeline.model.messages import INDEX
+from pipeline.model.columns import CommitTs
+from pipeline.model.messages import INDEX, TopicPartition
 from pipeline.streaming.moments import commit_ts_of
 from pipeline.streaming.waiting import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import SourceProtocol, TableMessages, TopicPartition
+    from pipeline.model.messages import Ddl, Part, SourceProtocol, TableMessages
+    from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
+    from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.records import Records
 
-MOST = 1000
+MOST = 10_000
 """How many are noted of a batch: of a re-send there is one for each table and partition."""
+RESENT = "ticdc.resent"
 
 _OF, _TS, _MARK = "_of", "_ts", "_mark"
-_CLOSED, _LATEST, _MARKS, _BACKS, _STARTS = "_closed", "_latest", "_marks", "_backs", "_starts"
+_CLOSED, _LATEST, _MARKS, _STARTS, _BEFORE = "_closed", "_latest", "_marks", "_starts", "_before"
 _PARTITION = ("topic", "partition")
 _PLACE = ("offset", INDEX)
+
+
+class Watermarks(NamedTuple):
+    """What the watermarks of a batch say. `backs`: where they go back; `newest`: the last of each partition."""
+
+    backs: list[Place]
+    newest: dict[TopicPartition, CommitTs]
 
 
 def may_double(messages: TableMessages) -> bool:
@@ -42,17 +55,50 @@ def may_double(messages: TableMessages) -> bool:
     return any(not seen.version.handle and seen.rows for seen in messages.versions)
 
 
-def begun_again(
-    raw: DataFrame, protocol: SourceProtocol, tables: Sequence[TableMessages], moments: Mapping[TopicPartition, Moment]
-) -> dict[int, list[Place]]:
-    """Where in a prepared batch rows begin to be sent again: places by the number of their table.
+def is_keyless(layout: Layout) -> bool:
+    """Whether rows of a table are, or at some time were, a multiset."""
+    return not layout.handle or any(not handle for _, handle in layout.handles)
 
-    `moments`: how far each partition had come before the batch. One job for all tables; rows that have waited are left
-    out, since a watermark may have passed them without closing them.
+
+def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[TopicPartition, CommitTs]) -> Watermarks:
+    """What the watermarks of a prepared batch say; `newest`: the last of each partition before it, as far as known.
+
+    Where they go back, everything in the partition is sent again from there on.
+    """
+    about, place = protocol.about(), F.struct(*_PLACE)
+    marks = raw.where(~F.col(WAITED) & about.watermark).select(*_PARTITION, *_PLACE, about.commit_ts.alias(_TS))
+    known = [(at.topic, at.partition, -1, 0, ts) for at, ts in newest.items()]
+    if known:
+        marks = marks.union(raw.sparkSession.createDataFrame(known, marks.schema))
+    order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE)
+    goes_back = F.lag(_TS).over(order) > F.col(_TS)
+    found = (
+        marks.withColumn(_BEFORE, F.when(goes_back, place))
+        .groupBy(*_PARTITION)
+        .agg(F.max_by(_TS, place).alias(_TS), F.slice(F.array_sort(F.collect_list(_BEFORE)), 1, MOST).alias(_BEFORE))
+    )
+    rows = found.collect()
+    return Watermarks(
+        [Place(row["topic"], row["partition"], *at) for row in rows for at in row[_BEFORE]],
+        {TopicPartition(row["topic"], row["partition"]): CommitTs(row[_TS]) for row in rows},
+    )
+
+
+def begun_again(
+    raw: DataFrame,
+    protocol: SourceProtocol,
+    tables: Sequence[Sequence[Part]],
+    moments: Mapping[TopicPartition, Moment],
+    statements: Iterable[Ddl] = (),
+) -> dict[int, list[Place]]:
+    """Where in a prepared batch rows begin to be sent again that were closed before: places by their table's number.
+
+    `moments`: how far each partition had come before the batch; `statements` close what is before them as watermarks
+    do. One job for all tables; rows that have waited were looked at when they came.
     """
     spark, about = raw.sparkSession, protocol.about()
     number = reduce(
-        lambda found, one: F.when(rows_of(protocol, one[1].parts), one[0]).otherwise(found),
+        lambda found, one: F.when(rows_of(protocol, one[1]), one[0]).otherwise(found),
         enumerate(tables),
         F.lit(None).cast("int"),
     )
@@ -60,9 +106,14 @@ def begun_again(
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAITED)).select(*place, number.alias(_OF), about.commit_ts.alias(_TS), mark.alias(_MARK))
     events = events.where(F.col(_OF).isNotNull() | F.col(_MARK))
-    before = [(at.topic, at.partition, -1, 0, None, commit_ts_of(moment), True) for at, moment in moments.items()]
-    if before:
-        events = events.union(spark.createDataFrame(before, events.schema))
+    closed = [(at.topic, at.partition, -1, 0, None, commit_ts_of(moment), True) for at, moment in moments.items()]
+    closed += [
+        (at.topic, at.partition, offset, 0, None, one.commit_ts, True)
+        for one in statements
+        for at, offset in one.at.items()
+    ]
+    if closed:
+        events = events.union(spark.createDataFrame(closed, events.schema))
     starts = _with_marks(events).withColumn(_STARTS, _starts()).where(_STARTS).select(_OF, *place).limit(MOST)
     found: defaultdict[int, list[Place]] = defaultdict(list)
     for row in starts.collect():
@@ -74,23 +125,31 @@ def _with_marks(events: DataFrame) -> DataFrame:
     """The rows alone, each with what the watermarks before it say."""
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE).rowsBetween(Window.unboundedPreceding, 0)
     mark = F.when(F.col(_MARK), F.col(_TS))
-    older = F.last(mark, ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))
     told = {
         _CLOSED: F.max(mark).over(order),
         _LATEST: F.last(mark, ignorenulls=True).over(order),
         _MARKS: F.count(mark).over(order),
-        _BACKS: older > mark,
     }
-    counted = events.withColumns(told).withColumn(_BACKS, F.count_if(_BACKS).over(order))
-    return counted.where(~F.col(_MARK))
+    return events.withColumns(told).where(~F.col(_MARK))
 
 
 def _starts() -> Column:
     """Whether a row is sent again, and the one before it of its table is not of the same send."""
     order = Window.partitionBy(*_PARTITION, _OF).orderBy(*_PLACE)
     ts, before = F.col(_TS), F.lag(_TS).over(order)
-    first = before.isNull()
-    marks, backs = F.lag(_MARKS).over(order), F.coalesce(F.lag(_BACKS).over(order), F.lit(0))
-    parted = (F.col(_MARKS) > marks) & (F.col(_LATEST) >= ts)
-    closed = (ts <= F.col(_CLOSED)) & (first | (before > ts) | parted)
-    return closed | ((F.col(_BACKS) > backs) & (first | (before >= ts)))
+    parted = (F.col(_MARKS) > F.lag(_MARKS).over(order)) & (F.col(_LATEST) >= ts)
+    return (ts <= F.col(_CLOSED)) & (before.isNull() | (before > ts) | parted)
+
+
+def remembered(records: Records) -> dict[Name, set[Place]]:
+    """Where rows that wait were sent again, by the names that they have: there may be no pair yet to note it with."""
+    found: defaultdict[Name, set[Place]] = defaultdict(set)
+    for schema, table, *place in json.loads(records.tables["held"].properties.get(RESENT) or "[]"):
+        found[schema, table].add(Place(*place))
+    return dict(found)
+
+
+def remember(records: Records, places: Mapping[Name, Collection[Place]]) -> None:
+    """Let these be what is remembered."""
+    told = sorted([*name, *place] for name, some in places.items() for place in some)
+    records.tables["held"].set_properties({RESENT: json.dumps(told)})

@@ -43,6 +43,7 @@ MOMENTS = "ticdc.moments"
 RESOLVED = "ticdc.resolved"
 BATCH = "ticdc.batch"
 UNFINISHED = "ticdc.unfinished"
+MARKS = "ticdc.marks"
 
 
 @dataclass(slots=True)
@@ -60,6 +61,8 @@ class Ledger:
     """Cut regime: the moment that the newest cut has."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
+    marks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    """Cut regime: the last watermark of each partition, be it the greatest or not, as far as that is known."""
 
     @staticmethod
     def load(records: Records) -> Ledger:
@@ -77,6 +80,7 @@ class Ledger:
             {at: Moment(ts) for at, ts in marks_from_json(table.inherited(MOMENTS)).items()},
             Moment(int(table.inherited(RESOLVED) or "0")),
             int(table.inherited(UNFINISHED) or batch_id + 1),
+            marks_from_json(table.inherited(MARKS)),
         )
 
     def summary(self) -> dict[str, str]:
@@ -89,6 +93,7 @@ class Ledger:
             MOMENTS: marks_to_json(self.moments),
             RESOLVED: str(self.resolved),
             UNFINISHED: str(self.unfinished),
+            MARKS: marks_to_json(self.marks),
         }
 
     @property

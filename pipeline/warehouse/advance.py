@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout, Removal
 
 
+_LATE = "_late"
 _OLDER = f"t.{change.COMMIT_TS} <= shiftright(s.{ORDER}, 1)"
 """Whether a row is no newer than a change, in SQL: of a key that a late one moved away, a newer one may be there."""
 
@@ -166,9 +167,13 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
 
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
-        rows = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
         path = segments(table.layout, cut, until, removals)
-        keys = sum(_bring(publisher, segment, rows, few=few) for segment in path)
+        keyed = sent = None
+        if any(segment.handle for segment in path):
+            keyed = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
+        if any(not segment.handle for segment in path) and (fresh or late or afresh):
+            sent = _everything_sent(publisher) if afresh else _sent(publisher, news)
+        keys = sum(_bring(publisher, segment, keyed if segment.handle else sent, few=few) for segment in path)
         publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
         return Published(keys, 0, publisher.current.head())
 
@@ -240,6 +245,11 @@ def _everything(publisher: Publisher) -> DataFrame | None:
     return rows.withColumn(ORDER, _order(_is_there()))
 
 
+def _everything_sent(publisher: Publisher) -> DataFrame | None:
+    rows = _everything(publisher)
+    return None if rows is None else multiset.by_send(publisher, rows)
+
+
 def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append], cut: int) -> DataFrame | None:
     """The rows of these appends, in order: of the fresh ones those beyond the cut, of the late ones those before it.
 
@@ -253,6 +263,22 @@ def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append
         passed = [publisher.appended(a.parent, a.snapshot, a.bytes).where(~beyond) for a in late]
         frames += [frame.withColumn(ORDER, order) for frame in passed]
     return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def _sent(publisher: Publisher, news: _News) -> DataFrame:
+    """What `_rows` gives, with the number of its send, for which all is read that lies between two equal changes."""
+    due = {append.snapshot for append in news.late}
+    frames = [
+        publisher.appended(first, last, size).withColumn(_LATE, F.lit(late))
+        for late in (False, True)
+        for first, last, size in _joined([a for a in news.appends if (a.snapshot in due) is late])
+    ]
+    beyond, there = F.col(change.COMMIT_TS) > publisher.table.cut, _is_there()
+    order = _order(there)
+    if due:
+        order = F.when(beyond, order).otherwise(_order(there & ~_is_gone(publisher.table, publisher.timezone)))
+    rows = multiset.by_send(publisher, reduce(DataFrame.unionByName, frames))
+    return rows.where(beyond | F.col(_LATE)).withColumn(ORDER, order)
 
 
 def _is_gone(table: WarehouseTable, timezone: str) -> Column:

@@ -40,7 +40,7 @@ _NOTED, _STARTS = "_noted", "_starts"
 
 
 def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
-    """Bring the branch up to these changes; how many different rows that concerned."""
+    """Bring the branch up to these changes (`by_send`); how many different rows that concerned."""
     names = [name for name in keys.shape.columns if name != change.COMMIT_TS]
     eras = _eras(publisher.table.layout)
     net = _net(publisher, keys, rows, names, eras).persist(StorageLevel.MEMORY_AND_DISK_DESER)
@@ -124,9 +124,9 @@ def _net(
     publisher: Publisher, keys: Keys, rows: DataFrame, names: list[str], eras: Mapping[Era, Sequence[SchemaId]]
 ) -> DataFrame:
     """Every row that the changes of an era concern: how many come, how many go, and the newest commit ts."""
-    sent = _sends(publisher, placed(rows))
+    sent = rows
     if publisher.table.truncated_at:
-        sent = sent.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
+        sent = rows.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
     sign = F.when(F.col(change.OP) == Op.DELETE.value, -1).otherwise(1)
     layout = publisher.table.layout
     era = _era(eras)
@@ -149,9 +149,12 @@ def _net(
     return both.withColumns(settled).where((F.col(_MORE) > 0) | (F.col(_FEWER) > 0))
 
 
-def _sends(publisher: Publisher, rows: DataFrame) -> DataFrame:
-    """The rows with the number of their send: a new one begins where the commit ts goes back, or where noted."""
-    noted = publisher.table.sends
+def by_send(publisher: Publisher, rows: DataFrame) -> DataFrame:
+    """Changes with the number of their send: a new one begins where the commit ts goes back, or where noted.
+
+    That takes all rows between those that are to be told apart, whatever their commit ts.
+    """
+    noted, rows = publisher.table.sends, placed(rows)
     if noted:
         schema = f"{change.TOPIC} string, {change.PARTITION} int, {change.OFFSET} bigint, {change.INDEX} int"
         marks = placed(publisher.spark.createDataFrame(sorted(noted), schema)).select(SOURCE, PLACE)

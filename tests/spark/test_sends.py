@@ -6,15 +6,17 @@ import pytest
 from pyspark.sql import functions as F
 from spark.open_events import protocol, raw_frame, record
 
-from pipeline.model.messages import Part, TableMessages, TopicPartition
+from pipeline.model.messages import Ddl, Part, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.streaming.moments import closed_by_watermark
-from pipeline.streaming.sends import begun_again
+from pipeline.streaming.sends import begun_again, watermarks
 from pipeline.streaming.waiting import WAITED
 
 pytestmark = pytest.mark.spark
 
-TABLES = [TableMessages(name, (), parts=(Part(name),)) for name in (TableName("s", "a"), TableName("s", "b"))]
+TABLES = ["a", "b"]
+AT = TopicPartition("t", 0)
+PARTS = [[Part(TableName("s", name))] for name in TABLES]
 
 
 def row(ts, table="a"):
@@ -26,14 +28,24 @@ def mark(ts):
     return json.dumps({"ts": ts, "t": 3}), ""
 
 
-def places(spark, *records, closed=0, waited=()):
+def places(spark, *records, closed=0, waited=(), statements=()):
     """The offsets and numbers of what is noted, by table; each record is a list of events."""
+    moments = {AT: closed_by_watermark(closed)} if closed else {}
+    found = begun_again(prepared(spark, records, waited), protocol(), PARTS, moments, statements)
+    assert all(place[:2] == AT for some in found.values() for place in some)
+    return {TABLES[number]: [place[2:] for place in sorted(some)] for number, some in found.items()}
+
+
+def prepared(spark, records, waited=()):
     messages = [record(*events) for events in records]
-    prepared = protocol().prepare(raw_frame(spark, messages)).withColumn(WAITED, F.col("offset").isin(*waited))
-    moments = {TopicPartition("t", 0): closed_by_watermark(closed)} if closed else {}
-    found = begun_again(prepared, protocol(), TABLES, moments)
-    assert all(place[:2] == ("t", 0) for some in found.values() for place in some)
-    return {TABLES[number].table.table: [place[2:] for place in sorted(some)] for number, some in found.items()}
+    return protocol().prepare(raw_frame(spark, messages)).withColumn(WAITED, F.col("offset").isin(*waited))
+
+
+def backs(spark, *records, newest=0):
+    """The offsets and numbers of watermarks that go back, and the last one."""
+    told = watermarks(prepared(spark, records), protocol(), {AT: newest} if newest else {})
+    assert all(place[:2] == AT for place in told.backs)
+    return [place[2:] for place in told.backs], told.newest.get(AT)
 
 
 def test_a_stream_that_only_goes_on_has_none(spark):
@@ -52,9 +64,18 @@ def test_a_watermark_within_what_is_sent_again_ends_no_send(spark):
     assert places(spark, [row(6)], [mark(6)], [row(6)], [mark(6)], [row(6)]) == {"a": [(2, 0), (4, 0)]}
 
 
-def test_they_begin_where_the_watermarks_go_back(spark):
-    assert places(spark, [row(6)], [row(7)], [mark(4)], [row(7), row(8)], [mark(4)], closed=5) == {"a": [(3, 0)]}
-    assert places(spark, [row(6)], [mark(4)], [row(7)], [mark(5)], [row(7)], [mark(5)], closed=5) == {}
+def test_a_statement_closes_what_is_before_it(spark):
+    drop = Ddl(7, TableName("s", "c"), 4, "DROP TABLE c", {AT: 1})
+    assert places(spark, [row(6)], [row(1, "c")], [row(6)], statements=[drop]) == {"a": [(2, 0)]}
+    assert places(spark, [row(8)], [row(1, "c")], [row(8)], statements=[drop]) == {}
+
+
+def test_watermarks_may_go_back_and_the_last_one_counts(spark):
+    assert backs(spark, [row(6)], [mark(4)], [row(7), mark(5)], [mark(5)], newest=3) == ([], 5)
+    assert backs(spark, [mark(4)], [row(5), mark(2)], [mark(3)], [mark(1)], newest=3) == ([(1, 1), (3, 0)], 1)
+    assert backs(spark, [mark(4)], newest=5) == ([(0, 0)], 4)
+    assert backs(spark, [row(6)], newest=5) == ([], 5)
+    assert backs(spark, [row(6)]) == ([], None)
 
 
 def test_what_has_waited_is_none(spark):
