@@ -24,7 +24,7 @@ Moment = NewType("Moment", int)
 
 NEVER = Moment(0)
 AHEAD = "COMMIT_TS_AHEAD"
-_MOST = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) << LOGICAL_BITS
+FAR_FUTURE = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) << LOGICAL_BITS
 
 
 def closed_by_watermark(commit_ts: int) -> Moment:
@@ -60,8 +60,8 @@ def believed(messages: Messages) -> Messages:
 
     A watermark from the year 2200 on is passed over with a warning, a statement is a dead letter.
     """
-    marks = {at: ts for at, ts in messages.watermarks.items() if ts > _MOST}
-    ddl = [one for one in messages.ddl if one.commit_ts > _MOST]
+    marks = {at: ts for at, ts in messages.watermarks.items() if ts > FAR_FUTURE}
+    ddl = [one for one in messages.ddl if one.commit_ts > FAR_FUTURE]
     if not (marks or ddl):
         return messages
     said = [f"{at.topic}/{at.partition}: watermark {ts}, of the far future, is passed over" for at, ts in marks.items()]

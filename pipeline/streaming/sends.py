@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import INDEX, TopicPartition
-from pipeline.streaming.moments import commit_ts_of
+from pipeline.streaming.moments import FAR_FUTURE, commit_ts_of
 from pipeline.streaming.waiting import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import Ddl, Part, SourceProtocol, TableMessages
+    from pipeline.model.messages import About, Ddl, Part, SourceProtocol, TableMessages
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.warehouse.layout import Layout
@@ -66,7 +66,7 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[TopicPa
     Where they go back, everything in the partition is sent again from there on.
     """
     about, place = protocol.about(), F.struct(*_PLACE)
-    marks = raw.where(~F.col(WAITED) & about.watermark).select(*_PARTITION, *_PLACE, about.commit_ts.alias(_TS))
+    marks = raw.where(~F.col(WAITED) & _is_mark(about)).select(*_PARTITION, *_PLACE, about.commit_ts.alias(_TS))
     known = [(at.topic, at.partition, -1, 0, ts) for at, ts in newest.items()]
     if known:
         marks = marks.union(raw.sparkSession.createDataFrame(known, marks.schema))
@@ -102,7 +102,7 @@ def begun_again(
         enumerate(tables),
         F.lit(None).cast("int"),
     )
-    mark = F.coalesce(about.watermark, F.lit(False))
+    mark = _is_mark(about)
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAITED)).select(*place, number.alias(_OF), about.commit_ts.alias(_TS), mark.alias(_MARK))
     events = events.where(F.col(_OF).isNotNull() | F.col(_MARK))
@@ -119,6 +119,11 @@ def begun_again(
     for row in starts.collect():
         found[row[_OF]].append(Place(row["topic"], row["partition"], row["offset"], row[INDEX]))
     return dict(found)
+
+
+def _is_mark(about: About) -> Column:
+    """Whether an event is a watermark that TiDB can have made (`moments.believed`)."""
+    return F.coalesce(about.watermark & (about.commit_ts <= FAR_FUTURE), F.lit(False))
 
 
 def _with_marks(events: DataFrame) -> DataFrame:

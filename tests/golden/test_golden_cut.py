@@ -62,7 +62,6 @@ def seeded(cases):
 
 IN_ONE_BATCH = chosen(
     "all_types-simple_json",
-    "all_types-open",
     "ddl-simple_json",
     "lifecycle-simple_avro",
     "lifecycle-simple_json_checksum",
