@@ -285,7 +285,7 @@ def test_a_statement_that_nobody_understands_about_everything_holds_all_tables(t
     till.run()
     assert states(till) == {"bank.account": "held", "bank.note": "dropped"}
     assert [row["status"] for row in history(till, sql[:4])] == ["held"]
-    assert till.cut()[0] == "partial"
+    assert max(till.own("batches"), key=lambda batch: batch["batch_id"])["level"] == "partial"
     till.release()
     assert ids(till, "bank.account") == [1, 2]
     till.run()
