@@ -177,11 +177,10 @@ class Chronicle:
         """Hold every table that a statement names, or those of the database that it names, or else all there are."""
         ddl = statement.ddl
         why, at = f"{NOT_UNDERSTOOD}: {reason}: {ddl.sql}", ddl.commit_ts
-        concerned = [name for name in named(ddl) if name.table]
-        if not concerned or ddl.kind == text.ActionType.FLASHBACK_CLUSTER:
-            database = folded(text.named_database(ddl.sql, ddl.table))
-            whole = not database or ddl.kind == text.ActionType.FLASHBACK_CLUSTER
-            concerned = [name for name in self._living(at) if whole or name.key[0] == database]
+        everything = ddl.kind == text.ActionType.FLASHBACK_CLUSTER
+        tables = [] if everything else [name for name in named(ddl) if name.table]
+        database = "" if everything else folded(text.named_database(ddl.sql, ddl.table))
+        concerned = tables or [name for name in self._living(at) if database in ("", name.key[0])]
         done = Done.of_all([self._hold(name, why, at) for name in concerned])
         return done if done.action else Done("names no table of this warehouse: none is held")
 

@@ -172,7 +172,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
         if any(segment.handle for segment in path):
             keyed = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
         if any(not segment.handle for segment in path) and (fresh or late or afresh):
-            sent = _everything_sent(publisher) if afresh else _sent(publisher, news)
+            sent = _sent(publisher, news, afresh=afresh)
         keys = sum(_bring(publisher, segment, keyed if segment.handle else sent, few=few) for segment in path)
         publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
         return Published(keys, 0, publisher.current.head())
@@ -245,11 +245,6 @@ def _everything(publisher: Publisher) -> DataFrame | None:
     return rows.withColumn(ORDER, _order(_is_there()))
 
 
-def _everything_sent(publisher: Publisher) -> DataFrame | None:
-    rows = _everything(publisher)
-    return None if rows is None else multiset.by_send(publisher, rows)
-
-
 def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append], cut: int) -> DataFrame | None:
     """The rows of these appends, in order: of the fresh ones those beyond the cut, of the late ones those before it.
 
@@ -265,8 +260,14 @@ def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
-def _sent(publisher: Publisher, news: _News) -> DataFrame:
-    """What `_rows` gives, with the number of its send, for which all is read that lies between two equal changes."""
+def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | None:
+    """What `_everything` or `_rows` gives, with the number of its send.
+
+    For that all is read that lies between two equal changes.
+    """
+    if afresh:
+        rows = _everything(publisher)
+        return None if rows is None else multiset.by_send(publisher, rows)
     due = {append.snapshot for append in news.late}
     frames = [
         publisher.appended(first, last, size).withColumn(_LATE, F.lit(late))

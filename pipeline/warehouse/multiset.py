@@ -121,12 +121,11 @@ def _own(names: list[str]) -> list[Column]:
 
 
 def _net(
-    publisher: Publisher, keys: Keys, rows: DataFrame, names: list[str], eras: Mapping[Era, Sequence[SchemaId]]
+    publisher: Publisher, keys: Keys, sent: DataFrame, names: list[str], eras: Mapping[Era, Sequence[SchemaId]]
 ) -> DataFrame:
     """Every row that the changes of an era concern: how many come, how many go, and the newest commit ts."""
-    sent = rows
     if publisher.table.truncated_at:
-        sent = rows.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
+        sent = sent.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
     sign = F.when(F.col(change.OP) == Op.DELETE.value, -1).otherwise(1)
     layout = publisher.table.layout
     era = _era(eras)

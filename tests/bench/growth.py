@@ -38,8 +38,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
 
 def day(ground: Ground, sizes: Sizes) -> Measured:
     """A day's publishes, one behind the other, looked after as a pipeline does; weighed every hour of them."""
-    hours = 24 if sizes.steady > FEW_PUBLISHES else 6
-    hour = HOUR if hours == 24 else FEW_PUBLISHES // hours
+    hours, hour = (DAY // HOUR, HOUR) if sizes.steady > FEW_PUBLISHES else (6, FEW_PUBLISHES // 6)
     with ground.worker("publishes", "day") as worker:
         say(f"day: {hours * hour} publishes, {hour} snapshots kept")
         samples = worker.ask(
