@@ -22,16 +22,21 @@ _ZONE = r"^[A-Za-z+\-][A-Za-z0-9_+\-/:]*\z"
 _LONGEST_NUMBER = 100
 """Characters of a number's text: a DECIMAL(65,30) has 67."""
 _SMALL_EXPONENT = r"[eE][+-]?\d{1,3}$"
+_YEAR_DIGITS = 4
 _OVERLAPS_SECONDS = (1800, 3600, 7200)
 """By how much clocks are set back where they are: half an hour on Lord Howe, two for double summer time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A warehouse value and, where the type cannot hold every sent value, the text of what it lost."""
+    """A warehouse value and, where the type cannot hold every sent value, the text of what it lost.
+
+    `text`: what was sent, where that is lost whenever the value is NULL, and never else.
+    """
 
     column: Column
     lost: Column | None = None
+    text: Column | None = None
 
 
 def vector(value: Column) -> Column:
@@ -86,7 +91,7 @@ def zoned(value: Column, zone: Column) -> Value:
 
 def _of_four_digits(value: Column) -> Column:
     """Text that begins with a year of four digits: TiDB has no others, and times at the edges of BIGINT raise."""
-    return F.when((F.substring(value, 5, 1) == "-") & ~value.startswith("-"), value)
+    return F.when(F.instr(value, "-") == _YEAR_DIGITS + 1, value)
 
 
 def number_of(value: Column, kind: WarehouseType) -> Column:
@@ -96,28 +101,29 @@ def number_of(value: Column, kind: WarehouseType) -> Column:
 
 def _is_readable(number: Column) -> Column:
     plain = ~(number.contains("e") | number.contains("E")) | number.rlike(_SMALL_EXPONENT)
-    return (F.length(number) <= _LONGEST_NUMBER) & plain
+    return (F.octet_length(number) <= _LONGEST_NUMBER) & plain
 
 
 def _calendar(text: Column, parsed: Column) -> Value:
     representable = parsed.isNotNull() & ~text.startswith("0000")
-    return Value(F.when(representable, parsed), F.when(~representable, text))
+    return Value(F.when(representable, parsed), F.when(~representable, text), text)
 
 
 def exact_decimal(value: Column, kind: WarehouseType) -> Value:
     """Decimal text as DECIMAL(p,s) where not a digit is lost, else NULL and the text."""
     _, scale = t.decimal_parameters(kind) or (0, 0)
     parsed = number_of(value, kind)
+    point = F.instr(value, ".")
     fraction = F.length(F.regexp_extract(value, r"\.(\d*?)0*$", 1))
-    exact = parsed.isNotNull() & (fraction <= scale)
-    return Value(F.when(exact, parsed), F.when(~exact, value))
+    exact = parsed.isNotNull() & ((point == 0) | (F.octet_length(value) - point <= scale) | (fraction <= scale))
+    return Value(F.when(exact, parsed), F.when(~exact, value), value)
 
 
 def casted(value: Column, kind: WarehouseType) -> Value:
     """Any value under a type of the user's (`warehouse.columns`): what does not cast keeps its text."""
     readable = F.when(_is_readable(value.cast("string")), value) if t.decimal_parameters(kind) else value
-    parsed = readable.try_cast(kind)
-    return Value(parsed, F.when(parsed.isNull(), value.cast("string")))
+    parsed, sent = readable.try_cast(kind), value.cast("string")
+    return Value(parsed, F.when(parsed.isNull(), sent), sent)
 
 
 def under(natural: Value, own: WarehouseType, kind: WarehouseType, *, exact: bool = False) -> Value:

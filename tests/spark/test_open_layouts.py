@@ -11,7 +11,7 @@ from pipeline.model.names import TableName
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.events import head
-from pipeline.protocols.open.shapes import is_plain, is_shaped, shape_of
+from pipeline.protocols.open.shapes import Wanted, is_plain, is_shaped, shape_of
 
 pytestmark = pytest.mark.spark
 
@@ -172,10 +172,11 @@ def test_a_key_is_read_however_it_is_written(spark):
     assert keys_read(protocol().prepare(raw_frame(spark, [record((key, wire("1"))) for key in KEYS]))) == KEYS
 
 
+@pytest.mark.parametrize("wanted", [None, Wanted(NAMES)], ids=["compared", "taken-apart"])
 @pytest.mark.parametrize("name", [("s", "a"), ("größe {,}:", "$1"), ('"', "a\\<"), ("another", "table")], ids=str)
-def test_a_key_is_read_however_it_is_written_where_rows_of_a_table_are_expected(spark, name):
+def test_a_key_is_read_however_it_is_written_where_rows_of_a_table_are_expected(spark, name, wanted):
     raw = raw_frame(spark, [record((key, wire("1"))) for key in KEYS])
-    familiar = events.Familiar(TableName(*name), ((7, wire("0")),))
+    familiar = events.Familiar(TableName(*name), ((7, wire("0")),), wanted)
     assert keys_read(events.taken_apart(raw, familiar)) == KEYS
 
 

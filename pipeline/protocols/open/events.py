@@ -20,7 +20,7 @@ from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import sentinel
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
-from pipeline.protocols.open.shapes import DELETED, is_plain, is_shaped, shape_of
+from pipeline.protocols.open.shapes import ARRAY, DELETED, is_listed, is_plain, is_shaped, listed, shape_of
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.names import TableName
+    from pipeline.protocols.open.shapes import Wanted
 
 HEAD = "_open"
 """The column that `prepare` adds: a struct of the names below; NULL for what cannot be read."""
@@ -63,17 +64,21 @@ def head(name: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Familiar:
-    """A table and the shapes (`shapes`) that its rows are expected to have, each with its number."""
+    """A table and the shapes (`shapes`) that its rows are expected to have, each with its number.
+
+    `wanted`: what `ARRAY` is to have of them, if there are not too many columns for that.
+    """
 
     table: TableName
     shapes: tuple[tuple[int, str], ...]
+    wanted: Wanted | None
 
 
 def taken_apart(raw: DataFrame, familiar: Familiar | None = None) -> DataFrame:
     """The raw frame with a row per event (`SourceProtocol.prepare`).
 
     With `familiar`, statements and rows of other tables and shapes have no kind: it takes less to see that a text is
-    like another than what it is.
+    like another than what it is. `ARRAY` has what is `wanted` then.
     """
     envelope = [name for name in RAW if name not in ("key", "value")]
     event = F.explode(framing.events(F.col("key"), F.col("value"))).alias("_event")
@@ -110,17 +115,24 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
     )
     is_row = once() & commit_ts.isNotNull()
     told = [F.when(is_row, of_table).otherwise(F.from_json(_ended(key), _KEY_FIELDS)).alias("_key"), value]
-    number = F.coalesce(*(F.when(is_shaped(value, shape), F.lit(one)) for one, shape in familiar.shapes))
-    numbers = [key, F.when(once() & (key["t"] == _ROW), number).alias("_number"), (value == "").alias("_empty")]
+    is_row, wanted = once() & (key["t"] == _ROW), familiar.wanted
+    arrays = {} if wanted is None else {f"_array{place}": one for place, one in enumerate(familiar.shapes)}
+    taken = [F.when(is_row, listed(value, shape, wanted)).alias(name) for name, (_, shape) in arrays.items() if wanted]
+    by_array = [F.when(is_listed(name), F.lit(number)) for name, (number, _) in arrays.items()]
+    by_shape = [F.when(is_shaped(value, shape), F.lit(number)) for number, shape in familiar.shapes]
+    array = F.coalesce(F.lit(None), *(F.when(is_listed(name), F.col(name)) for name in arrays)).alias(ARRAY)
+    number = F.when(is_row, F.coalesce(*by_array, *by_shape)).alias("_number")
+    numbers = [key, array, number, (value == "").alias("_empty")]
     deleted = [one for one, shape in familiar.shapes if shape.startswith(DELETED)]
     said = [
         key,
+        F.col(ARRAY),
         F.col("_number"),
         F.col("_number").isin(deleted).alias("_delete"),
         F.lit(False).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (_texts(), keys, told, numbers, said, [_head().alias(HEAD)])
+    steps = (_texts(), keys, told, [key, value, *taken], numbers, said, [_head().alias(HEAD), F.col(ARRAY)])
     return tuple(Projection([*event, *step]) for step in steps)
 
 

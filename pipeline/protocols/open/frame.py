@@ -1,6 +1,7 @@
 """From events to the change frame of one table, in Spark expressions.
 
-Each value is parsed once, as a struct of all columns that the table's versions have; which version a row is, its
+The texts of an event's values come first (`cells`), of both images in one array of which each version of the table has
+a part; then each is read as what its column is, once; then the frame is put together. Which version a row is, its
 layout says, and its commit ts where two versions have one layout.
 """
 
@@ -13,33 +14,35 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.columns import NULL_DEFAULT
 from pipeline.model.messages import EVER, INDEX, RAW
-from pipeline.model.projection import Projection
+from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
-from pipeline.protocols import sentinel
 from pipeline.protocols.envelope import envelope, unrepresentable
-from pipeline.protocols.open import events, framing
+from pipeline.protocols.open import events
+from pipeline.protocols.open.cells import Cells, Side
 from pipeline.protocols.open.events import HEAD, head
-from pipeline.protocols.open.values import is_encoded, read_value
+from pipeline.protocols.open.shapes import Wanted
+from pipeline.protocols.open.values import Cell, is_encoded, is_number, read_value
+from pipeline.protocols.settled import Settled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
     from pipeline.model.messages import Landing
-    from pipeline.protocols.open.values import Read
+
+    _Row = Mapping[str, Sequence[Settled]]
+    """By target, the ways in which the versions fill it; for one row all but one are NULL."""
 
 UNREADABLE = "OPEN_VALUE_UNREADABLE"
 
-_SENT, _NUMBER, _BROKEN = "_sent", "_number", "_broken"
-_AFTER, _BEFORE, _DELETED = "u", "p", "d"
+_NUMBER = "_number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Reader:
     key_only: bool = False
     since: int = 0
     until: int = EVER
+    shapes: tuple[tuple[int, str], ...] = ()
+    """How its rows are written (`shapes`), by number; those of other numbers are read as JSON."""
 
     @property
     def mine(self) -> Column:
@@ -70,69 +75,64 @@ def is_all_handle(version: TableVersion) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """From the table's events to its change frame."""
+    """From the table's events to its change frame: texts, values, frame."""
 
-    parsed: Projection
-    frame: Projection
+    steps: tuple[Projection, ...]
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """The change frame of these events."""
+        return through(self.steps, frame)
 
 
 @lru_cache(maxsize=2048)
-def recipe(readers: tuple[Reader, ...], landing: Landing, timezone: str, *, old_values: bool) -> Recipe:
-    """The expressions of a change frame. They are the same in every batch that has the same versions."""
-    names = tuple(dict.fromkeys(column.name for one in readers for column in one.version.columns))
-    plan = _Plan(readers, names, landing, timezone)
-    after = plan.row(lambda name: F.coalesce(plan.cell(_AFTER, name), plan.cell(_DELETED, name)))
+def recipe(
+    readers: tuple[Reader, ...], landing: Landing, timezone: str, *, old_values: bool, at_once: bool = False
+) -> Recipe:
+    """The expressions of a change frame. They are the same in every batch that has the same versions.
+
+    `at_once`: the events are `Familiar`, with what is `wanted` of these readers.
+    """
+    cells = Cells(wanted(readers, landing), tuple(dict.fromkeys(shape for one in readers for shape in one.shapes)))
+    plan = _Plan(readers, cells, landing, timezone)
+    after = plan.row(Side.AFTER)
     rows = [after]
     before: list[Column] = []
     if landing.before:
-        rows.append(plan.row(plan.before))
+        rows.append(plan.row(Side.BEFORE))
         fields = [column.alias(name) for name, column in _targets(rows[-1], landing).items()]
-        before = [F.when(_has_before(), F.struct(*fields, unrepresentable([_lost(rows[-1])]))).alias(change.BEFORE)]
-    columns = [column.alias(name) for name, column in _targets(after, landing).items()]
-    frame = [*_envelope(after, old_values=old_values), *columns, *before, *_bytes(rows)]
+        before = [F.when(cells.has_before, F.struct(*fields, unrepresentable([_lost(rows[-1])]))).alias(change.BEFORE)]
+    targets = [column.alias(name) for name, column in _targets(after, landing).items()]
+    frame = [*_envelope(cells, after, old_values=old_values), *targets, *before, *_bytes(cells, rows)]
     numbers = [F.when(one.mine, F.lit(one.version.version)) for one in readers]
     number = F.coalesce(*numbers, F.lit(None)).cast("bigint").alias(_NUMBER)
-    return Recipe(Projection([*(F.col(name) for name in (*RAW, INDEX, HEAD)), plan.parsed, number]), Projection(frame))
+    kept = [F.col(name) for name in (*RAW, INDEX, HEAD)]
+    values = [column for one in _all(rows) for column in one.columns]
+    steps = [
+        *([*kept, *step] for step in cells.steps([number], [F.col(_NUMBER)], at_once=at_once)),
+        [*kept, F.col(_NUMBER), *cells.columns, *values],
+        frame,
+    ]
+    return Recipe(tuple(map(Projection, steps)))
+
+
+def wanted(readers: Iterable[Reader], landing: Landing) -> Wanted:
+    """What is wanted of the events of a table."""
+    columns = [column for one in readers for column in one.version.columns]
+    coded = dict.fromkeys(column.name for column in columns if is_encoded(column))
+    return Wanted(tuple(dict.fromkeys(column.name for column in columns)), tuple(coded), landing.before)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the values of a table are found and read. Columns are numbered, since their names may be anything."""
+    """How the values of a table are read."""
 
     readers: tuple[Reader, ...]
-    names: tuple[str, ...]
+    cells: Cells
     landing: Landing
     timezone: str
 
-    @property
-    def parsed(self) -> Column:
-        options = events.LIMITS | {"columnNameOfCorruptRecord": _BROKEN}
-        sent = F.from_json(sentinel.in_object(F.col("value"), framing.LENGTH_BYTES), self._shape(self.names), options)
-        return sent.cast(self._shape(tuple(f"f{n}" for n in range(len(self.names))))).alias(_SENT)
-
-    def _shape(self, names: tuple[str, ...]) -> StructType:
-        coded = {column.name for one in self.readers for column in one.version.columns if is_encoded(column)}
-        text, code = StructField("v", StringType()), StructField("t", IntegerType())
-        cells = [
-            StructField(name, StructType([text, code] if own in coded else [text]))
-            for name, own in zip(names, self.names, strict=True)
-        ]
-        before = cells if self.landing.before else cells[:1]  # that it is there is all that is asked then
-        images = {_AFTER: cells, _BEFORE: before, _DELETED: cells}
-        fields = [StructField(image, StructType(own)) for image, own in images.items()]
-        return StructType([*fields, StructField(sentinel.FIELD, LongType()), StructField(_BROKEN, StringType())])
-
-    def cell(self, image: str, name: str) -> Column:
-        """One column of an image; NULL where the image has not got it."""
-        return F.col(_SENT).getField(image).getField(f"f{self.names.index(name)}")
-
-    def before(self, name: str) -> Column:
-        """The column as it was: an update may leave out in `p` what is as in `u`."""
-        updated = F.coalesce(self.cell(_BEFORE, name), self.cell(_AFTER, name))
-        return F.when(head(events.DELETE), self.cell(_DELETED, name)).when(_is_update(), updated)
-
-    def row(self, cell: Callable[[str], Column]) -> dict[str, list[Read]]:
-        """By target, the ways in which the versions fill it; for one row all but one are NULL."""
+    def row(self, side: Side) -> _Row:
+        """One side of the changes."""
         ways: dict[tuple[str, str, SourceColumn], list[SchemaId]] = defaultdict(list)
         for one in self.readers:
             fields = self.landing.fields[one.version.version]
@@ -140,12 +140,14 @@ class _Plan:
                 if column.name in fields:
                     ways[fields[column.name], column.name, _wire(column)].append(one.version.version)
         types = {target.name: target.type for target in self.landing.targets}
-        found: dict[str, list[Read]] = defaultdict(list)
-        for (target, name, column), versions in ways.items():
-            value = cell(name)
+        found: dict[str, list[Settled]] = defaultdict(list)
+        for place, ((target, name, column), versions) in enumerate(ways.items()):
+            text = self.cells.text(side, name, is_number=is_number(column))
             if len(versions) < len(self.readers):
-                value = F.when(F.col(_NUMBER).isin(*versions), value)
-            found[target].append(read_value(value, column, types[target], self.timezone))
+                text = F.when(F.col(_NUMBER).isin(*versions), text)
+            cell = Cell(text, self.cells.code(side, name) if is_encoded(column) else None)
+            value = read_value(cell, column, types[target], self.timezone)
+            found[target].append(Settled(value, text, f"_{side.name.lower()}{place}"))
         return found
 
 
@@ -154,26 +156,22 @@ def _wire(column: SourceColumn) -> SourceColumn:
     return replace(column, type=STRING, nullable=True, default=NULL_DEFAULT)
 
 
-def _is_update() -> Column:
-    return F.col(_SENT).getField(_AFTER).isNotNull() & F.col(_SENT).getField(_BEFORE).isNotNull()
+def _all(rows: Iterable[_Row]) -> Iterable[Settled]:
+    return (one for row in rows for ways in row.values() for one in ways)
 
 
-def _has_before() -> Column:
-    return head(events.DELETE) | _is_update()
-
-
-def _targets(row: dict[str, list[Read]], landing: Landing) -> dict[str, Column]:
+def _targets(row: _Row, landing: Landing) -> dict[str, Column]:
     return {
-        target.name: F.coalesce(*(read.value.column for read in row[target.name]))
+        target.name: F.coalesce(*(one.column for one in row[target.name]))
         if target.name in row
         else F.lit(None).cast(target.type)
         for target in landing.targets
     }
 
 
-def _envelope(row: dict[str, list[Read]], *, old_values: bool) -> list[Column]:
+def _envelope(cells: Cells, row: _Row, *, old_values: bool) -> list[Column]:
     new = Op.INSERT if old_values else Op.UPSERT
-    op = F.when(head(events.DELETE), F.lit(Op.DELETE.value)).when(_is_update(), F.lit(Op.UPDATE.value))
+    op = F.when(head(events.DELETE), F.lit(Op.DELETE.value)).when(cells.is_update, F.lit(Op.UPDATE.value))
     return envelope(
         op=op.otherwise(F.lit(new.value)),
         commit_ts=head(events.COMMIT_TS),
@@ -183,17 +181,16 @@ def _envelope(row: dict[str, list[Read]], *, old_values: bool) -> list[Column]:
     )
 
 
-def _lost(row: dict[str, list[Read]]) -> dict[str, Column]:
-    texts = {name: [read.value.lost for read in reads if read.value.lost is not None] for name, reads in row.items()}
+def _lost(row: _Row) -> dict[str, Column]:
+    texts = {name: [one.lost for one in ways if one.lost is not None] for name, ways in row.items()}
     return {name: F.coalesce(*lost) for name, lost in texts.items() if lost}
 
 
-def _bytes(rows: Sequence[dict[str, list[Read]]]) -> list[Column]:
-    broken = [read.broken for row in rows for reads in row.values() for read in reads]
-    whole = events.is_whole(F.col(_SENT)) & F.col(_SENT).getField(_BROKEN).isNull()
-    failed = ~whole | F.col(_NUMBER).isNull()
+def _bytes(cells: Cells, rows: Iterable[_Row]) -> list[Column]:
+    unread = [one.unread for one in _all(rows) if one.unread is not None]
+    failed = ~cells.readable | F.col(_NUMBER).isNull()
     return [
-        F.when(reduce(or_, broken, failed), F.lit(UNREADABLE)).alias(ERROR),
+        F.when(reduce(or_, unread, failed), F.lit(UNREADABLE)).alias(ERROR),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),

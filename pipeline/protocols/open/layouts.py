@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
     from pipeline.protocols.open.columns import Layout
     from pipeline.protocols.open.routes import Group, Sort
+    from pipeline.protocols.open.shapes import Wanted
 
 _MOST_SHAPES = 16
 """To hold an event against each of more is dearer than to find out its own."""
 _MOST_COLUMNS = 256
 """Java matches a pattern that lists more by a deep stack, some thousand of them by one too deep."""
+_MOST_VALUES = 128
+"""The same for a pattern that takes the values out of two images."""
 
 
 @dataclass(slots=True)
@@ -67,15 +70,25 @@ class Layouts:
         """The numbers of the layout with this hash."""
         return self._numbers.get(bits, ())
 
-    def familiar(self, groups: Iterable[Group | Sort]) -> Familiar | None:
+    def shapes(self, bits: int) -> tuple[tuple[int, str], ...]:
+        """How events of the layout with this hash are written, by number: of those that a pattern takes apart."""
+        known = ((number, self._shapes.get(number)) for number in self.numbers(bits))
+        return tuple((number, shape) for number, shape in known if shape and self._columns(number) <= _MOST_VALUES)
+
+    def familiar(self, groups: Iterable[Group | Sort], wanted: Wanted) -> Familiar | None:
         """How to recognise rows of these groups, of one table; None where there is more to it than comparing."""
         numbers = sorted({group.number or 0 for group in groups})
         names = {group.name for group in groups}
         if len(names) != 1 or len(numbers) > _MOST_SHAPES or not self._shapes.keys() >= set(numbers):
             return None
-        if any(len(self._known[number].columns) > _MOST_COLUMNS for number in numbers):
+        most = max(map(self._columns, numbers))
+        if most > _MOST_COLUMNS:
             return None
-        return Familiar(names.pop(), tuple((number, self._shapes[number]) for number in numbers))
+        shapes = tuple((number, self._shapes[number]) for number in numbers)
+        return Familiar(names.pop(), shapes, wanted if most <= _MOST_VALUES else None)
+
+    def _columns(self, number: int) -> int:
+        return len(self._known[number].columns)
 
     @property
     def refused(self) -> Column:

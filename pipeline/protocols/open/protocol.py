@@ -35,7 +35,7 @@ from pipeline.protocols.open.columns import (
 )
 from pipeline.protocols.open.definitions import read_definitions
 from pipeline.protocols.open.events import head
-from pipeline.protocols.open.frame import UNREADABLE, Reader, is_all_handle, recipe
+from pipeline.protocols.open.frame import UNREADABLE, Reader, is_all_handle, recipe, wanted
 from pipeline.protocols.open.layouts import Layouts
 from pipeline.protocols.open.routes import grouped, named, statements
 from pipeline.protocols.overrides import overrides_for
@@ -228,7 +228,7 @@ class OpenProtocol:
         """See `SourceProtocol.changes`."""
         readers = tuple(self._readers(messages))
         made = recipe(readers, landing, self.timezone, old_values=self.old_values)
-        return made.frame.of(made.parsed.of(raw.where(self.where(messages))))
+        return made.of(raw.where(self.where(messages)))
 
     def _readers(self, messages: TableMessages) -> Iterator[Reader]:
         """Each version once; those of one layout are told apart by commit ts, of which the narrower span goes first."""
@@ -243,6 +243,7 @@ class OpenProtocol:
                     self._layouts.numbers(bits),
                     key_only,
                     *((seen.since, seen.until) if several else (0, EVER)),
+                    self._layouts.shapes(bits),
                 )
 
     def guess(
@@ -271,8 +272,11 @@ class OpenProtocol:
             other=F.lit(False),
             commit_ts=head(events.COMMIT_TS),
         )
-        made = recipe(tuple(self._readers(messages)), landing, self.timezone, old_values=self.old_values)
-        frame = made.frame.of(made.parsed.of(census.rows(events.taken_apart(raw, self._layouts.familiar(rows)), sorts)))
+        readers = tuple(self._readers(messages))
+        familiar = self._layouts.familiar(rows, wanted(readers, landing))
+        at_once = familiar is not None and familiar.wanted is not None
+        made = recipe(readers, landing, self.timezone, old_values=self.old_values, at_once=at_once)
+        frame = made.of(census.rows(events.taken_apart(raw, familiar), sorts))
 
         def found() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""

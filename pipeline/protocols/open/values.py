@@ -1,7 +1,7 @@
 """Values of the Open protocol as warehouse columns: pure functions, Column in, Column out.
 
-Each value arrives as the text of its JSON: a number as it is written, a text without its quotes (TiCDC Open Protocol,
-"Column type codes"; golden/WIRE-FORMATS.md, "Open protocol").
+Each value arrives as the text of its JSON (`cells`): a number as it is written, a text without its quotes (TiCDC Open
+Protocol, "Column type codes"; golden/WIRE-FORMATS.md, "Open protocol").
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A value, and whether it was sent but cannot be read."""
+_NUMBERS = frozenset(
+    {"INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "YEAR", "BIT", "FLOAT", "DOUBLE", "ENUM", "SET"}
+)
 
-    value: Value
-    broken: Column
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value as it was sent: its text, and its type code, where that decides how it is read (`is_encoded`)."""
+
+    text: Column
+    code: Column | None = None
 
 
 def is_encoded(column: SourceColumn) -> bool:
@@ -38,19 +43,19 @@ def is_encoded(column: SourceColumn) -> bool:
     return column.tidb_type in ("TEXT", "BLOB")
 
 
-def read_value(cell: Column, column: SourceColumn, kind: WarehouseType, timezone: str) -> Read:
-    """One cell (a struct of `v`, and of `t` where it `is_encoded`) as a value of the warehouse type `kind`."""
-    sent = cell["v"]
-    natural = _natural(cell, column, timezone)
-    broken = sent.isNotNull() & natural.column.isNull()
-    if natural.lost is not None:
-        broken = broken & natural.lost.isNull()
+def is_number(column: SourceColumn) -> bool:
+    """Whether its values are sent as numbers."""
+    return family_of(column.tidb_type) in _NUMBERS
+
+
+def read_value(cell: Cell, column: SourceColumn, kind: WarehouseType, timezone: str) -> Value:
+    """One cell as a value of the warehouse type `kind`."""
     is_decimal = family_of(column.tidb_type) == "DECIMAL"
-    return Read(text.under(natural, natural_type(column), kind, exact=is_decimal), broken)
+    return text.under(_natural(cell, column, timezone), natural_type(column), kind, exact=is_decimal)
 
 
-def _natural(cell: Column, column: SourceColumn, timezone: str) -> Value:  # noqa: C901, PLR0911 - a table of types
-    sent, kind = cell["v"], natural_type(column)
+def _natural(cell: Cell, column: SourceColumn, timezone: str) -> Value:  # noqa: C901, PLR0911 - a table of types
+    sent, kind = cell.text, natural_type(column)
     match family_of(column.tidb_type):
         case "TEXT":
             return _text(cell)
@@ -75,15 +80,15 @@ def _natural(cell: Column, column: SourceColumn, timezone: str) -> Value:  # noq
     return Value(text.number_of(sent, kind) if t.decimal_parameters(kind) else sent.try_cast(kind))
 
 
-def _text(cell: Column) -> Value:
+def _text(cell: Cell) -> Value:
     """Text that is sent in base64 may be no UTF-8: it is lost as it was sent."""
-    sent = cell["v"]
+    sent = cell.text
     read = F.when(_in_base64(cell), F.try_validate_utf8(_bytes(sent).cast("string"))).otherwise(sent)
     return Value(read, F.when(sent.isNotNull() & read.isNull() & _bytes(sent).isNotNull(), sent))
 
 
-def _in_base64(cell: Column) -> Column:
-    return cell["t"].between(*BASE64)
+def _in_base64(cell: Cell) -> Column:
+    return F.lit(False) if cell.code is None else cell.code.between(*BASE64)
 
 
 def _bytes(sent: Column) -> Column:

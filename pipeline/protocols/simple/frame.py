@@ -16,9 +16,10 @@ from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, through
 from pipeline.protocols.envelope import envelope, unrepresentable
+from pipeline.protocols.settled import Settled
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.head import HEAD, field_of
-from pipeline.protocols.simple.values import any_of, read_value, unread
+from pipeline.protocols.simple.values import any_of, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.messages import Landing
-    from pipeline.model.text import Value
     from pipeline.protocols.simple.encoding import Encoding
 
 VALUE_UNREADABLE = "SIMPLE_VALUE_UNREADABLE"
@@ -56,12 +56,8 @@ class _Side:
         return F.col(self.alias)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The values of one side by target, and where one could not be read."""
-
-    values: dict[str, Value]
-    unread: Column
+_Read = dict[str, Settled]
+"""The values of one version on one side, by target."""
 
 
 @lru_cache(maxsize=2048)
@@ -89,7 +85,16 @@ def recipe(versions: tuple[TableVersion, ...], landing: Landing, timezone: str, 
     ]
     decoded = encoding.decoded(versions)
     first = (Projection([*kept, *decoded]),) if decoded else ()
-    return Recipe((*first, Projection([*kept, damaged.alias(_DAMAGED), *sides]), Projection(frame)))
+    rows = [F.col(side.alias) for side in (*after, *before)]
+    values = [column for read in (*read_after, *read_before) for one in read.values() for column in one.columns]
+    return Recipe(
+        (
+            *first,
+            Projection([*kept, damaged.alias(_DAMAGED), *sides]),
+            Projection([*kept, F.col(_DAMAGED), *rows, *values]),
+            Projection(frame),
+        )
+    )
 
 
 _DAMAGED = "_damaged"
@@ -98,16 +103,14 @@ _DAMAGED = "_damaged"
 def _read(side: _Side, landing: Landing, timezone: str, encoding: Encoding) -> _Read:
     fields = landing.fields[side.version.version]
     types = {target.name: target.type for target in landing.targets}
-    values: dict[str, Value] = {}
-    unreadable: list[Column | None] = []
-    for column in side.version.columns:
+    found: _Read = {}
+    for place, column in enumerate(side.version.columns):
         target = fields.get(column.name)
-        if target is None:
-            continue
-        sent = side.row.getItem(column.name)
-        values[target] = read_value(sent, column, types[target], timezone, encoding.values)
-        unreadable.append(unread(sent, values[target]))
-    return _Read(values, any_of(unreadable))
+        if target is not None:
+            sent = side.row.getItem(column.name)
+            value = read_value(sent, column, types[target], timezone, encoding.values)
+            found[target] = Settled(value, sent, f"{side.alias}_{place}")
+    return found
 
 
 def _envelope(read: Sequence[_Read]) -> list[Column]:
@@ -121,13 +124,13 @@ def _envelope(read: Sequence[_Read]) -> list[Column]:
 
 
 def _lost(read: Sequence[_Read]) -> list[dict[str, Column | None]]:
-    return [{name: value.lost for name, value in one.values.items()} for one in read]
+    return [{name: value.lost for name, value in one.items()} for one in read]
 
 
 def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
     return [
         F.coalesce(*found).alias(target.name)
-        if (found := [one.values[target.name].column for one in read if target.name in one.values])
+        if (found := [one[target.name].column for one in read if target.name in one])
         else F.lit(None).cast(target.type).alias(target.name)
         for target in landing.targets
     ]
@@ -143,7 +146,7 @@ def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read
     """An insert has `data`, a delete `old`, an update both, and each value is one of its type."""
     no_row = ~any_of([side.row.isNotNull() for side in after])
     no_old = (field_of("op") != Op.INSERT) & ~any_of([side.row.isNotNull() for side in before])
-    broken = any_of([F.col(_DAMAGED), no_row, no_old, *(one.unread for one in read)])
+    broken = any_of([F.col(_DAMAGED), no_row, no_old, *(value.unread for one in read for value in one.values())])
     return F.when(broken, F.lit(VALUE_UNREADABLE))
 
 

@@ -26,7 +26,8 @@ from pyspark.sql.types import (
 
 from pipeline.model import types as t
 from pipeline.model.change import Op
-from pipeline.model.projection import once
+from pipeline.model.messages import RAW
+from pipeline.model.projection import Projection, once
 from pipeline.model.text import number_of
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, one_of, sorted_out
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.projection import Projection
     from pipeline.model.types import WarehouseType
 
 
@@ -61,7 +61,7 @@ _MESSAGE = _struct(
     **{sentinel.FIELD: _LONG},
 )
 _SIDES = ("data", "old")
-_CORRUPT = "_corrupt"
+_CORRUPT, _OBJECT = "_corrupt", "_object"
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStringLen": str(2**28)}
 _STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
@@ -192,11 +192,12 @@ def _prepared() -> tuple[Projection, ...]:
 @lru_cache(maxsize=256)
 def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
     value = F.col("value")
-    text = F.when(F.is_valid_utf8(value.cast("string")), sentinel.in_object(value))
-    read = F.from_json(text, StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
+    text = F.when(once() & F.is_valid_utf8(value.cast("string")), sentinel.in_object(value))
+    read = F.from_json(F.col(_OBJECT), StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
     message = F.col(SENT)
     whole = (message.getField(sentinel.FIELD) == sentinel.NUMBER) & message.getField(_CORRUPT).isNull()
-    return sorted_out(read, replace(_sent(message, whole), carried={side: message.getField(side) for side in _SIDES}))
+    sent = replace(_sent(message, whole), carried={side: message.getField(side) for side in _SIDES})
+    return (Projection([*(F.col(name) for name in RAW), text.alias(_OBJECT)]), *sorted_out(read, sent))
 
 
 def _sent(message: Column, whole: Column) -> Sent:

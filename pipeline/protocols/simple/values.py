@@ -33,14 +33,6 @@ def read_value(sent: Column, column: SourceColumn, kind: WarehouseType, timezone
     return text.under(_natural(sent, column, timezone, values), own, kind)
 
 
-def unread(sent: Column, value: Value) -> Column | None:
-    """Whether something was sent and nothing came of it; None where that cannot be."""
-    if value.column is sent:
-        return None
-    nothing = sent.isNotNull() & value.column.isNull()
-    return nothing if value.lost is None else nothing & value.lost.isNull()
-
-
 def natural_type(column: SourceColumn) -> WarehouseType:
     """The warehouse type of a column without an override (DESIGN 4.4)."""
     return t.natural(column.tidb_type)

@@ -1,0 +1,59 @@
+"""Values that are worked out once a row, in columns of their own, and asked for as often as a change frame needs them.
+
+Spark writes an expression out wherever it stands: what is asked for a value, for what it lost, for whether it could be
+read, would parse its text three times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column
+
+    from pipeline.model.text import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A value in columns whose names begin with `at`. `sent`: whether anything was, that is, is not NULL."""
+
+    value: Value
+    sent: Column
+    at: str
+
+    @property
+    def columns(self) -> Iterator[Column]:
+        """What is selected before the value is asked for."""
+        yield self.value.column.alias(self.at)
+        if self.value.lost is not None and self.value.text is None:
+            yield self.value.lost.alias(self._lost_at)
+
+    @property
+    def column(self) -> Column:
+        """The value."""
+        return F.col(self.at)
+
+    @property
+    def lost(self) -> Column | None:
+        """The text of what it lost."""
+        if self.value.text is not None:
+            return F.when(self.column.isNull(), self.value.text)
+        return None if self.value.lost is None else F.col(self._lost_at)
+
+    @property
+    def unread(self) -> Column | None:
+        """Whether something was sent and nothing came of it; None where that cannot be."""
+        if self.value.column is self.sent or self.value.text is not None:
+            return None
+        nothing = self.sent.isNotNull() & self.column.isNull()
+        return nothing if self.value.lost is None else nothing & F.col(self._lost_at).isNull()
+
+    @property
+    def _lost_at(self) -> str:
+        return f"{self.at}_lost"
