@@ -177,7 +177,7 @@ def test_a_key_is_read_however_it_is_written(spark):
 def test_a_key_is_read_however_it_is_written_where_rows_of_a_table_are_expected(spark, name, wanted):
     raw = raw_frame(spark, [record((key, wire("1"))) for key in KEYS])
     familiar = events.Familiar(TableName(*name), ((7, wire("0")),), wanted)
-    assert keys_read(events.taken_apart(raw, familiar)) == KEYS
+    assert keys_read(events.compared(raw, familiar)) == KEYS
 
 
 def keys_read(frame):

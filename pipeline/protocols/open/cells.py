@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
+    from pipeline.protocols.open.events import Shapes
     from pipeline.protocols.open.shapes import Wanted
 
 _CELLS, _SENT, _BROKEN = "_cells", "_sent", "_broken"
@@ -45,7 +46,7 @@ class Cells:
     """The array of the events of one table. `shapes`: how they are written, by the number of their layout."""
 
     wanted: Wanted
-    shapes: tuple[tuple[int, str], ...]
+    shapes: Shapes
 
     def steps(self, made: Sequence[Column], kept: Sequence[Column], *, at_once: bool) -> list[list[Column]]:
         """What is selected beside the event, in turn. The first makes these columns, the others keep them.

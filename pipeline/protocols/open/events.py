@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -20,7 +20,17 @@ from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import sentinel
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
-from pipeline.protocols.open.shapes import ARRAY, DELETED, is_listed, is_plain, is_shaped, listed, shape_of
+from pipeline.protocols.open.shapes import (
+    ARRAY,
+    DELETED,
+    MOST_COLUMNS,
+    is_listed,
+    is_plain,
+    is_shaped,
+    listed,
+    shape_of,
+    width_of,
+)
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
@@ -30,6 +40,9 @@ if TYPE_CHECKING:
 
     from pipeline.model.names import TableName
     from pipeline.protocols.open.shapes import Wanted
+
+Shapes = tuple[tuple[int, str], ...]
+"""Plain shapes (`shapes`), each behind its number."""
 
 HEAD = "_open"
 """The column that `prepare` adds: a struct of the names below; NULL for what cannot be read."""
@@ -57,6 +70,11 @@ _KEY_OF_ROW = (
 """A row's key as versions of TiCDC write it, for one table."""
 
 
+MOST_LIKELY = 4
+"""How many shapes are tried before an event's own is found out: each takes a fraction of that."""
+_SAMPLE = 256
+
+
 def head(name: str) -> Column:
     """One field of the head."""
     return F.col(HEAD).getField(name)
@@ -70,20 +88,37 @@ class Familiar:
     """
 
     table: TableName
-    shapes: tuple[tuple[int, str], ...]
+    shapes: Shapes
     wanted: Wanted | None
 
 
-def taken_apart(raw: DataFrame, familiar: Familiar | None = None) -> DataFrame:
-    """The raw frame with a row per event (`SourceProtocol.prepare`).
+def taken_apart(raw: DataFrame, likely: Shapes = ()) -> DataFrame:
+    """The raw frame with a row per event (`SourceProtocol.prepare`). `likely`: shapes that many of them will have."""
+    return through(_sorted_out(likely), _single(raw))
 
-    With `familiar`, statements and rows of other tables and shapes have no kind: it takes less to see that a text is
-    like another than what it is. `ARRAY` has what is `wanted` then.
+
+def compared(raw: DataFrame, familiar: Familiar) -> DataFrame:
+    """The same, but statements and rows of other tables and shapes have no kind; `ARRAY` has what is `wanted`.
+
+    It takes less to see that a text is like another than what it is.
     """
+    return through(_compared(familiar), _single(raw))
+
+
+def likely_shapes(raw: DataFrame) -> Shapes:
+    """The plain shapes of which most of a few hundred events are."""
+    shape = shape_of(framing.value_json(F.col("value")))
+    found = _single(raw.limit(_SAMPLE)).where(FRAMED).select(shape.alias("shape")).where(is_plain(F.col("shape")))
+    counted = found.groupBy(F.xxhash64("shape").alias("number"), "shape").count()
+    most = counted.orderBy(F.desc("count")).limit(MOST_LIKELY).collect()
+    return tuple((row.number, row.shape) for row in most if width_of(row.shape) <= MOST_COLUMNS)
+
+
+def _single(raw: DataFrame) -> DataFrame:
+    """A row per event."""
     envelope = [name for name in RAW if name not in ("key", "value")]
     event = F.explode(framing.events(F.col("key"), F.col("value"))).alias("_event")
-    single = raw.select(*envelope, event).select(*envelope, "_event.*")
-    return through(_sorted_out() if familiar is None else _compared(familiar), single)
+    return raw.select(*envelope, event).select(*envelope, "_event.*")
 
 
 def _texts() -> list[Column]:
@@ -119,16 +154,14 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
     arrays = {} if wanted is None else {f"_array{place}": one for place, one in enumerate(familiar.shapes)}
     taken = [F.when(is_row, listed(value, shape, wanted)).alias(name) for name, (_, shape) in arrays.items() if wanted]
     by_array = [F.when(is_listed(name), F.lit(number)) for name, (number, _) in arrays.items()]
-    by_shape = [F.when(is_shaped(value, shape), F.lit(number)) for number, shape in familiar.shapes]
     array = F.coalesce(F.lit(None), *(F.when(is_listed(name), F.col(name)) for name in arrays)).alias(ARRAY)
-    number = F.when(is_row, F.coalesce(*by_array, *by_shape)).alias("_number")
+    number = F.when(is_row, F.coalesce(*by_array, _compared_with(value, familiar.shapes))).alias("_number")
     numbers = [key, array, number, (value == "").alias("_empty")]
-    deleted = [one for one, shape in familiar.shapes if shape.startswith(DELETED)]
     said = [
         key,
         F.col(ARRAY),
         F.col("_number"),
-        F.col("_number").isin(deleted).alias("_delete"),
+        F.col("_number").isin(_deletes_of(familiar.shapes)).alias("_delete"),
         F.lit(False).alias("_statement"),
         F.col("_empty"),
     ]
@@ -136,21 +169,24 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
     return tuple(Projection([*event, *step]) for step in steps)
 
 
-@cache
-def _sorted_out() -> tuple[Projection, ...]:
+@lru_cache(maxsize=256)
+def _sorted_out(likely: Shapes) -> tuple[Projection, ...]:
     """From events to their heads, in steps that Spark may not repeat."""
     event = [F.col(name) for name in (*RAW, INDEX)]
-    key, value, shape, plain = (F.col(name) for name in ("_key", "_value", "_shape", "_plain"))
+    key, value, shape, plain, known = (F.col(name) for name in ("_key", "_value", "_shape", "_plain", "_known"))
     is_text = once() & F.is_valid_utf8(key) & F.is_valid_utf8(value)
     keys = [F.from_json(F.when(is_text, _ended(key)), _KEY_FIELDS).alias("_key"), value]
     is_row = once() & (key["t"] == _ROW)
-    shapes = [key, value, F.when(is_row, shape_of(value)).alias("_shape")]
-    checked = [key, value, shape, (once() & is_plain(shape)).alias("_plain")]
+    number = _compared_with(value, likely)
+    compared = [key, value, F.when(is_row, number).alias("_known")]
+    shapes = [key, value, known, F.when(is_row & known.isNull(), shape_of(value)).alias("_shape")]
+    checked = [key, value, known, shape, (once() & is_plain(shape)).alias("_plain")]
+    deleted = F.when(known.isNotNull(), known.isin(_deletes_of(likely))).otherwise(shape.startswith(DELETED))
     sent = [
         key,
-        F.when(once() & plain, F.xxhash64(shape)).alias("_hash"),
-        shape.startswith(DELETED).alias("_delete"),
-        F.when(once() & ~plain & (key["t"] == _ROW), _images(value)).alias("_value"),
+        F.coalesce(known, F.when(once() & plain, F.xxhash64(shape))).alias("_hash"),
+        deleted.alias("_delete"),
+        F.when(once() & known.isNull() & ~plain & (key["t"] == _ROW), _images(value)).alias("_value"),
         F.when(once() & (key["t"] == _DDL), F.from_json(_ended(value), _STATEMENT, LIMITS)).alias("_statement"),
         (value == "").alias("_empty"),
     ]
@@ -163,8 +199,18 @@ def _sorted_out() -> tuple[Projection, ...]:
         (is_whole(statement) & statement["q"].isNotNull() & statement["t"].isNotNull()).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (_texts(), keys, shapes, checked, sent, said, [_head().alias(HEAD)])
+    steps = (_texts(), keys, compared, shapes, checked, sent, said, [_head().alias(HEAD)])
     return tuple(Projection([*event, *step]) for step in steps)
+
+
+def _compared_with(value: Column, shapes: Shapes) -> Column:
+    """The number of the shape that an event has, of these; NULL for one of another."""
+    found = [F.when(is_shaped(value, shape), F.lit(number)) for number, shape in shapes]
+    return F.coalesce(F.lit(None).cast("bigint"), *found)
+
+
+def _deletes_of(shapes: Shapes) -> list[int]:
+    return [number for number, shape in shapes if shape.startswith(DELETED)]
 
 
 def _head() -> Column:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
     from pipeline.model.messages import Landing
+    from pipeline.protocols.open.events import Shapes
 
     _Row = Mapping[str, Sequence[Settled]]
     """By target, the ways in which the versions fill it; for one row all but one are NULL."""
@@ -54,7 +55,7 @@ class Reader:
     key_only: bool = False
     since: int = 0
     until: int = EVER
-    shapes: tuple[tuple[int, str], ...] = ()
+    shapes: Shapes = ()
     """How its rows are written (`shapes`), by number; those of other numbers are read as JSON."""
 
     @property

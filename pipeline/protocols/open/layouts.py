@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.events import Familiar, head
+from pipeline.protocols.open.shapes import MOST_COLUMNS, MOST_VALUES, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,15 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.protocols.open.columns import Layout
+    from pipeline.protocols.open.events import Shapes
     from pipeline.protocols.open.routes import Group, Sort
     from pipeline.protocols.open.shapes import Wanted
 
 _MOST_SHAPES = 16
 """To hold an event against each of more is dearer than to find out its own."""
-_MOST_COLUMNS = 256
-"""Java matches a pattern that lists more by a deep stack, some thousand of them by one too deep."""
-_MOST_VALUES = 128
-"""The same for a pattern that takes the values out of two images."""
 
 
 @dataclass(slots=True)
@@ -70,10 +69,18 @@ class Layouts:
         """The numbers of the layout with this hash."""
         return self._numbers.get(bits, ())
 
-    def shapes(self, bits: int) -> tuple[tuple[int, str], ...]:
+    def shapes(self, bits: int) -> Shapes:
         """How events of the layout with this hash are written, by number: of those that a pattern takes apart."""
         known = ((number, self._shapes.get(number)) for number in self.numbers(bits))
-        return tuple((number, shape) for number, shape in known if shape and self._columns(number) <= _MOST_VALUES)
+        return tuple((number, shape) for number, shape in known if shape and width_of(shape) <= MOST_VALUES)
+
+    def likely(self, groups: Iterable[Group]) -> Shapes:
+        """How most rows of these groups are written."""
+        rows: Counter[int] = Counter()
+        for group in groups:
+            if group.number is not None and width_of(self._shapes.get(group.number, "")) in range(1, MOST_COLUMNS + 1):
+                rows[group.number] += group.rows
+        return tuple((number, self._shapes[number]) for number, _ in rows.most_common(events.MOST_LIKELY))
 
     def familiar(self, groups: Iterable[Group | Sort], wanted: Wanted) -> Familiar | None:
         """How to recognise rows of these groups, of one table; None where there is more to it than comparing."""
@@ -81,14 +88,11 @@ class Layouts:
         names = {group.name for group in groups}
         if len(names) != 1 or len(numbers) > _MOST_SHAPES or not self._shapes.keys() >= set(numbers):
             return None
-        most = max(map(self._columns, numbers))
-        if most > _MOST_COLUMNS:
+        most = max(width_of(self._shapes[number]) for number in numbers)
+        if most > MOST_COLUMNS:
             return None
         shapes = tuple((number, self._shapes[number]) for number in numbers)
-        return Familiar(names.pop(), shapes, wanted if most <= _MOST_VALUES else None)
-
-    def _columns(self, number: int) -> int:
-        return len(self._known[number].columns)
+        return Familiar(names.pop(), shapes, wanted if most <= MOST_VALUES else None)
 
     @property
     def refused(self) -> Column:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.open.definitions import Definitions
+    from pipeline.protocols.open.events import Shapes
     from pipeline.protocols.open.routes import Group, Sort
 
 NOT_OPEN = "OPEN_UNREADABLE"
@@ -76,6 +77,8 @@ class OpenProtocol:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     old_values: bool = True
     _layouts: Layouts = field(default_factory=Layouts)
+    _likely: Shapes | None = None
+    """What most rows of the last batch were written like; None before the first."""
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     """Columns whose members are not known, and tables without a key (no column), of which was warned."""
 
@@ -99,8 +102,13 @@ class OpenProtocol:
         return About(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS), is_watermark)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
-        """A row per event of each record, and what it is (`events.HEAD`)."""
-        return events.taken_apart(raw)
+        """A row per event of each record, and what it is (`events.HEAD`).
+
+        Before the first batch it is looked which layouts there are, in a few records.
+        """
+        if self._likely is None:
+            self._likely = events.likely_shapes(raw)
+        return events.taken_apart(raw, self._likely)
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""
@@ -108,6 +116,7 @@ class OpenProtocol:
         ddl = statements(raw) if any(group.kind == events.DDL for group in groups) else ()
         self._layouts.learn(raw, groups)
         rows = self._read(groups)
+        self._likely = self._layouts.likely(rows) or self._likely
         definitions = read_definitions(ddl, {group.name: None for group in rows}, self.known)
         eras = self._eras(rows, definitions)
         if eras:
@@ -276,7 +285,8 @@ class OpenProtocol:
         familiar = self._layouts.familiar(rows, wanted(readers, landing))
         at_once = familiar is not None and familiar.wanted is not None
         made = recipe(readers, landing, self.timezone, old_values=self.old_values, at_once=at_once)
-        frame = made.of(census.rows(events.taken_apart(raw, familiar), sorts))
+        prepared = self.prepare(raw) if familiar is None else events.compared(raw, familiar)
+        frame = made.of(census.rows(prepared, sorts))
 
         def found() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""

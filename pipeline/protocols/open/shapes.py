@@ -38,8 +38,17 @@ NUMBERS = frozenset({1, 2, 3, 4, 5, 8, 9, 13, 16, 247, 248})
 _TEXT = r'("[^"\\]*+(?:\\.[^"\\]*+)*+"|null)'
 _NUMBER = r"(?:null|(-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][-+]?\d++)?))"
 _BEFORE = '}},"p":{'
+MOST_COLUMNS = 256
+"""Java matches a pattern that lists more by a deep stack, some thousand of them by one too deep."""
+MOST_VALUES = 128
+"""The same for a pattern that takes the values out of two images."""
 LARGEST = 1 << 16
 """Bytes of an event that a pattern takes apart: it needs many times as much memory."""
+
+
+def width_of(shape: str) -> int:
+    """How many columns a plain shape has."""
+    return shape.count(_NO_VALUE)
 
 
 def shape_of(value: Column) -> Column:
