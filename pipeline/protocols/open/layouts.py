@@ -75,12 +75,13 @@ class Layouts:
         return tuple((number, shape) for number, shape in known if shape and width_of(shape) <= MOST_VALUES)
 
     def likely(self, groups: Iterable[Group]) -> Shapes:
-        """How most rows of these groups are written."""
+        """How most rows of these groups are written; nothing where most are written in other ways."""
         rows: Counter[int] = Counter()
         for group in groups:
-            if group.number is not None and width_of(self._shapes.get(group.number, "")) in range(1, MOST_COLUMNS + 1):
-                rows[group.number] += group.rows
-        return tuple((number, self._shapes[number]) for number, _ in rows.most_common(events.MOST_LIKELY))
+            rows[group.number or 0] += group.rows
+        shapes = [(number, self._shapes.get(number, "")) for number, _ in rows.most_common(events.MOST_LIKELY)]
+        found = tuple((number, shape) for number, shape in shapes if 0 < width_of(shape) <= MOST_COLUMNS)
+        return found if 2 * sum(rows[number] for number, _ in found) > rows.total() else ()
 
     def familiar(self, groups: Iterable[Group | Sort], wanted: Wanted) -> Familiar | None:
         """How to recognise rows of these groups, of one table; None where there is more to it than comparing."""

@@ -116,7 +116,7 @@ class OpenProtocol:
         ddl = statements(raw) if any(group.kind == events.DDL for group in groups) else ()
         self._layouts.learn(raw, groups)
         rows = self._read(groups)
-        self._likely = self._layouts.likely(rows) or self._likely
+        self._likely = self._layouts.likely(rows) if rows else self._likely
         definitions = read_definitions(ddl, {group.name: None for group in rows}, self.known)
         eras = self._eras(rows, definitions)
         if eras:
