@@ -23,8 +23,12 @@ pytestmark = pytest.mark.spark
 CASES = [
     GoldenCase(scenario, config)
     for scenario, few, more in (
-        ("all_types", ("simple_json_checksum", "open"), ("simple_json", "simple_avro")),
-        ("key_updates", ("simple_avro",), ("simple_json_p3", "simple_json_raw", "open_updated_only", "open_raw")),
+        ("all_types", ("simple_json", "open"), ("simple_json_checksum", "simple_avro")),
+        (
+            "key_updates",
+            ("simple_avro", "simple_json_checksum"),
+            ("simple_json_p3", "simple_json_raw", "open_updated_only", "open_raw"),
+        ),
         ("lifecycle", (), ("simple_json", "simple_avro", "open")),
     )
     for config in (*few, *(more if EVERY else ()))
