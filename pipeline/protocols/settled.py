@@ -49,10 +49,10 @@ class Settled:
     @property
     def unread(self) -> Column | None:
         """Whether something was sent and nothing came of it; None where that cannot be."""
-        if self.value.column is self.sent or self.value.text is not None:
+        if self.sent is self.value.column or self.sent is self.value.text:
             return None
-        nothing = self.sent.isNotNull() & self.column.isNull()
-        return nothing if self.value.lost is None else nothing & F.col(self._lost_at).isNull()
+        nothing, lost = self.sent.isNotNull() & self.column.isNull(), self.lost
+        return nothing if lost is None else nothing & lost.isNull()
 
     @property
     def _lost_at(self) -> str:

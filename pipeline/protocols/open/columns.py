@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.types import WarehouseType
 
-_BINARY, _NULLABLE, _UNSIGNED = 1, 64, 128
+_BINARY, _NULLABLE, UNSIGNED = 1, 64, 128
 _FAMILIES = {
     1: "INT", 2: "INT", 9: "INT", 4: "FLOAT", 5: "DOUBLE", 7: "TIMESTAMP", 10: "DATE", 14: "DATE", 11: "TIME",
     12: "DATETIME", 13: "YEAR", 16: "BIT", 225: "VECTOR", 245: "JSON", 246: "DECIMAL", 247: "ENUM", 248: "SET",
@@ -54,7 +54,7 @@ class Sent:
     def family(self) -> str:
         """TiCDC's word for the type, without parameters; an unknown one is taken as text."""
         if self.code in _SIGNED_OR_NOT:
-            return _SIGNED_OR_NOT[self.code] + (" UNSIGNED" if self.flags & _UNSIGNED else "")
+            return _SIGNED_OR_NOT[self.code] + (" UNSIGNED" if self.flags & UNSIGNED else "")
         if self.code in _TEXTS:
             return "BLOB" if self.flags & _BINARY else "TEXT"
         return _FAMILIES.get(self.code, "TEXT")
@@ -110,7 +110,7 @@ def _column(sent: Sent, defined: SourceColumn | None, said: Said) -> SourceColum
         sent.family,
         nullable=bool(sent.flags & _NULLABLE),
         default=UNKNOWN_DEFAULT,
-        unsigned=bool(sent.flags & _UNSIGNED),
+        unsigned=bool(sent.flags & UNSIGNED),
     )
     if defined is not None and family_of(defined.tidb_type) == sent.family:
         column = replace(

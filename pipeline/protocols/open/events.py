@@ -178,7 +178,7 @@ def _sorted_out(likely: Shapes) -> tuple[Projection, ...]:
     keys = [F.from_json(F.when(is_text, _ended(key)), _KEY_FIELDS).alias("_key"), value]
     is_row = once() & (key["t"] == _ROW)
     number = _compared_with(value, likely)
-    compared = [key, value, F.when(is_row, number).alias("_known")]
+    tried = [key, value, F.when(is_row, number).alias("_known")]
     shapes = [key, value, known, F.when(is_row & known.isNull(), shape_of(value)).alias("_shape")]
     checked = [key, value, known, shape, (once() & is_plain(shape)).alias("_plain")]
     deleted = F.when(known.isNotNull(), known.isin(_deletes_of(likely))).otherwise(shape.startswith(DELETED))
@@ -199,7 +199,7 @@ def _sorted_out(likely: Shapes) -> tuple[Projection, ...]:
         (is_whole(statement) & statement["q"].isNotNull() & statement["t"].isNotNull()).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (_texts(), keys, compared, shapes, checked, sent, said, [_head().alias(HEAD)])
+    steps = (_texts(), keys, tried, shapes, checked, sent, said, [_head().alias(HEAD)])
     return tuple(Projection([*event, *step]) for step in steps)
 
 

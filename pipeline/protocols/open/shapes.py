@@ -61,12 +61,17 @@ def is_plain(shape: Column) -> Column:
     return F.coalesce(shape.rlike(_COLUMNS), F.lit(False))
 
 
-def is_shaped(value: Column, shape: str) -> Column:
-    """`shape_of(value) == shape`, for a plain shape that is known: one pattern, which gives up where it differs."""
-    *columns, end = shape.split(_NO_VALUE)
+def _texts(shape: str) -> list[str]:
+    """What stands before each value of a plain shape."""
+    *texts, end = shape.split(_NO_VALUE)
     if end != _END:
         raise ValueError(f"not a plain shape: {shape}")
-    begun = _VALUE.join(re.escape(text) for text in columns) + _VALUE
+    return texts
+
+
+def is_shaped(value: Column, shape: str) -> Column:
+    """`shape_of(value) == shape`, for a plain shape that is known: one pattern, which gives up where it differs."""
+    begun = "".join(re.escape(text) + _VALUE for text in _texts(shape))
     return value.rlike(rf'(?s)\A{begun}\}}\}}(?:\}}\z|,"p":\{{)')
 
 
@@ -112,12 +117,9 @@ class _Written:
 
 @lru_cache(maxsize=1024)
 def _written(shape: str) -> _Written:
-    *texts, end = shape.split(f"{_NO_VALUE}")
-    if end != _END:
-        raise ValueError(f"not a plain shape: {shape}")
+    first, *others = _texts(shape)
     ((_, image),) = json.loads(shape).items()
-    opened = len(DELETED)
-    told = (text[opened:] if place == 0 else text[1:] for place, text in enumerate(texts))
+    told = (first[len(DELETED) :], *(text[1:] for text in others))
     return _Written(tuple(image), tuple(one["t"] for one in image.values()), tuple(f'{text}"v":' for text in told))
 
 
