@@ -101,6 +101,12 @@ MANY_TABLES = Tale(
     146,
 )
 TALES = (ONE_TABLE, MANY_TABLES)
+USUAL = (
+    "ddl-applied@3", "published", "waiting-held", "waiting-released", "changes-appended", "schemas-appended",
+    "ledger-appended",
+)  # fmt: skip
+"""Steps by default: what only the cut regime has, or does in its own way. test_kills.py has the others."""
+SHORTENED = replace(ONE_TABLE, acts=tuple(act for act in ONE_TABLE.acts if act.step in USUAL))
 STEPS = {act.step.partition("@")[0] for tale in TALES for act in tale.acts}
 
 
@@ -164,7 +170,7 @@ class History:
         self.letters += len(records)
 
 
-@pytest.fixture(scope="module", params=TALES if EVERY else (ONE_TABLE,), ids=lambda tale: tale.name)
+@pytest.fixture(scope="module", params=TALES if EVERY else (SHORTENED,), ids=lambda tale: tale.name)
 def history(request, stack, tmp_path_factory):
     made = History(request.param, stack, tmp_path_factory.mktemp(request.param.name))
     made.pass_through()

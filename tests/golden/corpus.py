@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 FOLDER = Path(__file__).parent
 DEFAULT_TOPIC = "tidb_cdc"
 """Where DDL and watermarks of no table go."""
@@ -24,6 +26,10 @@ EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
 def few(first: Any, *others: Any) -> tuple[Any, ...]:
     """The cases of a test that takes long: the first, which tells most, or all."""
     return (first, *others) if EVERY else (first,)
+
+
+long = pytest.mark.skipif(not EVERY, reason="long: TICDC_WAREHOUSE_GOLDEN=all runs it")
+"""A test that takes long and shows what hardly anything but its own lines can break."""
 
 
 @dataclass(frozen=True, slots=True)

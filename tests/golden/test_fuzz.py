@@ -8,7 +8,7 @@ import pytest
 from golden import simple_avro
 from golden.checking import currents_differ
 from golden.comparing import assert_none
-from golden.corpus import GoldenCase
+from golden.corpus import EVERY, GoldenCase
 from golden.cut_events import events
 from golden.delivery import boundaries, dice_of
 from golden.expected import tables_at_the_end
@@ -22,7 +22,7 @@ from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 CASES = [GoldenCase("key_updates", config) for config in ("simple_json", "simple_avro", "open")]
-EXAMPLES, RECORDS = 6, 150
+EXAMPLES, RECORDS = 6 if EVERY else 3, 150
 NOT_UTF8 = b"\xff\xfe"
 LONG = b"\xff" * 10
 """In Avro a number, or a length, that is longer than any."""
