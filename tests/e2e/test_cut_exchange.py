@@ -6,7 +6,7 @@ import json
 import pytest
 from e2e.test_cut_history import PARTS, WHOLE, Swapped
 from e2e.till import NAME, Till
-from golden.corpus import few
+from golden.corpus import few, long
 
 from pipeline.model.names import TableName
 from pipeline.settings import load
@@ -132,6 +132,7 @@ def test_columns_that_change_behind_an_exchange_are_those_of_rows_that_have_chan
     assert till.cut() == ("exact", "")
 
 
+@long
 def test_columns_that_change_while_an_exchange_waits_for_the_other_table_wait_with_it(till):
     """And the rows behind that, of this table alone."""
     both = Swapped(till)
@@ -168,6 +169,7 @@ def suites(till, severity):
         )
 
 
+@long
 def test_rows_in_quarantine_that_are_another_tables_by_an_exchange_stay_until_they_change_there(till):
     both = Swapped(till)
     suites(till, "quarantine")

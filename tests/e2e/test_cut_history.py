@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT
 from e2e.till import Till
-from golden.corpus import EVERY, few
+from golden.corpus import EVERY, few, long
 
 from pipeline.cli import main
 from pipeline.model.names import TableName
@@ -46,6 +46,7 @@ def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till,
     assert {row["table_name"]: row["state"] for row in till.own("tables")} == {"account_old": "live", "account": "live"}
 
 
+@long
 def test_an_older_checkpoint_repeats_nothing(till):
     """Also no statement."""
     till.accounts((1, 500))
@@ -249,6 +250,7 @@ def no_less_than(least):
     return {"expect_column_values_to_be_between": check, "name": "no_debt", "severity": "hold"}
 
 
+@long
 def test_a_partition_that_waits_for_the_table_it_is_exchanged_with_shows_nothing_behind_that(till):
     both = Swapped(till)
     both.insert(PARTS, (1, 10), (20, 200))

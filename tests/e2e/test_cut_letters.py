@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
-from golden.corpus import EVERY, few
+from golden.corpus import EVERY, few, long
 
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.database import RowEvent
@@ -95,6 +95,7 @@ def test_a_row_that_was_too_large_is_a_letter_of_its_table_and_goes_with_it(till
     assert till.cut() == ("exact", "")
 
 
+@long
 def test_a_row_that_was_too_large_and_comes_when_its_table_was_renamed_is_a_letter_of_that(till):
     till.accounts((1, 500))
     till.run()
@@ -119,6 +120,7 @@ def test_rows_that_a_release_gives_up_are_letters_of_their_table(stack, tmp_path
     till.feed.close()
 
 
+@long
 def test_rows_whose_schema_never_came_end_with_their_table_and_stand_in_no_way_of_the_next(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     table = till.database.table(SCHEMA, ACCOUNT.name)

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT
 from e2e.till import NAME, RENAME_TABLE, Death, Till
-from golden.corpus import EVERY, few
+from golden.corpus import EVERY, few, long
 
 from pipeline.errors import SettingsError
 from pipeline.model.columns import LOGICAL_BITS
@@ -93,6 +93,7 @@ class TestQuarantine:
         assert till.cut() == ("exact", "")
         till.assert_right()
 
+    @long
     def test_a_key_that_has_moved_away_is_not_brought_back(self, till):
         till.accounts((1, 500))
         till.run()
@@ -152,6 +153,7 @@ class TestQuarantine:
             pipeline.errand(REBUILD, ["bank", "parts"])
         assert shown() == ([4, 5] if whole else [2, 4, 5])
 
+    @long
     def test_updates_of_rows_that_went_with_their_partition_end_what_their_table_shows(self, simple):
         """A row that moved there, and one whose key did, and is another row's by now."""
         parts, insert = partitioned(simple)
@@ -182,6 +184,7 @@ class TestQuarantine:
             pipeline.errand(REBUILD, ["bank", "parts"])
         assert shown() == [(2, 20, 2), (6, 1, 60), (7, 20, -7)]
 
+    @long
     def test_rows_of_a_table_that_was_renamed_come_back_under_its_new_name(self, simple):
         simple.expect(no_debt("quarantine"))
         simple.accounts((1, 500), (2, -500))
@@ -218,6 +221,7 @@ class TestQuarantine:
         shown = sorted((row.values["a"], row.values["balance"]) for row in found)
         assert shown == [(2, -5), (3, 5), (4, -5), (9, 1)]
 
+    @long
     def test_keys_that_their_column_cannot_hold_are_told_apart(self, till):
         columns = (Column("id", "decimal(12,2)", nullable=False), Column("balance", "int"))
         account = Table("bank", "dear", columns, primary_key=("id",), clustered=False)
