@@ -13,6 +13,7 @@ from e2e import judging
 from e2e.bank import ENTRY, NOTE, Bank
 from e2e.processes import Process, Workers
 from e2e.test_cut_kills import STEPS as CUT_STEPS
+from golden.corpus import EVERY
 from golden.warehouse import Warehouse
 
 from pipeline.errors import SettingsError
@@ -95,6 +96,15 @@ FROM_THE_RELEASE_ON = (
     Act("expired", ("round", "round", "round"), RUN, {**MAINTAIN, **SMALL}),
 )
 ACTS = (*UNTIL_THE_RELEASE, *FROM_THE_RELEASE_ON)
+RARE = () if EVERY else (
+    "read", "ddl-applied", "evolved", "quarantined", "branch-made", "staged", "results-appended", "cuts-appended",
+)  # fmt: skip
+"""Steps that leave little that is not there behind their neighbours, too: with all cases the process dies there."""
+
+
+def usual(acts):
+    """The acts that are played, all by TICDC_WAREHOUSE_GOLDEN=all."""
+    return [act for act in acts if act.source or act.step not in RARE]
 
 
 class History:
@@ -119,7 +129,7 @@ class History:
     def pass_through(self):
         self._begin()
         with Workers(self.calm_file) as one, Workers(self.file) as many:
-            for act in UNTIL_THE_RELEASE:
+            for act in usual(UNTIL_THE_RELEASE):
                 self._die_at(act, many.take())
             calm = one.take(more=False)
             assert calm.done(*RUN) == 0, calm.complaint()
@@ -187,7 +197,9 @@ def assert_none(sentences):
 
 class TestKills:
     def test_every_step_has_killed_its_process_there(self, history):
-        assert [said.removeprefix("step ") for said in history.deaths] == [a.step.partition("@")[0] for a in ACTS]
+        assert [said.removeprefix("step ") for said in history.deaths] == [
+            a.step.partition("@")[0] for a in usual(ACTS)
+        ]
 
     def test_so_many_random_kills_came_to_pass(self, history):
         print("\n".join(history.moments))  # noqa: T201
