@@ -8,7 +8,7 @@ from itertools import groupby
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Till
-from golden.corpus import EVERY, few
+from golden.corpus import EVERY, few, long
 from pyiceberg.table.snapshots import ancestors_of
 from spark.open_events import record
 
@@ -215,6 +215,7 @@ def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol
     till.feed.close()
 
 
+@long
 def test_letters_of_a_table_that_is_described_too_late_make_it_and_its_rows_go_on(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     late = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
@@ -313,6 +314,7 @@ def test_a_name_that_is_held_before_any_row_came_can_be_released(till):
     assert till.cut() == ("exact", "")
 
 
+@long
 def test_rows_go_by_the_key_of_their_time_also_when_that_comes_back(stack, tmp_path):
     """A table without a key gets one and loses it: all in one batch, and a batch for each time."""
     till = Till(stack, tmp_path, "open-protocol")
@@ -347,6 +349,7 @@ def test_rows_go_by_the_key_of_their_time_also_when_that_comes_back(stack, tmp_p
     till.feed.close()
 
 
+@long
 def test_a_key_column_that_is_dropped_stays_until_the_rows_of_its_time_are_shown(stack, tmp_path):
     till = Till(stack, tmp_path, "open-protocol")
     till.set("warehouse", drop_column="drop")
@@ -535,6 +538,7 @@ def test_rows_without_a_key_go_by_the_columns_that_they_had_at_that_time(till):
     assert till.cut() == ("exact", "")
 
 
+@long
 def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till):
     """The column that a type which cannot widen leaves behind does not count."""
     a, before, after = Column("a", "int"), Column("c", "date"), Column("c", "varchar(10)")

@@ -124,7 +124,7 @@ def opened(stack, tmp_path, monkeypatch):
         stream.bank.close()
 
 
-@pytest.fixture(params=["avro", "simple", "open-protocol"])
+@pytest.fixture(params=["avro", *few("open-protocol", "simple")])
 def stream(opened, request):
     """By cut, watermarks and repeated BOOTSTRAPs are no rows; what they say is counted in the pass that appends."""
     return opened(request.param, BATCH[request.param])
@@ -195,7 +195,7 @@ class TestSpeculation:
         aside = {row["rules"][0] for row in stream.warehouse.own("quarantine") if row["code"] == "QUARANTINED"}
         assert aside == {"few"}
 
-    @pytest.mark.parametrize("protocol", ["simple", "open-protocol"])
+    @pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
     def test_rows_that_are_sent_again_stand_twice_and_show_nothing(self, opened, protocol):
         stream = opened(protocol, 40)
         stream.bank.rounds(10)
@@ -210,7 +210,7 @@ class TestSpeculation:
 
 
 class TestDeath:
-    @pytest.mark.parametrize("protocol", ["avro", "simple"])
+    @pytest.mark.parametrize("protocol", few("avro", "simple"))
     def test_a_process_that_dies_behind_it_leaves_nothing_and_loses_nothing(self, stack, tmp_path, protocol):
         stream = Stream(stack, tmp_path, protocol, speculation.LEAST_ROWS)
         try:

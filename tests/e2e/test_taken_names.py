@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from e2e.till import RENAME_TABLE, Death, Till, dying
-from golden.corpus import few
+from golden.corpus import few, long
 from golden.warehouse import Warehouse
 
 from pipeline.errors import Refused
@@ -67,7 +67,7 @@ def waits(till, number):
     assert reason.startswith("held: bank.note__changes (")
 
 
-@pytest.mark.parametrize("codes", [("of old",), ()], ids=["rows", "no rows yet"])
+@pytest.mark.parametrize("codes", few(("of old",), ()), ids=lambda codes: "rows" if codes else "no rows yet")
 def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     till.accounts((1, 500))
     for code in codes:
@@ -92,6 +92,7 @@ def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     assert till.cut()[0] == "exact"
 
 
+@long
 def test_a_table_that_is_held_keeps_its_reason_when_its_next_name_is_taken(till):
     till.accounts((1, 500))
     till.note("stays")
@@ -112,6 +113,7 @@ def test_a_table_that_is_held_keeps_its_reason_when_its_next_name_is_taken(till)
     assert balances(till.warehouse, "bank.konto") == {1: 500}
 
 
+@long
 def test_a_table_that_waits_and_is_dropped_leaves_its_old_name_to_a_new_one(till):
     till.accounts((1, 500))
     till.note("stays")
@@ -147,6 +149,7 @@ def test_a_new_table_waits_whose_name_is_taken(till):
     assert balances(till.warehouse, "bank.note__changes") == {7: 70}
 
 
+@long
 def test_a_table_waits_that_is_renamed_into_our_own_namespace(till):
     till.accounts((1, 500))
     till.run()
@@ -198,6 +201,7 @@ def test_a_release_that_dies_in_the_middle_of_the_rename_is_finished(till, monke
     assert balances(till.warehouse, "bank.note__changes") == {1: 500, 2: 9}
 
 
+@long
 def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_the_table_again(till):
     till.accounts((1, 500))
     till.run()
@@ -264,6 +268,7 @@ def test_what_a_person_has_put_there_is_in_the_way_too(till):
     assert balances(till.warehouse, "bank.konto") == {1: 500}
 
 
+@long
 def test_without_current_tables_what_a_person_has_put_there_is_in_the_way_too(till):
     till.set("warehouse", current=False)
     till.accounts((1, 500))
