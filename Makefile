@@ -36,7 +36,7 @@ setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again o
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
 	@$(BIN)/ticdc-warehouse demo
 
-test: java $(JARS) lint ## Lint, types, layers and the suite (75 minutes on two cores)
+test: java $(JARS) lint ## Lint, types, layers and the suite (an hour on two cores)
 	@$(BIN)/python -m pytest -q $(SHARED)
 
 test-all: java $(JARS) lint ## The same with every golden case and 20 random kills (some hours)
