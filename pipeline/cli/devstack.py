@@ -48,10 +48,11 @@ def down(folder: _Folder = DEFAULT_FOLDER, config: ConfigOption = None, output: 
     place = _place(folder, config)
     with opened(output) as out:
         stack = Devstack.at(place)
+        ran = stack is not None and stack.is_running
         if stack is not None:
             stack.stop()
         facts = _facts(stack, place)
-        out.result(facts, _text(facts))
+        out.result(facts, f"stopped; {_text(facts)} any more" if ran else _text(facts))
 
 
 @app.command()

@@ -130,12 +130,12 @@ class Run:
         if letters:
             codes = ", ".join(sorted(self._progress.codes)) or "messages that do not fit their schema"
             self._warnings.append(
-                f"{letters:,} dead letters ({codes}): ticdc-warehouse quarantine list --dead-letters shows them"
+                f"{counted(letters, 'dead letter')} ({codes}): see ticdc-warehouse quarantine list --dead-letters"
             )
         rows = self._progress.total("quarantined")
         if rows:
             self._warnings.append(
-                f"{rows:,} rows were set aside: ticdc-warehouse quarantine list shows them, and the way back"
+                f"{counted(rows, 'row')} set aside: ticdc-warehouse quarantine list shows them, and the way back"
             )
         self._warnings += [
             f"{table}: {rule} was broken in {counted(batches, 'batch', 'es')}: ticdc-warehouse report shows by what"

@@ -150,7 +150,7 @@ class TestRun:
     def test_dead_letters_are_in_the_lines_and_once_more_at_the_end(self, warehouse):
         lines = warehouse.first.out.splitlines()
         assert any(line.startswith("batch 0  no table") and "NOT_CONFLUENT" in line for line in lines)
-        assert lines[-1].startswith("! 1 dead letters (NOT_CONFLUENT)")
+        assert lines[-1].startswith("! 1 dead letter (NOT_CONFLUENT)")
         assert "quarantine list --dead-letters" in lines[-1]
 
     def test_a_program_gets_one_document_with_the_counts_of_the_changefeed(self, warehouse):

@@ -1,9 +1,7 @@
 """The numbers for Prometheus: what a batch did, as its text format says it, over HTTP."""
 
-import re
 import threading
 import urllib.request
-from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
@@ -88,25 +86,6 @@ def test_seconds_stand_by_step(metrics):
     metrics.step("read", 0.4)
     told = scraped(metrics)
     assert (told["step_seconds_count", "read"], round(told["step_seconds_sum", "read"], 3)) == (2, 0.6)
-
-
-ALERTS = Path(__file__).parents[2].joinpath("docs", "deploy.md").read_text().partition("## What to alert on")[2]
-
-
-def test_alerts_of_the_document_ask_for_numbers_that_there_are(metrics):
-    metrics.begin(["shop.orders"])
-    metrics.batch(batch(tables=(ORDERS,), held_tables=["shop.orders"], cut_time=3.0))
-    metrics.behind({"t": 1})
-    names = {name for name, *_ in scraped(metrics)}
-    asked = set(re.findall(rf"\b{PREFIX}_(\w+)", ALERTS))
-    assert len(asked) > 7
-    assert asked <= names
-
-
-def test_an_alert_about_a_process_is_about_this_job_alone():
-    about = re.findall(r"`[^`]*\bup\b(\S*) ?[^`]*(?:==|absent)[^`]*`|absent\(up(\S+)\)", ALERTS)
-    assert len(about) == 3
-    assert {one or other for one, other in about} == {'{job="ticdc-warehouse"}'}
 
 
 def test_a_pipeline_that_is_open_is_told_from_one_that_is_refused_before_its_first_record(metrics):

@@ -33,7 +33,8 @@ def examined(client: RegistryClient, topics: Collection[str], every: Collection[
     if without:
         yield note(
             "registry", f"no subject for {counted(len(without), 'topic')}: {some(without)}",
-            "no row was sent to them yet, or TiCDC was given another registry (the sink URI's schema-registry)",
+            "a topic that has DDL and watermarks alone needs none; else no row was sent there yet, or TiCDC was given "
+            "another registry (the sink URI's schema-registry)",
         )  # fmt: skip
     of_topics = {subject for topic in every for subject in (subjects_of(topic).key, subjects_of(topic).value)}
     strays = sorted(subjects - of_topics)
