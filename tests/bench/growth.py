@@ -15,6 +15,7 @@ from progress import say
 
 if TYPE_CHECKING:
     from ground import Ground, Sizes
+    from remote import Remote
 
 PUBLISHES, FEW_PUBLISHES = 300, 60
 KEPT = 60
@@ -28,11 +29,8 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     details: dict[str, Any] = {"publishes": publishes, "kept_snapshots": KEPT}
     with ground.worker("publishes", "growth") as worker:
         for name, count, keep in (("kept", publishes // 3, 10 * publishes), ("maintained", publishes, KEPT)):
-            say(f"growth: {count} publishes, at least {keep} snapshots kept")
-            folder = str(ground.folder / name)
-            details[name] = worker.ask("publish", folder=folder, publishes=count, keep=keep, every=publishes // 6)
-            for sample in details[name]:
-                say(f"growth: {sample}")
+            worker.ask("begin", folder=str(ground.folder / name), keep=keep)
+            details[name] = _published(worker, count, publishes // 6, "growth", keep)
     return Measured({}, details, _mistakes(details), "")
 
 
@@ -40,15 +38,21 @@ def day(ground: Ground, sizes: Sizes) -> Measured:
     """A day's publishes, one behind the other, looked after as a pipeline does; weighed every hour of them."""
     hours, hour = (DAY // HOUR, HOUR) if sizes.steady > FEW_PUBLISHES else (6, FEW_PUBLISHES // 6)
     with ground.worker("publishes", "day") as worker:
-        say(f"day: {hours * hour} publishes, {hour} snapshots kept")
-        samples = worker.ask(
-            "publish", folder=str(ground.folder / "day"), publishes=hours * hour, keep=hour, every=hour
-        )
-    for sample in samples:
-        say(f"day: {sample}")
+        worker.ask("begin", folder=str(ground.folder / "day"), keep=hour)
+        samples = _published(worker, hours * hour, hour, "day", hour)
     details = {"publishes": hours * hour, "kept_snapshots": hour, "hours": samples, "most": _most(samples)}
     say(f"day: at most, of all tables together, {details['most']}")
     return Measured({}, details, _grown(samples), "")
+
+
+def _published(worker: Remote, publishes: int, every: int, case: str, keep: int) -> list[dict[str, Any]]:
+    """What the tables weigh after each so many publishes, told as it comes."""
+    say(f"{case}: {publishes} publishes, at least {keep} snapshots kept")
+    samples = []
+    for _ in range(publishes // every):
+        samples.append(worker.ask("publish", publishes=every))
+        say(f"{case}: {samples[-1]['publishes']} publishes, {samples[-1]['seconds']} s, {_most(samples[-1:])}")
+    return samples
 
 
 def _most(samples: list[dict[str, Any]]) -> dict[str, int]:

@@ -37,30 +37,33 @@ checkpoint: {folder}/checkpoint
 
 
 class Publishes:
-    """One command of the worker: `publish`."""
+    """Two commands of the worker: `begin`, and `publish` as often as one likes."""
 
-    def publish(self, folder: str, publishes: int, keep: int, every: int) -> list[dict[str, Any]]:
-        """Commit so many batches and look after the tables; what they weigh after `every` so many."""
+    def begin(self, folder: str, keep: int) -> None:
+        """A warehouse with one table, of whose snapshots so many are kept."""
         settings = parse(SETTINGS.format(folder=folder), Path(folder) / "ticdc-warehouse.yaml")
         settings.warehouse.path.mkdir(parents=True)
         self._spark = session(settings)
-        tables = Tables(Catalog(self._spark), settings.warehouse.data, namespace="{schema}", with_current=True)
-        tables.load()
-        self._records = Records.open(self._spark, tables.catalog, settings.warehouse.data, "bench")
+        self._tables = Tables(Catalog(self._spark), settings.warehouse.data, namespace="{schema}", with_current=True)
+        self._tables.load()
+        self._records = Records.open(self._spark, self._tables.catalog, settings.warehouse.data, "bench")
         fields = tuple(SourceColumn(name, types.BIGINT, "BIGINT") for name in COLUMNS)
         layout, _ = meet(Layout(), TableVersion(TableName("bench", "orders"), 1, fields, ("id",)), Policy())
-        self._table = tables.create(TableName("bench", "orders"), layout)
-        maintainer = Maintainer(
+        self._table = self._tables.create(TableName("bench", "orders"), layout)
+        self._maintainer = Maintainer(
             self._spark, Maintenance(keep_for="1 second", keep_snapshots=keep, expire_after_commits=50), lambda _: None
         )
-        samples, started = [], time.monotonic()
-        for number in range(publishes):
+        self._done, self._seconds = 0, 0.0
+
+    def publish(self, publishes: int) -> dict[str, Any]:
+        """Commit so many batches more and look after the tables; what they weigh then."""
+        began = time.monotonic()
+        for number in range(self._done, self._done + publishes):
             self._batch(number)
-            maintainer.after_batch([self._table], self._records, tables)
-            if (number + 1) % every == 0:
-                seconds = round(time.monotonic() - started, 1)
-                samples.append({"publishes": number + 1, "seconds": seconds, "tables": self._weighed()})
-        return samples
+            self._maintainer.after_batch([self._table], self._records, self._tables)
+        self._done += publishes
+        self._seconds += time.monotonic() - began
+        return {"publishes": self._done, "seconds": round(self._seconds, 1), "tables": self._weighed()}
 
     def _batch(self, number: int) -> None:
         """Ten rows of keys from all over, half of which the table has."""
