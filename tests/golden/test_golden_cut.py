@@ -64,6 +64,7 @@ IN_ONE_BATCH = chosen(
     "all_types-simple_json",
     "ddl-simple_json",
     "lifecycle-simple_json_checksum",
+    "key_updates-simple_json_raw",
     "key_updates-simple_avro_raw",
     "key_updates-open_updated_only",
     "ddl_nokey-simple_json",
@@ -71,10 +72,11 @@ IN_ONE_BATCH = chosen(
 AT_RANDOM = seeded(
     chosen(
         "ddl-simple_avro",
+        "key_updates-open_raw",
         among=lambda case: case.steps_agree and case.scenario != "orders_small",
     )
 )
-SHOP = chosen(among=lambda case: case.scenario == "orders_small")
+SHOP = chosen("orders_small-simple_json_p3", among=lambda case: case.scenario == "orders_small")
 UNEVEN = chosen("ddl-simple_json", among=lambda case: case.steps_agree)
 IN_SMALL_BATCHES = chosen("key_updates-open_p3", among=lambda case: case.steps_agree)
 RAW_APART = chosen("key_updates-simple_json_raw", among=lambda case: case.config.endswith("_raw") and case.steps_agree)
