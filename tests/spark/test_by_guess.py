@@ -102,7 +102,8 @@ def rows_of(frame):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, case):
     told, guesses = told_of(case), 0
-    for table in told.messages.tables[:: 1 if EVERY else 4 if case.scenario == "all_types" else 2]:
+    few = 4 if case.scenario == "all_types" else 2
+    for table in told.messages.tables[:: 1 if EVERY else few]:
         raw = told.only(table)
         read, guess = told.guessed(raw, table)
         if guess is None:
