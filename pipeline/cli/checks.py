@@ -15,7 +15,7 @@ from pipeline.cli.reading import NO_WAREHOUSE, reader
 from pipeline.cli.words import counted, some
 from pipeline.devstack import fetch
 from pipeline.errors import Refused
-from pipeline.quality.gate import CHECK_FAILED, QualityStop
+from pipeline.quality.gate import CHECK_FAILED, OF_WHOLE_TABLES, QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.settings import load
 from pipeline.warehouse.pairs import State
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
 
 NO_SUITES = "NO_SUITES"
-_MEND = (
-    "the rows are in already: `ticdc-warehouse report` shows the checks; mend the data at its source, or the suite "
-    "(severity warn only records)"
-)
 _RESULT = ("rule", "severity", "evaluated", "unexpected", "success", "observed")
 
 app = typer.Typer(
@@ -94,7 +90,7 @@ def run(
         out.result(facts, f"{counted(len(rows), 'check')} on {counted(len(done), 'table')}; {len(failed)} failed")
     stopping = [f"{table}: {_failure(one)}" for table, one in failed if one["severity"] != Severity.WARN]
     if stopping:  # the results are out by now
-        raise QualityStop(CHECK_FAILED, f"on whole tables: {some(stopping, '; ')}", _MEND)
+        raise QualityStop(CHECK_FAILED, f"on whole tables: {some(stopping, '; ')}", OF_WHOLE_TABLES)
 
 
 def _failure(result: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 ACCEPTABLE = (TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST, WAREHOUSE_OF_ANOTHER)
 STOPPING = "stopping after the current batch; Ctrl-C again ends at once"
+STOPPING_EARLY = "stopping as soon as the warehouse is open; Ctrl-C again ends at once"
 
 app = typer.Typer(help="Take the changefeed into the warehouse, continuously or once.")
 
@@ -93,15 +94,17 @@ class Run:
         self._warnings = [
             f"{name} has no meaning with `protocol: {settings.source.protocol}`" for name in settings.idle
         ]
+        self._pipeline: Pipeline | None = None
         self._stopped = threading.Event()
         self._started = time.monotonic()
 
     def take(self, accept: frozenset[str]) -> None:
         """Run the pipeline, then say what it did; raises what ended it."""
-        with measured(self._settings) as metrics, _open(self._settings, accept, self._progress, metrics) as pipeline:
+        fetch()  # before there is a spinner: it has a bar of its own; Ctrl-C ends it at once
+        with stopping(self._stop), measured(self._settings) as metrics, self._open(accept, metrics) as pipeline:
             self._say_missing(pipeline)
             try:
-                with stopping(lambda: self._stop(pipeline)):
+                if not self._stopped.is_set():
                     pipeline.run(available_now=self._available_now)
             except Exception:
                 self._remember(pipeline)
@@ -110,10 +113,20 @@ class Run:
             self._remember(pipeline)
         self._out.result(self._facts(), self._summary(self._ending()))
 
-    def _stop(self, pipeline: Pipeline) -> None:
+    def _open(self, accept: frozenset[str], metrics: Metrics | None) -> Pipeline:
+        with Console(stderr=True).status("starting Spark and opening the warehouse"):
+            opened = Pipeline.open(self._settings, accept=accept, listener=self._progress.batch, metrics=metrics)
+        self._pipeline = opened
+        return opened
+
+    def _stop(self) -> None:
+        """Asked for in another thread, maybe while the warehouse is being opened: then it is left as it is found."""
         self._stopped.set()
-        pipeline.stop()
-        self._out.line(STOPPING)
+        if self._pipeline is None:
+            self._out.line(STOPPING_EARLY)
+        else:
+            self._pipeline.stop()
+            self._out.line(STOPPING)
 
     def _say_missing(self, pipeline: Pipeline) -> None:
         """Name the listed topics that do not exist: skipped now, or waited for."""
@@ -262,12 +275,6 @@ def measured(settings: Settings) -> Iterator[Metrics | None]:
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _open(settings: Settings, accept: frozenset[str], progress: Progress, metrics: Metrics | None) -> Pipeline:
-    fetch()  # before there is a spinner: it has a bar of its own
-    with Console(stderr=True).status("starting Spark and opening the warehouse"):
-        return Pipeline.open(settings, accept=accept, listener=progress.batch, metrics=metrics)
 
 
 def _because(reason: str) -> str:

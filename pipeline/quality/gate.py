@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = "CHECK_FAILED"
 TOO_MANY = "QUARANTINE_LIMIT"
+OF_WHOLE_TABLES = (
+    "the rows are in already: `ticdc-warehouse report` shows the checks; mend the data at its source, or the suite "
+    "(severity warn only records)"
+)
+"""The next step where a table breaks a check as it stands."""
 
 
 class QualityStop(PipelineError):
@@ -36,10 +41,18 @@ class Forbidden:
         """What ends the stream."""
         return QualityStop(
             CHECK_FAILED,
-            f"{table}: {self.reason.removeprefix(f'{CHECK_FAILED}: ')}; nothing of this batch is in the table",
+            f"{table}: {self._what}; nothing of this batch is in the table",
             "the next run takes the same records again: give the check another severity (hold makes this table wait, "
             "quarantine sets such rows aside), or mend it",
         )
+
+    def error_of_whole(self, table: TableName) -> QualityStop:
+        """What a run ends with that has committed all its batches."""
+        return QualityStop(CHECK_FAILED, f"{table} as a whole: {self._what}", OF_WHOLE_TABLES)
+
+    @property
+    def _what(self) -> str:
+        return self.reason.removeprefix(f"{CHECK_FAILED}: ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.names import quoted
-from pipeline.quality.gate import Forbidden
 from pipeline.quality.samples import as_row, told
 from pipeline.quality.suites import Severity, fingerprint
 from pipeline.streaming.mirror import mirror
@@ -59,4 +58,4 @@ def audit_after(bench: Workbench, landed: frozenset[str]) -> None:
             bench.tables.set_state(table, State.HELD, forbidden.reason)
             mirror(bench, max(0, bench.ledger.batch_id))
     for table, forbidden in stops:
-        raise Forbidden(forbidden.severity, forbidden.reason).error(table.source)
+        raise forbidden.error_of_whole(table.source)

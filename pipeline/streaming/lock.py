@@ -6,10 +6,12 @@ second or more and ends the commit that it was in. The next writer waits for tha
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -18,6 +20,7 @@ from filelock import FileLock, Timeout
 from pipeline.errors import EnvironmentFault, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -28,16 +31,26 @@ _HOLDER = ".writer.json"
 
 
 def made(folder: Path) -> Path:
-    """The folder, made if need be. Raises `EnvironmentFault` FOLDER_UNWRITABLE."""
-    try:
+    """The folder, made if need be, and writable. Raises `EnvironmentFault` FOLDER_UNWRITABLE."""
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return folder
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Name the folder, and the file where it is one, that cannot be written."""
+    try:
+        yield
     except OSError as error:
+        what = error.filename or folder.absolute()
         raise EnvironmentFault(
             "FOLDER_UNWRITABLE",
-            f"{folder.absolute()} cannot be made: {error.strerror or error}",
-            "let this process's user write there, or name another folder",
+            f"{what} cannot be made or written by user {os.geteuid()}: {error.strerror or error}",
+            "let this process's user write there, all files in it too, or name another folder",
         ) from error
-    return folder
 
 
 class WriterLock:
@@ -49,18 +62,22 @@ class WriterLock:
         self._purpose = purpose
 
     def __enter__(self) -> Self:
+        me = {"pid": os.getpid(), "host": socket.gethostname(), "purpose": self._purpose}
+        me["since"] = datetime.now(UTC).isoformat(timespec="seconds")
+        with _writing(self._about.parent):
+            self._acquire()
+            self._about.write_text(json.dumps(me))
+        return self
+
+    def _acquire(self) -> None:
         try:
             self._lock.acquire()
-        except Timeout:
+        except Timeout:  # an OSError, too
             raise Refused(
                 LOCKED,
                 f"another process writes this warehouse: {described(holder(self._about.parent))}",
                 "wait for it to end or stop it (SIGTERM ends it after its batch); one warehouse has one writer",
             ) from None
-        me = {"pid": os.getpid(), "host": socket.gethostname(), "purpose": self._purpose}
-        me["since"] = datetime.now(UTC).isoformat(timespec="seconds")
-        self._about.write_text(json.dumps(me))
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()

@@ -26,7 +26,7 @@ from pipeline.streaming.audit import audit_after
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.cut_batch import batch_of
 from pipeline.streaming.errands import errand
-from pipeline.streaming.lock import JvmLock, WriterLock
+from pipeline.streaming.lock import JvmLock, WriterLock, made
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session, spread
@@ -127,6 +127,9 @@ class Pipeline:
         if not state.topics and available_now:
             return
         self._await_topics(state)
+        if self._stopping.is_set():  # nothing has begun
+            self._stopping.clear()
+            return
         query = self._start(available_now=available_now)
         try:
             self._follow(query)
@@ -288,8 +291,8 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     _accept(tables, records, ledger, position.accepted(ledger.committed, state))
     descriptions = Descriptions(records)
     registry = None
+    made(settings.checkpoint)
     if settings.source.protocol == "avro":
-        settings.checkpoint.mkdir(parents=True, exist_ok=True)
         registry = resources.enter_context(registry_of(settings, settings.checkpoint / "schemas.json"))
     protocol = protocol_of(settings, registry, descriptions)
     quality = settings.quality

@@ -6,10 +6,12 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -179,8 +181,11 @@ def session(settings: Settings) -> SparkSession:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
+    interrupted = signal.getsignal(signal.SIGINT)
     _launch(conf)
     spark = builder.getOrCreate()
+    if interrupted is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupted)  # Spark has put its own there
     spark.sparkContext._jvm.__class__ = RememberingView
     return spark
 

@@ -202,6 +202,20 @@ class TestRun:
         assert said.code == 2
         assert "TOPIC_RECREATED" in said.err
 
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_while_spark_starts_ends_a_run_before_its_first_batch(self, warehouse, number):
+        holder = warehouse.folder / "warehouse" / ".writer.json"
+        holder.unlink(missing_ok=True)
+        with running(warehouse) as process:
+            warehouse.send(1)
+            wait_for(holder.exists)
+            process.send_signal(number)
+            said, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        assert "stopping as soon as the warehouse is open" in said
+        assert "nothing new in" in said
+        assert "stopped; the next run goes on from here" in said
+
     def test_sigterm_ends_a_run_after_its_batch_and_the_next_one_goes_on(self, warehouse):
         """While it lives it tells Prometheus what it does, and a program what it did, line by line."""
         port = free_port()
@@ -259,6 +273,14 @@ def running(warehouse, **environment):
     finally:
         process.kill()
         process.wait()
+
+
+def wait_for(wanted, seconds=60):
+    """Ask until it is so."""
+    deadline = time.monotonic() + seconds
+    while not wanted():
+        assert time.monotonic() < deadline, wanted
+        time.sleep(0.05)
 
 
 def until_line(process, wanted, seconds=180):

@@ -30,6 +30,8 @@ NO_DEBT = {
     "owner": "tellers",
 }
 
+TWO_OWNERS = {"expect_table_row_count_to_be_between": {"max_value": 2}, "name": "two_owners"}
+
 
 class Branch:
     """The bank, its warehouse, and what is expected of its accounts. Each opening reads the suites anew."""
@@ -203,6 +205,33 @@ class TestVerdicts:
         assert [row["success"] for row in branch.own("quality_results", rule="no_debt")] == [False]
         branch.expect({**NO_DEBT, "severity": "warn"})
         branch.run()
+        branch.assert_right()
+
+    def test_a_whole_table_that_breaks_a_check_ends_a_run_whose_rows_are_in(self, branch):
+        branch.expect({**TWO_OWNERS, "severity": "fail"})
+        branch.accounts((1, "Ada", 5), (2, "Bob", 5), (3, "Cyd", 5))
+        with pytest.raises(QualityStop, match=r"bank\.account as a whole: two_owners: ") as ended:
+            branch.run()
+        assert "nothing of this batch" not in ended.value.message
+        assert "the rows are in already" in ended.value.hint
+        assert list(branch.balances()) == [1, 2, 3]
+        branch.run()  # nothing came: nothing is looked at
+        branch.assert_right()
+
+    def test_a_whole_table_that_breaks_a_check_waits_from_then_on(self, branch):
+        branch.expect({**TWO_OWNERS, "severity": "hold"})
+        branch.accounts((1, "Ada", 5), (2, "Bob", 5), (3, "Cyd", 5))
+        branch.run()
+        assert list(branch.balances()) == [1, 2, 3]
+        (table,) = branch.own("tables", table_name="account")
+        assert (table["state"], "two_owners" in table["held_reason"]) == ("held", True)
+        branch.delete(3)
+        branch.run()
+        assert list(branch.balances()) == [1, 2, 3]
+        with Pipeline.open(load(branch.file)) as pipeline:
+            pipeline.errand(RELEASE, ["bank", "account"])
+        branch.run()
+        assert list(branch.balances()) == [1, 2]
         branch.assert_right()
 
     def test_a_table_is_held_where_most_of_a_batch_would_be_set_aside(self, stack, tmp_path):

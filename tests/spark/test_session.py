@@ -1,6 +1,10 @@
 """What a session does before Spark starts."""
 
+import signal
 import socket
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,9 @@ from spark.sessions import SETTINGS
 from pipeline.errors import EnvironmentFault
 from pipeline.settings import parse
 from pipeline.streaming import classes, session
-from pipeline.streaming.lock import made
+from pipeline.streaming.lock import WriterLock, made
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_machine_whose_name_leads_nowhere_is_localhost(monkeypatch):
@@ -41,8 +47,36 @@ def test_a_driver_maps_the_archive_of_classes_that_make_setup_has_made(spark):
     assert str(classes.place()) in maps
 
 
+def test_ctrl_c_is_ours_again_when_spark_has_started(spark):
+    assert spark.sparkContext.defaultParallelism
+    assert "pyspark" not in str(getattr(signal.getsignal(signal.SIGINT), "__module__", ""))
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentFault, match="cannot be made: Not a directory") as refused:
+    with pytest.raises(EnvironmentFault, match=f"{tmp_path}/file/warehouse cannot be made .*: Not a dir") as refused:
         made(tmp_path / "file" / "warehouse")
+    assert refused.value.code == "FOLDER_UNWRITABLE"
+
+
+AS_NOBODY = """
+import os, pathlib, sys
+from pipeline.streaming.lock import made
+os.setuid(65534) if os.geteuid() == 0 else None  # root may write everywhere
+made(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_a_folder_of_another_user_is_named():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        words = [sys.executable, "-c", AS_NOBODY, folder]
+        told = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert f"{folder} cannot be made or written by user" in told.stderr
+
+
+def test_a_file_of_another_user_in_the_warehouse_is_named(tmp_path):
+    (tmp_path / ".writer.lock").mkdir()  # root may write all files, but no folder as a file
+    with pytest.raises(EnvironmentFault, match=r"\.writer\.lock cannot be made or written") as refused:
+        WriterLock(tmp_path, "run").__enter__()
     assert refused.value.code == "FOLDER_UNWRITABLE"

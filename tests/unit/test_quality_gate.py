@@ -53,3 +53,10 @@ def test_the_error_that_ends_a_stream_names_the_table_and_the_way_on():
     assert (error.code, error.exit_code) == (CHECK_FAILED, 1)
     assert error.message.startswith("shop.orders: a fail rule: 3 of 100 rows break it")
     assert "severity" in error.hint
+
+
+def test_the_error_of_a_whole_table_does_not_say_that_its_rows_are_kept_out():
+    error = GATE.verdict([result(Severity.FAIL)], aside=0).error_of_whole(TableName("shop", "orders"))
+    assert (error.code, error.exit_code) == (CHECK_FAILED, 1)
+    assert error.message == "shop.orders as a whole: a fail rule: 3 of 100 rows break it"
+    assert error.hint.startswith("the rows are in already")
