@@ -1,4 +1,4 @@
-"""`python -m pipeline.observe.probe [URL]`: whether a run does its work, by what its metrics say.
+"""`python -m pipeline.observe.probe [URL [SECONDS]]`: whether a run does its work, by what its metrics say.
 
 For a container's health check: exit code 0 or 1, and a sentence. That the address answers proves nothing: it does so
 before the warehouse is open, which may be refused at each start.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:9464/metrics"
 PATIENCE = 100
-"""Seconds that records may wait for a batch: ten triggers, as in the alert of docs/deploy.md."""
+"""Seconds that records may wait for a batch: ten triggers of the default, as in the alert of docs/deploy.md."""
 _ANSWER = 4
 
 
@@ -43,11 +43,11 @@ def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Ask a run; `words`: where its metrics are."""
-    url = words[0] if words else URL
+    """Ask a run; `words`: where its metrics are, and how long records may wait."""
+    url, patience = (*words, *(URL, str(PATIENCE))[len(words) :])
     try:
         with urllib.request.urlopen(url, timeout=_ANSWER) as answer:  # noqa: S310 - the caller's own address
-            wrong = trouble(answer.read().decode(), time.time())
+            wrong = trouble(answer.read().decode(), time.time(), float(patience))
     except OSError as error:
         wrong = f"{url} does not answer: {error}"
     sys.stdout.write(f"{wrong or 'it works'}\n")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
 from prometheus_client import generate_latest
@@ -56,6 +57,11 @@ def test_the_command_says_so_and_ends_with_it(metrics):
     try:
         assert said() == (1, "the warehouse is not open: the run starts, or is refused (its log says why)\n")
         metrics.begin([])
+        assert said() == (0, "it works\n")
+        metrics.behind({"orders": 1})
+        metrics.batch(BatchDone(1, 10, 0.5, time.time() - 300))
+        assert said()[0] == 1
+        line.append("600")
         assert said() == (0, "it works\n")
     finally:
         server.shutdown()
