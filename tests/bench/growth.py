@@ -2,8 +2,8 @@
 
 `day` makes as many as a day has 10-second batches, and keeps an hour of them.
 
-No Kafka: what a batch commits (the append to the changes table, the publish, the rows of the cut and of the ledger)
-is made by the product's own functions, so that nothing else takes time. Snapshots are kept by their number here.
+No Kafka: what a batch commits (the append to the changes table, the publish, the rows of checks, cut and ledger)
+is made by the product's own functions, so that nothing else takes time. `growth` keeps snapshots by their number.
 """
 
 from __future__ import annotations
@@ -30,24 +30,27 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     with ground.worker("publishes", "growth") as worker:
         for name, count, keep in (("kept", publishes // 3, 10 * publishes), ("maintained", publishes, KEPT)):
             worker.ask("begin", folder=str(ground.folder / name), keep=keep)
-            details[name] = _published(worker, count, publishes // 6, "growth", keep)
+            details[name] = _published(worker, count, publishes // 6, f"growth, {keep} snapshots kept")
     return Measured({}, details, _mistakes(details), "")
 
 
 def day(ground: Ground, sizes: Sizes) -> Measured:
-    """A day's publishes, one behind the other, looked after as a pipeline does; weighed every hour of them."""
+    """A day's publishes, one behind the other, looked after as a pipeline does; weighed every ten minutes of them.
+
+    The day is as short as it takes: what `keep_for` calls an hour, is what 360 of these take.
+    """
     hours, hour = (DAY // HOUR, HOUR) if sizes.steady > FEW_PUBLISHES else (6, FEW_PUBLISHES // 6)
     with ground.worker("publishes", "day") as worker:
-        worker.ask("begin", folder=str(ground.folder / "day"), keep=hour)
-        samples = _published(worker, hours * hour, hour, "day", hour)
-    details = {"publishes": hours * hour, "kept_snapshots": hour, "hours": samples, "most": _most(samples)}
+        worker.ask("begin", folder=str(ground.folder / "day"), hour=hour)
+        samples = _published(worker, hours * hour, hour // 6, "day")
+    details = {"publishes": hours * hour, "kept_batches": hour, "samples": samples, "most": _most(samples)}
     say(f"day: at most, of all tables together, {details['most']}")
     return Measured({}, details, _grown(samples), "")
 
 
-def _published(worker: Remote, publishes: int, every: int, case: str, keep: int) -> list[dict[str, Any]]:
+def _published(worker: Remote, publishes: int, every: int, case: str) -> list[dict[str, Any]]:
     """What the tables weigh after each so many publishes, told as it comes."""
-    say(f"{case}: {publishes} publishes, at least {keep} snapshots kept")
+    say(f"{case}: {publishes} publishes")
     samples = []
     for _ in range(publishes // every):
         samples.append(worker.ask("publish", publishes=every))
@@ -57,7 +60,7 @@ def _published(worker: Remote, publishes: int, every: int, case: str, keep: int)
 
 def _most(samples: list[dict[str, Any]]) -> dict[str, int]:
     """The most of each that there was at once, of all tables together."""
-    names = ("snapshots", "metadata_files", "metadata_bytes", "data_files", "data_bytes")
+    names = ("snapshots", "metadata_files", "metadata_bytes", "data_files", "data_bytes", "sum_files")
     return {name: max(sum(table[name] for table in one["tables"].values()) for one in samples) for name in names}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pipeline.warehouse.records import Records
 from pipeline.warehouse.tables import Tables
 
 ROWS, KEYS = 10, 1000
+RULES = ("builtin:handle_key_present", "builtin:commit_ts_present")
 COLUMNS = ("id", "customer", "qty", "amount", "note", "city")
 FIRST = 450_000_000_000_000_000
 ENDS = '{"tidb_bench_orders":{"0":%d}}'
@@ -39,8 +41,8 @@ checkpoint: {folder}/checkpoint
 class Publishes:
     """Two commands of the worker: `begin`, and `publish` as often as one likes."""
 
-    def begin(self, folder: str, keep: int) -> None:
-        """A warehouse with one table, of whose snapshots so many are kept."""
+    def begin(self, folder: str, keep: int = 0, hour: int = 0) -> None:
+        """A warehouse with one table, which keeps so many snapshots, or those of the last so many batches."""
         settings = parse(SETTINGS.format(folder=folder), Path(folder) / "ticdc-warehouse.yaml")
         settings.warehouse.path.mkdir(parents=True)
         self._spark = session(settings)
@@ -50,9 +52,9 @@ class Publishes:
         fields = tuple(SourceColumn(name, types.BIGINT, "BIGINT") for name in COLUMNS)
         layout, _ = meet(Layout(), TableVersion(TableName("bench", "orders"), 1, fields, ("id",)), Policy())
         self._table = self._tables.create(TableName("bench", "orders"), layout)
-        self._maintainer = Maintainer(
-            self._spark, Maintenance(keep_for="1 second", keep_snapshots=keep, expire_after_commits=50), lambda _: None
-        )
+        thresholds = Maintenance(keep_for="1 second", keep_snapshots=keep) if keep else Maintenance()
+        self._maintainer = Maintainer(self._spark, thresholds, lambda _: None)
+        self._ends: deque[float] = deque(maxlen=hour)
         self._done, self._seconds = 0, 0.0
 
     def publish(self, publishes: int) -> dict[str, Any]:
@@ -60,10 +62,18 @@ class Publishes:
         began = time.monotonic()
         for number in range(self._done, self._done + publishes):
             self._batch(number)
+            self._keep_an_hour()
             self._maintainer.after_batch([self._table], self._records, self._tables)
         self._done += publishes
         self._seconds += time.monotonic() - began
         return {"publishes": self._done, "seconds": round(self._seconds, 1), "tables": self._weighed()}
+
+    def _keep_an_hour(self) -> None:
+        """What the settings call an hour is here as long as so many batches took: they follow one another."""
+        if self._ends.maxlen and len(self._ends) == self._ends.maxlen:
+            hour = time.monotonic() - self._ends[0]
+            self._maintainer.thresholds = Maintenance(keep_for=f"{hour:.0f} seconds")
+        self._ends.append(time.monotonic())
 
     def _batch(self, number: int) -> None:
         """Ten rows of keys from all over, half of which the table has."""
@@ -84,6 +94,15 @@ class Publishes:
         )
         changes.append(self._table, frame, changes.Entry(number, {("id", 0): offset + ROWS}, operation))
         current.publish(self._spark, self._table, "UTC", operation, lambda _step: None)
+        results = [
+            {
+                "schema_name": "bench", "table_name": "orders", "rule": rule, "severity": "quarantine",
+                "fingerprint": "", "engine": "spark", "evaluated": ROWS, "unexpected": 0, "success": True,
+                "snapshot_id": self._table.changes.head(),
+            }
+            for rule in RULES
+        ]  # fmt: skip
+        self._records.write("quality_results", number, results)
         cut_ts = FIRST + number * (10_000 << 18)
         cut = {
             "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": self._table.uuid, "schema_name": "bench",
@@ -99,28 +118,37 @@ class Publishes:
         self._records.write("batches", number, [batch], {"ticdc.batch": str(number)})
 
     def _weighed(self) -> dict[str, dict[str, int]]:
-        own = (self._records.tables[name] for name in ("batches", "cuts"))
-        return {table.name.name: _weighed(table) for table in (self._table.changes, self._table.current, *own)}
+        tables = (self._table.changes, self._table.current, *self._records.tables.values())
+        return {table.name.name: _weighed(table) for table in tables}
 
 
 def _weighed(table: Any) -> dict[str, int]:
-    """Snapshots, the newest metadata file, all files of metadata, files of data: how many and how large."""
+    """Snapshots, the newest metadata file, all files of metadata, files of data: how many and how large.
+
+    `sum_files`: those that Hadoop writes beside each file of a local folder.
+    """
     table.refresh()
     place = Path(table.location.removeprefix("file:"))
-    metadata, data = (_sized(place / name) for name in ("metadata", "data"))
+    (metadata, sums), (data, more) = (_sized(place / name) for name in ("metadata", "data"))
     newest = max((place / "metadata").glob("*.metadata.json"), key=lambda file: file.stat().st_mtime_ns)
     return {
-        "rows": table.totals()["records"],
+        "rows": table.totals()["records"] if table.head() else 0,
         "snapshots": table.snapshot_count(),
         "newest_bytes": newest.stat().st_size,
         "metadata_files": len(metadata),
         "metadata_bytes": sum(metadata),
         "data_files": len(data),
         "data_bytes": sum(data),
+        "sum_files": sums + more,
         "shown_bytes": table.totals()["files-size"],
     }
 
 
-def _sized(folder: Path) -> list[int]:
+def _sized(folder: Path) -> tuple[list[int], int]:
+    """The sizes of a folder's files, and how many files of sums are beside them; nothing for one that is not there."""
+    if not folder.exists():
+        return [], 0
     with os.scandir(folder) as found:
-        return [entry.stat().st_size for entry in found if not entry.name.endswith(".crc")]
+        sizes = {entry.name: entry.stat().st_size for entry in found}
+    own = [size for name, size in sizes.items() if not name.endswith(".crc")]
+    return own, len(sizes) - len(own)
