@@ -20,6 +20,8 @@ CommitTs = NewType("CommitTs", int)
 """A TSO: 46 bits of milliseconds since the epoch, 18 bits of logical clock."""
 
 LOGICAL_BITS = 18
+FAR_FUTURE = CommitTs(int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) << LOGICAL_BITS)
+"""No commit ts of TiDB's is beyond it: a message that says so is damaged, and all after it would come too late."""
 
 MEMBERS = ("ENUM", "SET")
 """Types whose values are members."""

@@ -66,6 +66,8 @@ class Chronicle:
     """The clause that is being obeyed, as a mark that the name which it gives keeps."""
     said: set[str] = field(default_factory=set)
     """The statements that the history has already."""
+    late: bool = False
+    """Whether topics are read that have a history of their own: what they tell of the past is new."""
     wall: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 

@@ -176,6 +176,7 @@ class CutBatch(SparkBatch):
         self.resolved = max(self.read_to, *shown, NEVER)
         self._named("statements")
         self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
+        self.chronicle.late = bool(self.late)
         self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
         self.parts = placing.waits(self.chronicle)
@@ -229,12 +230,12 @@ class CutBatch(SparkBatch):
         return self.behind if any(at.topic in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
-        """Rows of tables that were dropped and removed: re-sends, which nothing can take, and nobody misses."""
+        """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
         about = self.bench.protocol.about()
         refused = [
             Refused(
                 TABLE_REMOVED,
-                "the table was dropped in the source and removed here (warehouse.drop_table: drop)",
+                "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known",
                 waiting.rows_of(self.bench.protocol, one.messages.parts),
                 one.messages.rows,
                 about,

@@ -7,10 +7,9 @@ a watermark D closes and itself. So it makes no difference on which side of a DD
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NewType
 
-from pipeline.model.columns import LOGICAL_BITS
+from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import Refused
 from pipeline.model.places import stands_at
 
@@ -24,7 +23,6 @@ Moment = NewType("Moment", int)
 
 NEVER = Moment(0)
 AHEAD = "COMMIT_TS_AHEAD"
-FAR_FUTURE = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) << LOGICAL_BITS
 
 
 def closed_by_watermark(commit_ts: int) -> Moment:

@@ -68,11 +68,18 @@ def undescribed(told: Chronicle) -> list[tuple[Unknown, Part]]:
 
 def _is_over(told: Chronicle, span: Span) -> bool:
     """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
+    if _is_past(told, span):
+        return True
     pair = told.pair_of(span.meaning)
     if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
         return False
     known = pair is not None or span.meaning == GONE
     return known or any(span.since < at <= span.until for at in _drops(told, span.name))
+
+
+def _is_past(told: Chronicle, span: Span) -> bool:
+    """Whether rows are of a table that was gone before anything was known of it."""
+    return not told.late and told.pair_of(span.meaning) is None and told.names.is_past(span)
 
 
 def _drops(told: Chronicle, name: Name) -> Iterator[int]:
@@ -106,10 +113,11 @@ def placed(told: Chronicle) -> list[Placed]:
                 if wall < max(version.since, span.since + 1):
                     continue
                 part = Part(table.table, span.since, min(span.until, wall))
-                mine = parts.setdefault(span.meaning, [])
+                meaning = GONE if _is_past(told, span) else span.meaning
+                mine = parts.setdefault(meaning, [])
                 if part not in mine:
                     mine.append(part)
-                known = seen.setdefault(span.meaning, {})
+                known = seen.setdefault(meaning, {})
                 known[version.version.version] = _joined(known.get(version.version.version), version)
     for statement in told.obeyed:
         if not statement.naming and statement.ddl.table.table:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pipeline.model.columns import CommitTs
+from pipeline.model.columns import FAR_FUTURE, CommitTs
 from pipeline.model.messages import INDEX, TopicPartition
-from pipeline.streaming.moments import FAR_FUTURE, commit_ts_of
+from pipeline.streaming.moments import commit_ts_of
 from pipeline.streaming.waiting import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
 

@@ -87,6 +87,14 @@ class Names:
             mine.sort(key=lambda span: span.since)
         return found
 
+    def is_past(self, span: Span) -> bool:
+        """Whether a statement gave the name to another table at the end of this span, of which nothing else is known.
+
+        Rows of it are of a table that was gone before.
+        """
+        mine = self.spans.get(span.name, ())
+        return span not in mine and any(one.cause and one.since == span.until for one in mine)
+
     def open(self, name: Name) -> Span | None:
         """What a name means now; None where it means nothing."""
         return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)

@@ -9,6 +9,7 @@ from e2e.bank import ACCOUNT, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
 from golden.corpus import EVERY, few, long
 
+from pipeline.model.columns import FAR_FUTURE
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.open_protocol import OpenCodec, record
@@ -71,6 +72,30 @@ def test_a_row_of_a_removed_table_that_comes_again_is_kept_and_missed_by_no_cut(
     till.run()
     assert letters(till) == [("TABLE_REMOVED", "bank", "account", sent, "superseded")]
     assert till.cut() == ("exact", "")
+
+
+def test_a_row_from_before_its_table_was_made_is_kept_and_missed_by_no_cut(till):
+    till.accounts((1, 500))
+    till.run()
+    till.feed._sender.row(RowEvent(ACCOUNT, "insert", None, account(9), 1), 5)
+    till.note("goes on")
+    till.run()
+    assert letters(till) == [("TABLE_REMOVED", "bank", "account", 5, "superseded")]
+    assert (till.cut(), till.own("held")) == (("exact", ""), [])
+    till.assert_right()
+
+
+def test_rows_whose_commit_ts_tidb_cannot_have_are_letters_and_nothing_waits_for_them(till):
+    till.accounts((1, 500))
+    till.run()
+    for number, moment in enumerate((0, -(2**63), FAR_FUTURE + 1, 2**63 - 1)):
+        till.feed._sender.row(RowEvent(ACCOUNT, "insert", None, account(9 + number), 1), moment)
+    till.accounts((2, 7))
+    till.run()
+    (code,) = {row["code"] for row in till.own("dead_letters")}
+    assert (code.endswith("_UNREADABLE"), len(letters(till)), till.own("held")) == (True, 4, [])
+    assert sorted(till.balances()) == [1, 2]
+    till.assert_right()
 
 
 def test_a_row_that_was_too_large_is_a_letter_of_its_table_and_goes_with_it(till):

@@ -81,6 +81,23 @@ def test_rows_of_a_table_that_was_never_made_and_that_no_statement_drops_wait_on
     assert placed(told) == {"second": (Part(A, 12, EVER),)}
 
 
+MADE = Span(A.key, "made", 12, cause="12:create/0")
+
+
+def test_rows_from_before_a_table_was_made_are_of_one_that_nobody_misses():
+    told = chronicle(MADE, states={"made": State.LIVE}, versions=(seen(1, 3, 8), seen(9, 13, 20)))
+    assert placed(told) == {GONE: (Part(A, 0, 12),), "made": (Part(A, 12, EVER),)}
+    assert placing.undescribed(told) == [(LOST, Part(A, 4, 12))]
+    assert placing.waits(told) == {}
+
+
+def test_rows_from_before_a_table_was_made_are_new_where_a_topic_came_late():
+    told = chronicle(MADE, states={"made": State.LIVE}, versions=(seen(1, 3, 8), seen(9, 13, 20)))
+    told.late = True
+    assert "rows@0:s.a" in placed(told)
+    assert list(placing.waits(told)) == [Part(A, 4, 12)]
+
+
 def test_a_statement_that_waits_is_in_the_way_of_everything_behind_it():
     versions = seen(1, 3, 8), seen(9, 13, 20)
     pending = (statement(15, DROP),)

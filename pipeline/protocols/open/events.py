@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import sentinel
@@ -216,7 +217,7 @@ def _deletes_of(shapes: Shapes) -> list[int]:
 def _head() -> Column:
     """A delete needs no more than the handle."""
     key, number = F.col("_key"), F.col("_number")
-    row = (key["t"] == _ROW) & (key["scm"] != "") & (key["tbl"] != "")
+    row = (key["t"] == _ROW) & (key["scm"] != "") & (key["tbl"] != "") & (key["ts"] <= F.lit(FAR_FUTURE))
     kind = (
         F.when(row & (key["ccl"] != ""), F.lit(CLAIM_CHECK))
         .when(row & key["ohk"] & ~F.coalesce("_delete", F.lit(False)), F.lit(HANDLE_KEY_ONLY))

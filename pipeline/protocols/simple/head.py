@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.change import Op
+from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
@@ -114,7 +115,7 @@ def _head(sent: Sent) -> Column:
 def _kind(sent: Sent) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
     names = _all_sent(sent.database, sent.table, sent.schema_version)
-    row = names & sent.commit_ts.isNotNull() & one_of(sent.op, _OPS)
+    row = names & (sent.commit_ts > 0) & (sent.commit_ts <= F.lit(FAR_FUTURE)) & one_of(sent.op, _OPS)
     outside = F.when(sent.claim_check != "", F.lit(CLAIM_CHECK)).when(sent.handle_key_only, F.lit(HANDLE_KEY_ONLY))
     ours = sent.whole & (sent.version == _VERSION)
     found = (
