@@ -161,7 +161,8 @@ class CutBatch(SparkBatch):
         topics = self.bench.cluster.topics()
         partitions = [TopicPartition(topic.name, number) for topic in topics.values() for number in topic.partitions]
         self.moments = moments.progress(self.bench.ledger.moments, messages.watermarks, messages.ddl)
-        reached = self.bench.ledger.committed.of_names({t.id: t.name for t in topics.values()}) | dict(messages.ends)
+        committed = self.bench.ledger.committed.of_names({t.id: t.name for t in topics.values()})
+        reached = {**committed, **self._passed(), **messages.ends}
         latest = self.bench.cluster.latest(partitions)
         live = {at: moment for at, moment in self.moments.items() if at in latest}
         read, passed = moments.resolved(live, reached, latest), self.bench.ledger.resolved

@@ -7,6 +7,8 @@ from contextlib import suppress
 from decimal import Decimal
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
 from e2e.bank import ACCOUNT
 from e2e.till import Till
 from golden.corpus import EVERY, few, long
@@ -207,6 +209,19 @@ def test_a_topic_that_comes_late_with_a_history_is_taken_in_whole(till, stack):
     assert {row["schema_name"] for row in cuts if row["level"] == "partial"} == {"annex"}
     shown = [row for row in cuts if row["table_name"] == "account" and row["schema_name"] == "bank"]
     assert any(row["cut_ts"] == till.last_ts and row["batch_id"] in partial for row in shown)
+
+
+def test_a_partition_that_retention_has_emptied_stands_in_the_way_of_no_first_cut(till, stack):
+    annex = Annex(till, stack)
+    annex.feed.close()
+    admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
+    for removed in admin.delete_records([TopicPartition(annex.topic, 0, OFFSET_END)]).values():
+        removed.result(30)
+    till.set("source", topics=[f"{till.feed.prefix}_cdc", annex.topic])
+    till.accounts((1, 500))
+    till.run()
+    assert till.cut() == ("exact", "")
+    till.assert_right()
 
 
 COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nullable=False))
