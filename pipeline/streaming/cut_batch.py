@@ -102,6 +102,11 @@ class CutBatch(SparkBatch):
             raise AssertionError("the cut regime needs what is known of versions")
         return self.bench.descriptions
 
+    @property
+    def leaves_some(self) -> bool:
+        """See `SparkBatch.leaves_some`: statements whose time has come."""
+        return self.chronicle.wall is not None
+
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return super()._prepared(raw).withColumn(WAITED, F.lit(False))
 

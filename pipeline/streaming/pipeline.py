@@ -21,7 +21,7 @@ from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
 from pipeline.settings.column_types import members_of
 from pipeline.sources.kafka import OUTAGE, START, Cluster, stream_options
-from pipeline.streaming import failpoints, position, redrive, release
+from pipeline.streaming import failpoints, position, redrive, release, waiting
 from pipeline.streaming.audit import audit_after
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.cut_batch import batch_of
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
     from pipeline.streaming.batch import Outcome
+    from pipeline.streaming.speculation import Planned
 
 CATALOG_LOST = "CATALOG_LOST"
 _LISTED = 5
@@ -78,6 +79,7 @@ class Pipeline:
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._landed: set[str] = set()
+        self._left = False
 
     @classmethod
     def open(
@@ -123,6 +125,7 @@ class Pipeline:
         """Stream until stopped, or with `available_now` until everything that is there now is committed."""
         self._error = None
         self._landed.clear()
+        self._left = False
         state = kafka_state(self.bench.cluster)
         if not state.topics and available_now:
             return
@@ -142,6 +145,7 @@ class Pipeline:
         if self._error is not None:
             raise self._error
         if available_now:
+            self._take_the_rest()
             audit_after(self.bench, frozenset(self._landed))
 
     def _follow(self, query: StreamingQuery) -> None:
@@ -205,14 +209,24 @@ class Pipeline:
                 self._error = error
                 raise _Stopped from error  # to what is no Exception py4j gives no answer: the JVM would wait
 
+    def _take_the_rest(self) -> None:
+        """What a batch has left for the next one, in batches that have nothing else."""
+        while self._left:
+            self._left = False
+            self._land(waiting.nothing(self.bench), f"{self.bench.settings.name}/rest")
+
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
         if self._stopping.is_set():
             raise _Stopped
-        started = time.monotonic()
         for spark in (self.bench.spark, raw.sparkSession):
             spread(spark, self.bench.settings)
         planned = planned_batch(self._spark_checkpoint)
-        batch = batch_of(self.bench, raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
+        self._land(raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
+        self.bench.step("before-spark-commit")
+
+    def _land(self, raw: DataFrame, query_id: str, planned: Planned | None = None) -> None:
+        started = time.monotonic()
+        batch = batch_of(self.bench, raw, query_id, planned)
         number = batch.batch_id
         self._telemetry.begun()
         try:
@@ -231,7 +245,7 @@ class Pipeline:
             self._listener(number, outcome, seconds)
             self._telemetry.batch(self.bench, number, outcome, seconds)
             self._maintain(outcome)
-        self.bench.step("before-spark-commit")
+        self._left = outcome is not None and batch.leaves_some
 
     def _maintain(self, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}

@@ -16,7 +16,7 @@ from pipeline.streaming.cut_batch import CutBatch
 from pipeline.streaming.landing import NAME_TAKEN, TableLanding
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import understood
-from pipeline.streaming.waiting import as_raw, let_go, released
+from pipeline.streaming.waiting import let_go, nothing, released
 from pipeline.warehouse.pairs import OPERATION, State
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
         bench.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
     bench.step("release-begun")
     bench.waits = True
-    batch = CutBatch(bench, bench.records.read("held").where("false").select(*as_raw()), f"release of {source}")
+    batch = CutBatch(bench, nothing(bench), f"release of {source}")
     batch.gives_up = source.key if gives_up else None
     try:
         micro_batch(batch, bench.step)

@@ -81,6 +81,11 @@ class SparkBatch:
         """Our own number, from the ledger: Spark's starts again when a checkpoint is lost."""
         return self.bench.ledger.batch_id + 1
 
+    @property
+    def leaves_some(self) -> bool:
+        """Whether something of this batch can be done by the next one, which needs nothing new for that."""
+        return False
+
     def read(self) -> Messages:
         """See `Port.read`."""
         raw, self.raw = self.raw, self._prepared(self.raw)

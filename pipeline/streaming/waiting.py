@@ -58,6 +58,11 @@ def as_raw() -> list[Column]:
     return [F.col("kafka_partition" if name == "partition" else name).alias(name) for name in RAW]
 
 
+def nothing(bench: Workbench) -> DataFrame:
+    """A raw frame without a record."""
+    return bench.records.read("held").where("false").select(*as_raw())
+
+
 def is_copy_of(statements: Sequence[Statement]) -> Column:
     """Whether a raw record is a copy of one of these statements."""
     return stands_at(place for statement in statements for place in statement.ddl.at.items())
