@@ -6,7 +6,7 @@ that id stands in the summary of the publishing snapshot, so a crash at any poin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
@@ -25,7 +25,7 @@ from pipeline.warehouse.publisher import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One append of the changes table: its rows, and how many there are."""
+    """One append of the changes table, or `several` as one: the rows, and how many there are."""
 
     frame: DataFrame
     rows: int
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,15 @@ class _ByOffset:
         if head is None:
             return []
         if len({topic_id for topic_id, _ in self.table.ends}) <= 1:  # one made again counts as another
-            return [self._appended(None, head)]
+            return [replace(self._appended(None, head), several=True)]
         return self._appends(None)
+
+    def bring(self, news: Sequence[Append]) -> list[Published]:
+        """Apply appends in turn; one after the other where a key has changes in several partitions of `several`."""
+        done = [self._apply(append) for append in news]
+        if None in done:
+            return self.bring(self._appends(None))
+        return [one for one in done if one is not None]
 
     def _appends(self, since: int | None) -> list[Append]:
         """The appends that have rows: one whose records are all unreadable has none."""
@@ -74,15 +82,15 @@ class _ByOffset:
         frame = self.publisher.appended(parent, snapshot, changes.added_bytes(snapshot))
         return Append(frame, FEW_ROWS + 1 if parent is None else changes.added_rows(snapshot))
 
-    def apply(self, append: Append) -> Published:
-        """Delete the keys that changed, append what they are now."""
+    def _apply(self, append: Append) -> Published | None:
+        """Delete the keys that changed, append what they are now. None: that takes the order of the appends."""
         keys = keys_of(self.table.layout, self.publisher.timezone)
         rows = placed(append.frame)
         if append.rows <= FEW_ROWS and keys.few_are_literals:
             few = self._apply_few(keys, rows)
             if few is not None:
                 return few
-        return self._apply_many(keys, rows)
+        return self._apply_many(keys, rows, several=append.several)
 
     def _apply_few(self, keys: Keys, rows: DataFrame) -> Published | None:
         """A handful of rows, their keys and places as literals. None where a key stands in two partitions."""
@@ -96,7 +104,7 @@ class _ByOffset:
             self.publisher.append(rows.where(here), keys)
         return Published(len(last))
 
-    def _apply_many(self, keys: Keys, rows: DataFrame) -> Published:
+    def _apply_many(self, keys: Keys, rows: DataFrame, *, several: bool) -> Published | None:
         publisher = self.publisher
         last = keys.last_places(rows).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
@@ -105,6 +113,8 @@ class _ByOffset:
             facts = facts_of(keys, last, F.count_if(F.expr("s_low <> s_high")).alias("conflicts"))
             if facts["keys"] == 0:
                 return Published()
+            if facts["conflicts"] and several:
+                return None
             if not publisher.current.is_empty(publisher.branch):
                 publisher.delete(keys, view, facts)
             publisher.step("keys-deleted")
@@ -147,7 +157,7 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
 
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
-        published = [work.apply(append) for append in news]
+        published = work.bring(news)
         publisher.show({} if head is None else {APPLIED: str(head)})
         conflicts = sum(p.order_unknown for p in published)
         return Published(sum(p.keys for p in published), conflicts, publisher.current.head())
