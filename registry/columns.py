@@ -42,6 +42,7 @@ _MEMBER_END: Final = re.compile(r"(?<!\\),")
 _MAX_PRECISION: Final = 65
 _MAX_SCALE: Final = 30
 _MAX_BITS: Final = 64
+"""Of a BIT, and so many members of a SET."""
 _UNION_BRANCHES: Final = 2
 
 _CARRIERS: Final[dict[str, frozenset[str]]] = {
@@ -235,7 +236,7 @@ def _column(field: dict[str, Any]) -> AvroColumn:
         precision=precision,
         scale=scale,
         length=_length(parameters, name) if tidb_type == "BIT" else None,
-        allowed=_allowed(parameters, name) if tidb_type in {"ENUM", "SET"} else (),
+        allowed=_allowed(parameters, tidb_type, name) if tidb_type in {"ENUM", "SET"} else (),
         has_default="default" in field,
         default=default,
     )
@@ -280,11 +281,14 @@ def _length(parameters: dict[str, Any], name: str) -> int:
     raise _refusal(f"The field {name} is BIT with the length {_shown(length)}, not 1 to {_MAX_BITS}.")
 
 
-def _allowed(parameters: dict[str, Any], name: str) -> tuple[str, ...]:
+def _allowed(parameters: dict[str, Any], tidb_type: str, name: str) -> tuple[str, ...]:
     allowed = parameters.get("allowed")
     if not isinstance(allowed, str):
         raise _refusal(f"The field {name} does not say which members it has (allowed).")
-    return members_of(allowed)
+    members = members_of(allowed)
+    if tidb_type == "SET" and len(members) > _MAX_BITS:
+        raise _refusal(f"The field {name} is a SET of {len(members)} members, TiDB's largest has {_MAX_BITS}.")
+    return members
 
 
 def _name(name: object, what: str) -> str:

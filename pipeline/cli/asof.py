@@ -26,7 +26,7 @@ TOLD = (*COLUMNS, "uuid")
 """What programs get."""
 _MEANING = {
     "exact": "each table as the source had it at that moment",
-    "bounded": "every change up to it is in, later ones may be too",
+    "bounded": "every change up to it is in but for rows that were set aside, later ones may be too",
     "partial": "changes up to it are missing, see the notes",
 }
 _SMALLEST_TSO = 10**15

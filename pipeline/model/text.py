@@ -129,10 +129,13 @@ def casted(value: Column, kind: WarehouseType) -> Value:
 def under(natural: Value, own: WarehouseType, kind: WarehouseType, *, exact: bool = False) -> Value:
     """A value of its natural type `own` as one of `kind`, which may be a type of the user's.
 
-    What either type cannot hold keeps its text. `exact`: a decimal, of which not a digit may be lost.
+    What either type cannot hold keeps its text. `exact`: a decimal, of which not a digit may be lost. Of a date or time
+    that is to be a text see `_shown`.
     """
     if kind == own:
         return natural
+    if kind == t.STRING and own in t.CALENDAR:
+        return _shown(natural, own)
     if natural.lost is None and t.absorbs(kind, own):
         return Value(natural.column.cast(kind))
     if exact and t.decimal_parameters(kind):
@@ -141,6 +144,18 @@ def under(natural: Value, own: WarehouseType, kind: WarehouseType, *, exact: boo
         read = casted(natural.column, kind)
     lost = [one for one in (natural.lost, read.lost) if one is not None]
     return Value(read.column, F.coalesce(*lost))
+
+
+def _shown(natural: Value, own: WarehouseType) -> Value:
+    """A date or time as text: as it was sent, but an instant as UTC's clock shows it.
+
+    What was sent is lost then where it is two instants (`timestamp`).
+    """
+    if own != t.TIMESTAMP and natural.text is not None:
+        return Value(natural.text)
+    lost = F.lit(None).cast(t.STRING) if natural.lost is None else natural.lost
+    read = natural.column.cast(t.STRING)
+    return Value(F.coalesce(read, lost), F.when(read.isNotNull(), lost))
 
 
 def parsed(text: Column, kind: WarehouseType, timezone: str) -> Value:  # noqa: PLR0911 - a table of types

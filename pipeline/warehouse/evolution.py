@@ -13,13 +13,12 @@ from pipeline.model.columns import DefaultKind
 from pipeline.model.messages import EVER
 from pipeline.model.names import confusable, folded, stored_column
 from pipeline.model.source_types import SourceType, more_telling, rewrites
-from pipeline.model.types import DOUBLE, FLOAT, absorbs, widens
+from pipeline.model.types import DOUBLE, FLOAT, STRING, absorbs, decimal_parameters, natural, widens
 from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, Version
 
 if TYPE_CHECKING:
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
     from pipeline.model.ddl import Action
-    from pipeline.model.types import WarehouseType
 
 STALE = -1
 """The number of a version that is older than the newest and was never seen before."""
@@ -77,13 +76,31 @@ def _fits(layout: Layout, version: TableVersion) -> bool:
     """Whether the live columns are exactly the version's, under the same names and types that hold them."""
     live = [column for column in layout.columns if column.live]
     pairs = [(layout.live(field.name), field) for field in version.columns]
-    return len(live) == len(pairs) and all(c and _holds(c, f) for c, f in pairs)
+    return len(live) == len(pairs) and all(c and _holds(layout, c, f) for c, f in pairs)
 
 
-def _holds(column: Column, field: SourceColumn) -> bool:
+def _holds(layout: Layout, column: Column, field: SourceColumn) -> bool:
     """Whether the column shows every value of the field as the source does: 1.1 as FLOAT is another DOUBLE."""
     shortened = (column.type, field.type) == (DOUBLE, FLOAT) and SourceType.of(column.source_type).name == "DOUBLE"
-    return absorbs(column.type, field.type) and not shortened
+    return (absorbs(column.type, field.type) and not shortened) or _casts(layout, column, field)
+
+
+def _casts(layout: Layout, column: Column, field: SourceColumn) -> bool:
+    """Whether a DECIMAL column takes the field's values by cast: DECIMAL as text, whose digits nobody has said."""
+    as_text = (field.tidb_type, field.type) == ("DECIMAL", STRING)
+    return as_text and _is_decimal(column) and _was_sent(layout, column)
+
+
+def _is_decimal(column: Column) -> bool:
+    return SourceType.of(column.source_type).name == "DECIMAL" and decimal_parameters(column.type) is not None
+
+
+def _was_sent(layout: Layout, column: Column) -> bool:
+    """Whether messages have had it as DECIMAL: of what a statement alone says, they say whether it is a text."""
+    if any(column.id in version.columns for version in layout.versions):
+        return True
+    source = layout.column(column.conversions[0].source) if column.conversions else column
+    return source.id != column.id and _is_decimal(source) and _was_sent(layout, source)
 
 
 def _settle(layout: Layout, version: TableVersion) -> Layout:
@@ -110,7 +127,7 @@ def _place(layout: Layout, field: SourceColumn, number: int, *, first: bool) -> 
     if column is None:
         layout, note = add_column(layout, field, number)
         return layout, () if first else (note,)
-    if _holds(column, field):
+    if _holds(layout, column, field):
         told = more_telling(column.source_type, field.source_type)
         return layout.with_column(column.defined(field.tidb_type, told)), ()
     return change_type(layout, column, field, number)
@@ -246,7 +263,9 @@ def _modify(layout: Layout, field: SourceColumn, number: int) -> tuple[Layout, t
     column = layout.live(field.name)
     if column is None:
         return layout, (Note("ignored", field.name, "no such column"),)
-    if not _holds(column, field):
+    if _is_decimal(column) and field.tidb_type.startswith("DECIMAL(") and field.type == STRING:
+        field = replace(field, type=natural(field.tidb_type))  # also where its rows come as text
+    if not _holds(layout, column, field):
         return change_type(layout, column, field, number)
     modified = _modified(column, field, number)
     rewritten = Note("rewrite", column.name, f"converted to {field.source_type}")
@@ -267,7 +286,7 @@ def _meet_stale(layout: Layout, version: TableVersion) -> tuple[Layout, tuple[No
     fields: list[tuple[str, int]] = []
     for field in version.columns:
         source = _source_today(layout, field.name)
-        column = _holder(layout, source, field.type)
+        column = _holder(layout, source, field)
         if column is None:
             name = stored_column(field.name)
             name = layout.free_name(name) if layout.named(name) else name
@@ -289,12 +308,17 @@ def _source_today(layout: Layout, name: str) -> str:
     return name
 
 
-def _holder(layout: Layout, source: str, kind: WarehouseType) -> Column | None:
-    """The column of this source name that can hold such values: the live one, else the newest that is not."""
+def _holder(layout: Layout, source: str, field: SourceColumn) -> Column | None:
+    """The column of this source name that can hold such values: the live one, else the newest that is not.
+
+    One that takes them by cast comes behind those that hold them as they are.
+    """
     wanted = folded(source)
     named = [column for column in layout.columns if folded(column.source) == wanted]
     named.sort(key=lambda column: (column.live, column.added), reverse=True)
-    return next((column for column in named if absorbs(column.type, kind)), None)
+    as_sent = (column for column in named if absorbs(column.type, field.type))
+    by_cast = (column for column in named if _casts(layout, column, field))
+    return next(as_sent, None) or next(by_cast, None)
 
 
 def _register(layout: Layout, version: TableVersion, number: int) -> Layout:

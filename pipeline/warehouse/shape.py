@@ -15,8 +15,8 @@ from pipeline.model import change
 from pipeline.model.columns import DefaultKind
 from pipeline.model.names import quoted, stored_column
 from pipeline.model.source_types import SourceType
-from pipeline.model.text import Value, parsed
-from pipeline.model.types import STRING
+from pipeline.model.text import Value, parsed, timestamp, under
+from pipeline.model.types import STRING, TIMESTAMP
 from pipeline.warehouse.conversion import converted
 from pipeline.warehouse.layout import Conversion
 
@@ -195,7 +195,10 @@ def _defaulted(layout: Layout, column: Column, timezone: str) -> tuple[str, Valu
 
 def default_value(column: Column, timezone: str) -> Value:
     """The origin default as a value of the column's type."""
-    return parsed(F.lit(column.default.text), column.type, timezone)
+    text = F.lit(column.default.text)
+    if column.type == STRING and SourceType.of(column.source_type).name == "TIMESTAMP":
+        return under(timestamp(text, timezone), TIMESTAMP, STRING)
+    return parsed(text, column.type, timezone)
 
 
 @dataclass(frozen=True, slots=True)

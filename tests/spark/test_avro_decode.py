@@ -4,14 +4,22 @@ import datetime as dt
 import io
 import json
 import struct
+from decimal import Decimal
 
 import fastavro
 import pytest
 
 from pipeline.model import change
+from pipeline.model.columns import TableVersion
 from pipeline.model.messages import RAW, Landing, Target
+from pipeline.model.names import TableName
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.decode import CORRUPT_KEY, CORRUPT_VALUE, Writer
+from pipeline.protocols.avro.fields import source_column
+from pipeline.protocols.avro.protocol import AvroProtocol
+from pipeline.warehouse.evolution import Policy, meet
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.shape import current_shape
 from registry.columns import read_schema
 
 pytestmark = pytest.mark.spark
@@ -108,6 +116,113 @@ def test_a_key_that_is_not_its_schemas_is_told(spark):
 def test_messages_of_other_schemas_are_not_this_tables(spark):
     other = encoded(VALUE_ID + 100, {"id": 1, "name": "a"}, *FIELDS)
     assert changes(spark, (KEY, bytearray(other))) == []
+
+
+PRECISE = {
+    "name": "total",
+    "type": {
+        "type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2,
+        "connect.parameters": {"tidb_type": "DECIMAL"},
+    },
+}  # fmt: skip
+AS_TEXT = {"name": "total", "type": {"type": "string", "connect.parameters": {"tidb_type": "DECIMAL"}}}
+
+
+def version_of(one):
+    """The version of a value's writer, as the protocol describes it."""
+    columns = tuple(source_column(column) for column in one.schema.columns)
+    return TableVersion(TableName("s", "t"), one.schema_id, columns, ("id",))
+
+
+@pytest.mark.parametrize("stale", [False, True], ids=["newer", "older than the newest"])
+def test_decimals_that_come_as_bytes_and_as_text_in_one_batch_are_of_one_decimal_column(spark, stale):
+    precise, as_text = writer(VALUE_ID, FIELDS[0], PRECISE), writer(VALUE_ID + 1, FIELDS[0], AS_TEXT)
+    layout, _ = meet(Layout(), version_of(precise), Policy())
+    layout, _ = meet(layout, version_of(as_text), Policy(), stale=stale)
+    sent = [
+        (KEY, bytearray(encoded(VALUE_ID, {"id": 1, "total": Decimal("1.50")}, FIELDS[0], PRECISE))),
+        *(
+            (KEY, bytearray(encoded(VALUE_ID + 1, {"id": 1, "total": text}, FIELDS[0], AS_TEXT)))
+            for text in ("2.50", "2.500", "2.505", "123456789.00")
+        ),
+    ]
+    changed = decode.change_frame(raw_frame(spark, *sent), (precise, as_text), layout.landing, "UTC")
+    shape = current_shape(layout, "UTC")
+    shown = changed.select(change.OFFSET, shape.columns["total"].alias("total"), shape.unrepresentable.alias("lost"))
+    for frame, lost in ((changed, change.UNREPRESENTABLE), (shown, "lost")):
+        assert [(row["total"], row[lost]) for row in frame.orderBy(change.OFFSET).collect()] == [
+            (Decimal("1.50"), None),
+            (Decimal("2.50"), None),
+            (Decimal("2.50"), None),
+            (None, {"total": "2.505"}),
+            (None, {"total": "123456789.00"}),
+        ]
+
+
+def typed(avro, tidb_type, **more):
+    return {"name": "v", "type": {"type": avro, "connect.parameters": {"tidb_type": tidb_type}, **more}}
+
+
+LONG_DECIMAL = {"logicalType": "decimal", "precision": 65, "scale": 30}
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "good", "want", "bad"),
+    [
+        (typed("string", "BIGINT UNSIGNED"), "decimal(20,0)", "18446744073709551615", 2**64 - 1, "abc"),
+        (typed("string", "BIGINT UNSIGNED"), "string", "7", "7", "1e999999999"),
+        (typed("string", "TiDBVECTORFloat32"), "array<float>", "[1,2.5]", [1.0, 2.5], "no vector"),
+        (typed("long", "INT"), "int", 5, 5, 2**40),
+        (typed("long", "YEAR"), "int", 2024, 2024, -(2**63)),
+        (typed("bytes", "DECIMAL", **LONG_DECIMAL), "string", Decimal("1.5"), "1.5" + "0" * 29, b"\1" * 29),
+    ],
+    ids=["no number", "no number, under a type of the user's", "no vector", "no INT", "no YEAR", "no DECIMAL"],
+)
+def test_a_field_that_is_no_value_of_its_type_makes_a_dead_letter_of_its_message(spark, field, kind, good, want, bad):
+    fields = [FIELDS[0], {**field, "type": ["null", field["type"]]}]
+    bare = [FIELDS[0], {"name": "v", "type": ["null", field["type"]["type"]]}]
+    landing = Landing((Target("id", "bigint"), Target("v", kind)), {VALUE_ID: {"id": "id", "v": "v"}})
+    sent = (
+        encoded(VALUE_ID, {"id": 1, "v": good}, *fields),
+        encoded(VALUE_ID, {"id": 2, "v": bad}, *bare),
+        encoded(VALUE_ID, {"id": 3, "v": None}, *fields),
+    )
+    raw = raw_frame(spark, *((KEY, bytearray(one)) for one in sent))
+    rows = decode.change_frame(raw, (writer(VALUE_ID, *fields),), landing, "UTC").orderBy(change.OFFSET).collect()
+    assert [(row["v"], row[change.ERROR], row[change.UNREPRESENTABLE]) for row in rows] == [
+        (want, None, None),
+        (None, CORRUPT_VALUE, None),
+        (None, None, None),
+    ]
+    assert bytes(rows[1][change.VALUE_BYTES]) == sent[1]
+
+
+def test_a_key_that_is_no_value_of_its_type_is_told(spark):
+    field = typed("string", "BIGINT UNSIGNED")
+    landing = Landing((Target("v", "decimal(20,0)"),), {KEY_ID: {"v": "v"}})
+    raw = raw_frame(spark, (encoded(KEY_ID, {"v": "abc"}, field), None))
+    (row,) = decode.change_frame(raw, (writer(KEY_ID, field, key_only=True),), landing, "UTC").collect()
+    assert (row["v"], row[change.ERROR]) == (None, CORRUPT_KEY)
+
+
+class Registry:
+    """Schemas by their ids."""
+
+    def __init__(self, schemas):
+        self.schemas = schemas
+
+    def ticdc_schema(self, schema_id):
+        return self.schemas[schema_id]
+
+
+def test_a_key_of_columns_that_the_row_does_not_have_says_nothing_of_the_handle(spark):
+    other = {**FIELDS[0], "name": "other"}
+    schemas = {VALUE_ID: WRITERS[0].schema, KEY_ID: writer(KEY_ID, other).schema}
+    raw = raw_frame(spark, (encoded(KEY_ID, {"other": 1}, other), bytearray(GOOD)))
+    (table,) = AvroProtocol(Registry(schemas)).read(raw).tables
+    (seen,) = table.versions
+    assert seen.version.handle is None
+    assert meet(Layout(), seen.version, Policy())[0].handle is None
 
 
 def test_decoding_is_generated_code_from_end_to_end(spark):

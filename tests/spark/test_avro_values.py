@@ -27,7 +27,8 @@ def read(spark, kind, sent, of):
 
 def values_and_texts(spark, sent, of):
     value = of(F.col("v"))
-    rows = column(spark, "string", sent).select(value.column.alias("v"), value.lost.alias("lost")).collect()
+    lost = F.lit(None) if value.lost is None else value.lost
+    rows = column(spark, "string", sent).select(value.column.alias("v"), lost.alias("lost")).collect()
     return [(row.v, row.lost) for row in rows]
 
 
@@ -124,14 +125,19 @@ def test_decimal_text_fits_exactly_or_keeps_its_text(spark, sent, wanted):
 @pytest.mark.parametrize(
     ("tidb_type", "kind", "sent", "wanted"),
     [
-        ("DATE", types.STRING, "0000-00-00", (None, "0000-00-00")),
+        ("DATE", types.STRING, "0000-00-00", ("0000-00-00", None)),
         ("DATE", types.STRING, "2024-02-29", ("2024-02-29", None)),
-        ("DATETIME", types.STRING, "2024-02-00 00:00:00", (None, "2024-02-00 00:00:00")),
+        ("DATETIME", types.STRING, "2024-02-00 00:00:00", ("2024-02-00 00:00:00", None)),
+        ("DATETIME", types.STRING, "2024-02-29 01:02:03.500", ("2024-02-29 01:02:03.500", None)),
+        ("TIMESTAMP", types.STRING, "2024-10-27 04:30:00.500", ("2024-10-27 03:30:00.5", None)),
         ("TIMESTAMP", types.STRING, "2024-10-27 02:30:00", ("2024-10-27 00:30:00", "2024-10-27 02:30:00")),
+        ("TIMESTAMP", types.STRING, "0000-00-00 00:00:00", ("0000-00-00 00:00:00", None)),
+        ("TIMESTAMP", types.STRING, "no time", ("no time", None)),
         ("TIMESTAMP", types.BIGINT, "2024-00-27 02:30:00", (None, "2024-00-27 02:30:00")),
+        ("DATE", types.TIMESTAMP_NTZ, "2024-02-00", (None, "2024-02-00")),
     ],
 )
-def test_what_its_own_type_cannot_hold_keeps_its_text_under_one_of_the_users(spark, tidb_type, kind, sent, wanted):
+def test_a_date_or_time_under_a_type_of_the_users_is_its_text_or_keeps_it(spark, tidb_type, kind, sent, wanted):
     sort = AvroColumn("v", tidb_type, "string", nullable=True, null_first=True)
     of = lambda v: fields.read_value(v, sort, kind, "Europe/Berlin")  # noqa: E731
     assert values_and_texts(spark, [sent, None], of) == [wanted, (None, None)]

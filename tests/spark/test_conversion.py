@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from pipeline.model import types as t
-from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+from pipeline.model.columns import SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl import ModifyColumn
 from pipeline.model.names import TableName
 from pipeline.warehouse.conversion import converted
 from pipeline.warehouse.evolution import Policy, meet, obey
-from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.shape import Pending, backfill, current_shape
+from pipeline.warehouse.layout import Column, Layout
+from pipeline.warehouse.shape import Pending, backfill, current_shape, default_value
 
 pytestmark = pytest.mark.spark
 
@@ -194,6 +194,22 @@ def test_a_row_that_comes_late_shows_the_same_as_one_that_was_there(spark):
         (None, None, None, {"c": "x", "d": "noon"}),
         (None, "00:00:07.0", None, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("tidb_type", "sent", "shown"),
+    [
+        ("TIMESTAMP", "2024-02-29 08:00:00.500", "2024-02-29 00:00:00.5"),
+        ("TIMESTAMP(3)", "0000-00-00 00:00:00.000", "0000-00-00 00:00:00.000"),
+        ("DATETIME(3)", "2024-02-29 08:00:00.500", "2024-02-29 08:00:00.500"),
+        ("DATE", "0000-00-00", "0000-00-00"),
+    ],
+)
+def test_a_default_under_text_is_as_the_values_of_later_rows_are(spark, tidb_type, sent, shown):
+    added = Column(1, "c", "c", t.STRING, tidb_type, added=2, default=literal(sent))
+    value = default_value(added, "Asia/Shanghai")
+    lost = F.lit(None) if value.lost is None else value.lost
+    assert tuple(spark.range(1).select(value.column, lost).collect()[0]) == (shown, None)
 
 
 def test_a_text_that_no_date_could_hold_is_the_value_of_a_column_of_texts(spark):

@@ -1,5 +1,6 @@
 """Values of the Open protocol, one by one, and the versions that they are read with."""
 
+import datetime as dt
 import json
 from decimal import Decimal
 
@@ -11,6 +12,8 @@ from pipeline.model import change
 from pipeline.model.messages import Landing, Target
 from pipeline.protocols.open.frame import UNREADABLE
 from pipeline.protocols.open.quoting import unquoted
+from pipeline.warehouse.evolution import Policy, meet
+from pipeline.warehouse.layout import Layout
 
 pytestmark = pytest.mark.spark
 
@@ -99,15 +102,33 @@ def test_what_no_warehouse_text_holds_is_kept_as_it_was_sent_whatever_the_users_
         insert(2, c=(252, 64, "ZQ=="), d=(10, 65, "2024-01-01"), e=(252, 64, "MS41")),
         insert(3, c=(252, 64, None), d=(10, 65, None), e=(252, 64, None)),
     )
-    _, rows = read(spark, *events, overrides={"s.a.d": "string", "s.a.e": "decimal(6,2)"})
+    _, rows = read(spark, *events, overrides={"s.a.d": "timestamp_ntz", "s.a.e": "decimal(6,2)"})
     assert [row[change.ERROR] for row in rows] == [None] * 3
     assert [(row["c"], row["d"], row["e"]) for row in rows] == [
         (None, None, None),
-        ("e", "2024-01-01", Decimal("1.50")),
+        ("e", dt.datetime(2024, 1, 1), Decimal("1.50")),  # noqa: DTZ001 - a wall clock
         (None, None, None),
     ]
     lost = [dict(row[change.UNREPRESENTABLE] or ()) for row in rows]
     assert lost == [{"c": "/w==", "d": "0000-00-00", "e": "/w=="}, {}, {}]
+
+
+def test_dates_and_times_that_are_to_be_text_are_as_they_were_sent_but_instants_that_there_are(spark):
+    kinds = {"d": (10, 65), "m": (12, 65), "at": (7, 65)}
+    sent = (
+        ("0000-00-00", "2024-02-29 01:02:03.500", "2024-02-29 01:02:03.500"),
+        ("2024-02-29", "0000-00-00 00:00:00", "0000-00-00 00:00:00"),
+        (None, None, None),
+    )
+    events = (
+        insert(ts, **{name: (*kinds[name], value) for name, value in zip(kinds, row, strict=True)})
+        for ts, row in enumerate(sent, 1)
+    )
+    overrides = {f"s.a.{name}": "string" for name in kinds}
+    _, rows = read(spark, *events, overrides=overrides, timezone="Asia/Shanghai")
+    assert [row[change.ERROR] for row in rows] == [row[change.UNREPRESENTABLE] for row in rows] == [None] * 3
+    wanted = [(*sent[0][:2], "2024-02-28 17:02:03.5"), *sent[1:]]
+    assert [(row["d"], row["m"], row["at"]) for row in rows] == wanted
 
 
 def test_members_are_named_by_the_definition_that_a_row_was_written_under(spark):
@@ -197,6 +218,23 @@ def test_a_type_of_the_users_takes_what_it_can(spark):
     )  # fmt: skip
     assert [(row["d"], row["n"]) for row in rows] == [(Decimal("1.50"), "7"), (None, None)]
     assert [dict(row[change.UNREPRESENTABLE] or ()) for row in rows] == [{}, {"d": "1.505"}]
+
+
+def test_a_decimal_column_takes_decimals_that_no_ddl_has_defined_as_they_are_and_as_they_were(spark):
+    statement = ddl(1, "CREATE TABLE a (id INT PRIMARY KEY, d DECIMAL(6,2))", 3)
+    told, _ = read(spark, statement, insert(2, d=(246, 65, "1.50")))
+    fields = {name: {"t": 246, "f": 65, "v": value} for name, value in (("p", "2.5"), ("u", "2.505"))}
+    image = {"id": {"t": 3, "h": True, "f": 11, "v": 3}}
+    update = key(3), json.dumps({side: {**image, "d": field} for side, field in fields.items()})
+    untold, _ = read(spark, update)
+    layout = Layout(before=True)
+    for messages in (told, untold):
+        (seen,) = messages.tables[0].versions
+        layout, _ = meet(layout, seen.version, Policy())
+    assert [(column.name, column.type) for column in layout.columns] == [("id", "int"), ("d", "decimal(6,2)")]
+    _, (row,) = read(spark, update, landing=layout.landing)
+    assert (row["d"], dict(row[change.UNREPRESENTABLE])) == (None, {"d": "2.505"})
+    assert row[change.BEFORE] == {"id": 3, "d": Decimal("2.50"), change.UNREPRESENTABLE: None}
 
 
 def test_a_delete_of_the_handle_alone_is_of_a_version_of_its_own(spark):

@@ -391,24 +391,44 @@ def test_types_of_the_users_are_kept_to(spark):
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_what_its_own_type_cannot_hold_keeps_its_text_under_one_of_the_users(spark, encoding):
-    kinds = {"day": {**TEXT, "mysqlType": "date"}, "moment": {**TEXT, "mysqlType": "datetime"}}
+def test_dates_and_times_that_are_to_be_text_are_as_they_were_sent_but_instants_that_there_are(spark, encoding):
+    kinds = {"day": {**TEXT, "mysqlType": "date"}, "moment": {**TEXT, "mysqlType": "datetime"}, "at": MOMENT}
+    clocks = ("2024-02-29 01:02:03.500", "0000-00-00 00:00:00", "2024-10-27 02:30:00")
     sent = [
         {"id": "1", "day": "0000-00-00", "moment": "2024-02-00 00:00:00"},
-        {"id": "2", "day": "2024-02-29", "moment": "2024-02-29 01:02:03"},
+        {"id": "2", "day": "2024-02-29", "moment": "2024-02-29 01:02:03.500"},
         {"id": "3", "day": None, "moment": None},
     ]
+    instants = [{"location": "Europe/Berlin", "value": clock} for clock in clocks]
     batch = Batch(
         spark, encoding, bootstrap(encoding, columns={"id": INT, **kinds}),
-        *(insert(encoding, data=row) for row in sent),
-        overrides={"s.t.day": "string", "s.t.moment": "string"},
+        *(insert(encoding, data={**row, "at": at}) for row, at in zip(sent, instants, strict=True)),
+        overrides={f"s.t.{name}": "string" for name in kinds}, timezone="Europe/Berlin",
     )  # fmt: skip
     rows = batch.changes()
     assert [row[change.ERROR] for row in rows] == [None] * 3
-    assert [(row["day"], row["moment"], row["_unrepresentable"]) for row in rows] == [
-        (None, None, {"day": "0000-00-00", "moment": "2024-02-00 00:00:00"}),
-        ("2024-02-29", "2024-02-29 01:02:03", None),
-        (None, None, None),
+    assert [(row["day"], row["moment"]) for row in rows] == [(row["day"], row["moment"]) for row in sent]
+    assert [(row["at"], row["_unrepresentable"]) for row in rows] == [
+        ("2024-02-29 00:02:03.5", None),
+        (clocks[1], None),
+        ("2024-10-27 00:30:00", {"at": clocks[2]}),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_what_its_own_type_cannot_hold_keeps_its_text_under_one_of_the_users(spark, encoding):
+    columns = {"id": INT, "day": {**TEXT, "mysqlType": "date"}}
+    sent = [{"id": "1", "day": "0000-00-00"}, {"id": "2", "day": "2024-02-29"}, {"id": "3", "day": None}]
+    batch = Batch(
+        spark, encoding, bootstrap(encoding, columns=columns),
+        *(insert(encoding, data=row) for row in sent), overrides={"s.t.day": "timestamp_ntz"},
+    )  # fmt: skip
+    rows = batch.changes()
+    assert [row[change.ERROR] for row in rows] == [None] * 3
+    assert [(row["day"], row["_unrepresentable"]) for row in rows] == [
+        (None, {"day": "0000-00-00"}),
+        (dt.datetime(2024, 2, 29), None),  # noqa: DTZ001 - a wall clock
+        (None, None),
     ]
 
 

@@ -316,7 +316,11 @@ class TestLevels:
         }
 
     def test_people_are_told_what_the_level_means(self, shop, capsys):
-        meaning = {"exact": "each table as the source had it", "bounded": "later ones may be too", "partial": "missing"}
+        meaning = {
+            "exact": "each table as the source had it",
+            "bounded": "every change up to it is in but for rows that were set aside, later ones may be too",
+            "partial": "missing",
+        }
         for number, (level, said) in enumerate(meaning.items(), start=4):
             shop.cut(at(number), "orders", level=level)
             shop.flush()

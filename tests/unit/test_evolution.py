@@ -213,6 +213,72 @@ def test_a_stale_float_is_a_double_where_its_column_is_one():
     assert layout.version(SchemaId(1)).column_of("c") == layout.live("c").id
 
 
+PRECISE, TEXT = of_type(types.decimal(10, 2), "DECIMAL(10,2)"), of_type(types.STRING, "DECIMAL")
+
+
+def carries(number, field):
+    """A version whose column c is this field."""
+    return TableVersion(NAME, SchemaId(number), (column("id"), field), ("id",))
+
+
+@pytest.mark.parametrize("mode", ["string mode alone", "string mode, then precise again"])
+def test_a_decimal_column_takes_decimals_that_are_sent_as_text_and_keeps_its_description(mode):
+    layout, notes = meet(met(carries(1, PRECISE)), carries(2, TEXT), KEEP)
+    again, _ = meet(layout, carries(3, PRECISE), KEEP)
+    after = layout if mode == "string mode alone" else again
+    assert (shown(after), notes, after.live("c").source_type) == ({"c": "decimal(10,2)"}, (), "DECIMAL(10,2)")
+    assert {v.column_of("c") for v in after.versions} == {after.live("c").id}
+    assert layout.live("c").loses, "what does not fit is told by its text"
+
+
+def test_a_column_of_decimals_that_were_sent_as_text_forks_where_they_become_precise():
+    layout, notes = meet(met(carries(1, TEXT)), carries(2, PRECISE), KEEP)
+    assert (shown(layout), actions(notes)) == ({"c__v1": "(string)", "c": "decimal(10,2)"}, ["fork"])
+    later, notes = meet(layout, carries(3, TEXT), KEEP)
+    assert (shown(later), notes) == (shown(layout), ())
+
+
+def test_a_decimal_column_takes_text_of_an_older_version_unless_another_has_that_as_it_is():
+    layout, _ = meet(met(carries(5, PRECISE)), carries(4, TEXT), KEEP, stale=True)
+    assert (len(layout.columns), layout.version(SchemaId(4)).column_of("c")) == (2, layout.live("c").id)
+    forked, _ = meet(met(carries(1, TEXT), carries(5, PRECISE)), carries(4, TEXT), KEEP, stale=True)
+    assert forked.version(SchemaId(4)).column_of("c") == forked.named("c__v1").id
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noted"),
+    [
+        (PRECISE, of_type(types.STRING, "DECIMAL(65,30)"), ["fork"]),
+        (PRECISE, of_type(types.STRING, "TEXT"), ["fork"]),
+        (of_type("decimal(20,0)", "BIGINT UNSIGNED"), TEXT, ["fork"]),
+        (of_type(types.STRING, "TEXT"), TEXT, []),
+    ],
+    ids=["beyond 38 digits", "no decimal any more", "no decimal before", "text before"],
+)
+def test_any_other_text_is_of_another_column_as_before(before, after, noted):
+    _, notes = meet(met(carries(1, before)), carries(2, after), KEEP)
+    assert actions(notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("digits", "noted", "becomes"),
+    [("12,2", ["widen"], "decimal(12,2)"), ("12,4", ["fork"], "decimal(12,4)"), ("8,2", [], "decimal(10,2)")],
+)
+def test_modify_of_a_decimal_column_whose_rows_come_as_text_says_its_digits(digits, noted, becomes):
+    layout = met(carries(1, PRECISE), carries(2, TEXT))
+    stated = of_type(types.STRING, f"DECIMAL({digits})")  # read so while its rows come as text
+    layout, notes = obey(layout, (ModifyColumn("c", stated),), 9, KEEP)
+    assert (actions(notes), layout.live("c").type) == (noted, becomes)
+    layout, notes = meet(layout, carries(3, TEXT), KEEP)
+    assert (layout.live("c").type, layout.live("c").source_type, notes) == (becomes, f"DECIMAL({digits})", ())
+
+
+def test_of_a_column_that_a_statement_alone_has_made_decimal_its_rows_say_whether_it_is_text():
+    layout, _ = obey(met(version(1)), (AddColumn(PRECISE),), 9, KEEP)
+    layout, notes = meet(layout, carries(2, TEXT), KEEP)
+    assert (layout.live("c").type, actions(notes)) == (types.STRING, ["fork"])
+
+
 def test_statements_before_the_first_version_wait_for_it():
     layout, notes = obey(Layout(), (AddColumn(column("d")),), 9, KEEP)
     assert (layout, notes) == (Layout(ddl_at=9), ())

@@ -227,6 +227,9 @@ STRANGERS = {
     "has a BIT of 65": record({"name": "b", "type": typed("bytes", "BIT", length="65")}),
     "has a BIT of 0": record({"name": "b", "type": typed("bytes", "BIT", length="0")}),
     "has an ENUM without members": record({"name": "e", "type": typed("string", "ENUM")}),
+    "has a SET of 65 members": record(
+        {"name": "s", "type": typed("string", "SET", allowed=",".join(f"m{n}" for n in range(65)))}
+    ),
     "has a default that is a list": record(ID | {"default": [1]}),
     "has a default beyond JSON": record(ID).replace('"name": "id"', '"name": "id", "default": NaN'),
     "has old values of other columns": record(ID, before(ID, ID | {"name": "x"}), OPERATION),

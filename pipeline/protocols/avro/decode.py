@@ -17,12 +17,14 @@ from pyspark.sql.avro.functions import from_avro
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.messages import RAW
-from pipeline.model.projection import Projection
+from pipeline.model.projection import Projection, through
+from pipeline.model.text import Value
 from pipeline.model.types import MAX_DECIMAL_PRECISION
 from pipeline.protocols import sentinel
 from pipeline.protocols.avro.checksum import verdict
-from pipeline.protocols.avro.fields import read_value
+from pipeline.protocols.avro.fields import is_doubtful, read_value
 from pipeline.protocols.envelope import envelope
+from pipeline.protocols.settled import Settled
 from registry import join
 from registry.wire import HEADER_BYTES
 
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Landing
-    from pipeline.model.text import Value
     from registry import TicdcSchema
 
 CORRUPT_VALUE = "AVRO_VALUE_UNREADABLE"
@@ -113,7 +114,7 @@ def _plain(kind: Any) -> Any:
         return kind
     if kind["type"] == "record":
         fields = [{"name": field["name"], "type": _plain(field["type"])} for field in kind["fields"]]
-        return {"type": "record", "name": kind["name"], "fields": fields}
+        return {"type": "record", "name": "before", "fields": fields}
     if kind.get("logicalType") == "decimal" and kind["precision"] <= MAX_DECIMAL_PRECISION:
         return {key: kind[key] for key in ("type", "logicalType", "precision", "scale") if key in kind}
     return kind["type"]
@@ -121,41 +122,54 @@ def _plain(kind: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """From raw messages to the change frame of one table: which messages, each version decoded, then the frame."""
+    """From raw messages to the change frame of one table: which messages, each version decoded, then the frame.
+
+    Between them, where there are any, the values that may be none of their type (`fields.is_doubtful`).
+    """
 
     mine: Column
-    decoded: Projection
-    frame: Projection
+    steps: tuple[Projection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The values of one writer's messages, by target. `settled`: those that may be none of their type."""
+
+    values: dict[str, Value]
+    settled: tuple[Settled, ...]
 
 
 @lru_cache(maxsize=2048)
 def recipe(writers: tuple[Writer, ...], landing: Landing, timezone: str) -> Recipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     raw = [F.col(name) for name in RAW]
-    values = {writer.schema_id: _values(writer, landing, timezone) for writer in writers}
+    read = {writer: _read(writer, landing, timezone) for writer in writers}
     columns = [
         F.coalesce(*found).alias(target.name)
-        if (found := [row[target.name].column for row in values.values() if target.name in row])
+        if (found := [row.values[target.name].column for row in read.values() if target.name in row.values])
         else F.lit(None).cast(target.type).alias(target.name)
         for target in landing.targets
     ]
-    return Recipe(
-        belongs(writers),
-        Projection([*raw, *(_decoded(writer) for writer in writers)]),
-        Projection([*_envelope(writers, values), *columns, *_bytes(writers), _checksum(writers, timezone)]),
-    )
+    doubtful = [column for row in read.values() for one in row.settled for column in one.columns]
+    kept = [*raw, *(F.col(writer.alias) for writer in writers)]
+    steps = [
+        [*raw, *(_decoded(writer) for writer in writers)],
+        *([[*kept, *doubtful]] if doubtful else []),
+        [*_envelope(read), *columns, *_bytes(read), _checksum(writers, timezone)],
+    ]
+    return Recipe(belongs(writers), tuple(map(Projection, steps)))
 
 
 def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
     """The change frame of one table (`SourceProtocol.changes`)."""
     made = recipe(tuple(writers), landing, timezone)
-    return made.frame.of(made.decoded.of(raw.where(made.mine)))
+    return through(made.steps, raw.where(made.mine))
 
 
 def whole_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
     """As `change_frame`, with a row for every message, whether it is the table's or not."""
     made = recipe(tuple(writers), landing, timezone)
-    return made.frame.of(made.decoded.of(raw))
+    return through(made.steps, raw)
 
 
 def _decoded(writer: Writer) -> Column:
@@ -168,23 +182,31 @@ def _decoded(writer: Writer) -> Column:
     return from_avro(F.when(mine, body), schema, {"mode": "PERMISSIVE"}).alias(writer.alias)
 
 
-def _values(writer: Writer, landing: Landing, timezone: str) -> dict[str, Value]:
+def _read(writer: Writer, landing: Landing, timezone: str) -> _Read:
     fields = landing.fields[writer.schema_id]
     types = {target.name: target.type for target in landing.targets}
-    return {
-        fields[column.name]: read_value(writer.field(column.name), column, types[fields[column.name]], timezone)
-        for column in writer.schema.columns
-        if column.name in fields
-    }
+    values: dict[str, Value] = {}
+    settled: list[Settled] = []
+    for place, column in enumerate(writer.schema.columns):
+        if column.name not in fields:
+            continue
+        target, sent = fields[column.name], writer.field(column.name)
+        values[target] = value = read_value(sent, column, types[target], timezone)
+        if is_doubtful(column):
+            one = Settled(value, sent, f"{writer.alias}_{place}")
+            values[target] = Value(one.column, one.lost)
+            settled.append(one)
+    return _Read(values, tuple(settled))
 
 
-def _envelope(writers: Sequence[Writer], values: Mapping[SchemaId, dict[str, Value]]) -> list[Column]:
+def _envelope(read: Mapping[Writer, _Read]) -> list[Column]:
+    writers = tuple(read)
     return envelope(
         op=_op(writers),
         commit_ts=_commit_ts(writers),
         index=F.lit(0),
         schema_id=_schema_id(writers),
-        lost=[{name: value.lost for name, value in row.items()} for row in values.values()],
+        lost=[{name: value.lost for name, value in row.values.items()} for row in read.values()],
     )
 
 
@@ -218,11 +240,13 @@ def _schema_id(writers: Sequence[Writer]) -> Column:
     return F.coalesce(*ids).cast("bigint")
 
 
-def _bytes(writers: Sequence[Writer]) -> list[Column]:
+def _bytes(read: Mapping[Writer, _Read]) -> list[Column]:
     error = F.lit(None).cast("string")
-    for writer in writers:
-        read = F.col(writer.alias).getField(sentinel.FIELD)
-        broken = F.col(writer.alias).isNotNull() & ~read.eqNullSafe(F.lit(sentinel.NUMBER))
+    for writer, row in read.items():
+        end = F.col(writer.alias).getField(sentinel.FIELD)
+        broken = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(sentinel.NUMBER))
+        for one in row.settled:
+            broken = broken if one.unread is None else broken | one.unread
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [

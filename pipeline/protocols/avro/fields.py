@@ -1,21 +1,18 @@
-"""TiCDC's Avro columns in the words of the warehouse: type, default, and how a value is read.
+"""TiCDC's Avro columns in the words of the warehouse: type, and how a value is read.
 
 The type follows DESIGN 4.4: `tidb_type` decides, not the Avro type (older TiCDC sends FLOAT as double).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from typing import TYPE_CHECKING
 
 from pipeline.model import text
 from pipeline.model import types as t
-from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, Default, SourceColumn, literal
-from pipeline.model.ddl.defaults import EXPRESSION
+from pipeline.model.columns import SourceColumn
 from pipeline.model.text import Value
 from pipeline.protocols.avro import values
+from pipeline.protocols.avro.defaults import origin_default
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -24,13 +21,6 @@ if TYPE_CHECKING:
     from registry import AvroColumn
 
 _MAX_BITS = 64
-_CALENDAR = re.compile(r"-?\d[\d:. -]*")
-_CALENDAR_FAMILIES = frozenset({"DATE", "DATETIME", "TIMESTAMP", "TIME"})
-_ZERO = {"INT": "0", "BIGINT": "0", "FLOAT": "0", "DOUBLE": "0", "DECIMAL": "0", "BIT": "0", "YEAR": "0"}
-_ZERO_TEXT = {
-    "TEXT": "", "BLOB": "", "SET": "", "JSON": "null", "TIME": "00:00:00",
-    "DATE": "0000-00-00", "DATETIME": "0000-00-00 00:00:00", "TIMESTAMP": "0000-00-00 00:00:00",
-}  # fmt: skip
 
 
 def family(column: AvroColumn) -> str:
@@ -66,68 +56,36 @@ def source_column(column: AvroColumn, override: WarehouseType | None = None) -> 
         described = f"DECIMAL({column.precision},{column.scale or 0})"
     elif column.length is not None:
         described = f"BIT({column.length})"
+    target = override or warehouse_type(column)
     return SourceColumn(
         column.name,
-        override or warehouse_type(column),
+        target,
         described,
         column.nullable,
-        origin_default(column),
+        origin_default(column, kind, target),
         unsigned="UNSIGNED" in column.tidb_type.upper(),
         members=tuple(column.allowed),
     )
-
-
-def origin_default(column: AvroColumn) -> Default:
-    """What rows from before the column show: its default where Avro carries it exactly.
-
-    NOT NULL without default: the type's zero value (ENUM: its first member). DECIMAL precise never shows its
-    default, expressions are sent as text: both unknown.
-    """
-    kind = family(column)
-    if kind == "DECIMAL" and column.precision is not None:
-        return UNKNOWN_DEFAULT
-    if not column.has_default:
-        return NULL_DEFAULT if column.nullable else _zero(column, kind)
-    if column.default is None:
-        return NULL_DEFAULT
-    return _sent_default(column, kind)
-
-
-def _zero(column: AvroColumn, kind: str) -> Default:
-    if kind == "ENUM":
-        return literal(column.allowed[0]) if column.allowed else UNKNOWN_DEFAULT
-    base = kind.removesuffix(" UNSIGNED")
-    if base in _ZERO:
-        return literal(_ZERO[base])
-    return literal(_ZERO_TEXT[base]) if base in _ZERO_TEXT else UNKNOWN_DEFAULT
-
-
-def _sent_default(column: AvroColumn, kind: str) -> Default:
-    sent = str(column.default)
-    if kind in ("BLOB", "BIT"):
-        return _bytes_default(sent, kind)
-    if kind == "BIGINT UNSIGNED":
-        number = int(sent)
-        return literal(str(number + 2**64 if number < 0 else number))
-    if kind in _CALENDAR_FAMILIES and not _CALENDAR.fullmatch(sent):
-        return UNKNOWN_DEFAULT
-    if kind in ("TEXT", "JSON") and EXPRESSION.fullmatch(sent):
-        return UNKNOWN_DEFAULT
-    return literal(sent)
-
-
-def _bytes_default(text: str, kind: str) -> Default:
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return UNKNOWN_DEFAULT
-    return literal(str(int.from_bytes(raw, "big")) if kind == "BIT" else raw.hex())
 
 
 def read_value(sent: Column, column: AvroColumn, kind: WarehouseType, timezone: str) -> Value:
     """One decoded Avro field as a value of the warehouse type `kind`."""
     natural = _natural(sent, column, timezone)
     return text.under(natural, warehouse_type(column), kind, exact=family(column) == "DECIMAL")
+
+
+def is_doubtful(column: AvroColumn) -> bool:
+    """Whether a field may be none of its TiDB type's values, though it is its Avro type's: then it reads as NULL."""
+    match family(column):
+        case "VECTOR":
+            return True
+        case "BIGINT UNSIGNED":
+            return column.avro_type == "string"
+        case "INT" | "YEAR":
+            return column.avro_type == "long"
+        case "DECIMAL":
+            return (column.precision or 0) > t.MAX_DECIMAL_PRECISION
+    return False
 
 
 def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa: PLR0911 - a table of types
@@ -148,7 +106,7 @@ def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa:
         case kind if kind in values.PLAIN:
             return Value(values.PLAIN[kind](sent))
         case _:
-            return Value(sent.cast(warehouse_type(column)) if column.avro_type != "bytes" else sent)
+            return Value(sent.try_cast(warehouse_type(column)) if column.avro_type != "bytes" else sent)
 
 
 def _unsigned_text(sent: Column) -> Column:

@@ -48,9 +48,13 @@ if TYPE_CHECKING:
 
 _NO_HEADER = b"\xff"
 
+_UNLIKE_ITS_SCHEMA = (
+    "does not match its schema: truncated, followed by other bytes, damaged, or not what a column's type says"
+)
+
 SENTENCES = {
-    decode.CORRUPT_VALUE: "the value does not match its schema: truncated, followed by other bytes, or damaged",
-    decode.CORRUPT_KEY: "the key does not match its schema: truncated, followed by other bytes, or damaged",
+    decode.CORRUPT_VALUE: f"the value {_UNLIKE_ITS_SCHEMA}",
+    decode.CORRUPT_KEY: f"the key {_UNLIKE_ITS_SCHEMA}",
     "EMPTY_MESSAGE": "the message has neither key nor value",
     "NOT_CONFLUENT": "the message does not begin with the registry's magic byte 00, nor is it a watermark-mode message",
     "SCHEMA_NOT_FOUND": "the registry does not know this schema id",
@@ -228,17 +232,20 @@ class AvroProtocol:
         if key_only:
             handle = tuple(column.name for column in schema.columns)
             return self._described(schema_id, schema, handle)
-        version = self._described(schema_id, schema, self._handle(groups))
+        version = self._described(schema_id, schema, self._handle(groups, schema))
         return replace(version, keys_vary=len({group.key for group in groups}) > 1)
 
-    def _handle(self, groups: list[_Group]) -> tuple[str, ...] | None:
-        """The handle columns of upserts, from the key schema that they are sent with."""
+    def _handle(self, groups: list[_Group], schema: TicdcSchema) -> tuple[str, ...] | None:
+        """The handle columns of upserts, from the key schema that they are sent with, if the rows have them all."""
+        carried = {folded(column.name) for column in schema.columns}
         keys = {split(group.key).schema_id for group in groups if group.key and group.key != _NO_HEADER}
         for key_id in sorted(keys, reverse=True):
             try:
-                return tuple(column.name for column in self.registry.ticdc_schema(SchemaId(key_id)).columns)
+                key = self.registry.ticdc_schema(SchemaId(key_id))
             except (SchemaNotFound, NotATicdcSchema):
                 continue
+            if all(folded(column.name) in carried for column in key.columns):
+                return tuple(column.name for column in key.columns)
         return None
 
     def _described(self, schema_id: SchemaId, schema: TicdcSchema, handle: tuple[str, ...] | None) -> TableVersion:

@@ -1,7 +1,8 @@
 """Values of TiCDC's Avro fields as warehouse columns: pure functions, Column in, Column out.
 
 Wire rules: TiCDC Avro Protocol, "Column data format"; golden/WIRE-FORMATS.md, "Avro" and "Types".
-Every function gives NULL for NULL, so that the fields of several schema ids can be coalesced.
+Every function gives NULL for NULL, so that the fields of several schema ids can be coalesced, and for what is no such
+value (`fields.is_doubtful`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def big_decimal_text(value: Column, scale: int) -> Column:
     The bytes are cut into four chunks of 56 bits, from which four limbs of 20 decimal digits are built by Horner's
     rule in DECIMAL(38,0), where no intermediate value passes 10^37. Up to 28 bytes, which is 67 digits. Lambdas
     share what is used twice: without them the expression has tens of thousands of nodes, a minute's planning.
+    More bytes are no DECIMAL of TiDB's: NULL.
     """
+    value = F.when(F.octet_length(value) <= _CHUNKS * _CHUNK_BYTES, value)
     filler = F.when(_is_negative(value), F.lit(b"\xff")).otherwise(F.lit(b"\x00"))
     padded = F.lpad(value, _CHUNKS * _CHUNK_BYTES, filler)
     return let(padded, lambda bytes_: let(_digits(_chunks(bytes_)), lambda digits: _with_point(digits, scale, bytes_)))
