@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Asset, AssetAlias, Variable
 
 from pipeline.airflow.execution import Local
 from pipeline.airflow.operator import WarehouseOperator
-from pipeline.airflow.outcome import untold
+from pipeline.airflow.outcome import changed, untold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,8 +80,8 @@ class RunOperator(WarehouseOperator):
     """`run --available-now`: says which tables changed (assets), and which are held.
 
     How many changes each table had when it was last told stands in Airflow's variable `ticdc_warehouse_<name>`: what a
-    try has committed before it failed is told by the next that succeeds. In `held_ticdc_warehouse_<name>` stand the
-    held tables that were last told, with their reasons.
+    try has committed before it failed is told by the next that succeeds, and all that there is where no variable is.
+    In `held_ticdc_warehouse_<name>` stand the held tables that were last told, with their reasons.
     """
 
     def __init__(self, *, pipeline: str, on_held: Callable[[Context, Sequence[str]], None] | None, **task: Any) -> None:
@@ -130,11 +130,8 @@ class RunOperator(WarehouseOperator):
 
     def _tell_changed(self, context: Context, counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int]) -> None:
         """Update assets. `counted`: what this run did, by table; `now`: how many changes the tables have."""
-        known = Variable.get(self.variable, default=None, deserialize_json=True)
-        for table in sorted({*counted, *now}):
-            counts = counted.get(table, {})
-            changed = {op: counts[op] for op in ("inserts", "updates", "deletes") if counts.get(op)}
-            if changed or (known is not None and now.get(table, 0) != known.get(table, 0)):
-                context["outlet_events"][self.alias].add(table_asset(self.pipeline, table), extra=changed)
+        known = Variable.get(self.variable, default={}, deserialize_json=True)
+        for table, numbers in changed(counted, now, known).items():
+            context["outlet_events"][self.alias].add(table_asset(self.pipeline, table), extra=numbers)
         if now != known:
             Variable.set(self.variable, dict(now), serialize_json=True)

@@ -33,10 +33,11 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
     """Runs `ticdc-warehouse <words> --config <config> --output json`; gives what it prints as a document.
 
     `environment`: variables for the command, templated, so that secrets come from Airflow's connections and variables:
-    `{"TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{ conn.registry.password | tojson }}"}`.
+    `{"TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{ conn.registry.password | tojson }}"}`. It is no template field: Airflow
+    keeps those in its database as rendered, and masks a password there as it is, but not as `tojson` writes it.
     """
 
-    template_fields = ("words", "config", "environment")
+    template_fields = ("words", "config")
 
     def __init__(
         self,
@@ -52,12 +53,13 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
         self.config = config
         self.execution = execution
         self.environment = dict(environment or {})
+        self._rendered: Mapping[str, str] = {}
         self._process: subprocess.Popen[str] | None = None
         self._container = ""
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run it. Raises `AirflowFailException` with the code and the hint where the product refuses, without retry."""
-        del context
+        self._rendered = self.render_template(self.environment, context)
         return self.called(self.words)
 
     def called(self, words: Sequence[str]) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
         self._container = container(line)
         self._process = subprocess.Popen(  # noqa: S603 - the line is the DAG author's
             line,
-            env={**os.environ, **self.environment},
+            env={**os.environ, **self._rendered},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,9 +13,19 @@ if TYPE_CHECKING:
 REFUSED = 1
 """Exit code of a quality stop or a refusal: another try would meet the same."""
 
-PASSING = frozenset({"KAFKA_UNREACHABLE", "REGISTRY_UNREACHABLE", "SPARK_ENDED", "WAREHOUSE_IN_USE"})
+PASSING = frozenset(
+    {
+        "ARTEFACTS_UNAVAILABLE",
+        "CATALOG_UNREADABLE",
+        "KAFKA_UNREACHABLE",
+        "REGISTRY_UNREACHABLE",
+        "SPARK_ENDED",
+        "WAREHOUSE_IN_USE",
+    }
+)
 """Refusals that may be over by the next try."""
 
+OPS = ("inserts", "updates", "deletes")
 _LAST_LINES = 5
 _JVM = re.compile(
     r"\s*$|\{\"|WARNING: |\S+ \S+ (WARN|INFO|DEBUG) |Picked up |SLF4J|OpenJDK |Setting default log level|"
@@ -41,6 +51,21 @@ def document(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return told if isinstance(told, dict) else None
+
+
+def changed(
+    counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int], known: Mapping[str, int]
+) -> dict[str, dict[str, int]]:
+    """The tables that have changed since they were last told, each with its numbers by op as far as they are known.
+
+    `counted`: what this run did. `now`, `known`: how many changes the tables have, and had when they were last told.
+    """
+    found = {}
+    for table in sorted({*counted, *now}):
+        done = {op: number for op, number in counted.get(table, {}).items() if op in OPS and number}
+        if done or now.get(table, 0) != known.get(table, 0):
+            found[table] = done
+    return found
 
 
 def untold(held: Mapping[str, str | None], told: Mapping[str, str | None]) -> list[str]:

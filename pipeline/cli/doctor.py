@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
 
-_FIELDS = ("mark", "about", "said", "todo")
+_FIELDS = ("mark", "about", "said", "todo", "each")
 
 app = typer.Typer(help="Find out what is wrong with the set-up.")
 
@@ -41,7 +41,7 @@ def doctor(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
             found.append(finding)
         counts = Counter(finding.mark for finding in found)
         if output is Format.JSON:
-            out.table("findings", _FIELDS, [(f.mark.name.lower(), f.about, f.said, f.todo) for f in found])
+            out.table("findings", _FIELDS, [(f.mark.name.lower(), f.about, f.said, f.todo, f.each) for f in found])
         facts = {mark.name.lower(): counts[mark] for mark in Mark}
         out.result(
             facts, f"{counts[Mark.FINE]} in order, {counts[Mark.NOTE]} worth knowing, {counts[Mark.WRONG]} wrong"

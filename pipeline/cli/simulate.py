@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.errors import SettingsError
+from pipeline.errors import Refused, SettingsError
 from pipeline.settings import load
 from pipeline.simulate import Changefeed, Shop, wall_clock
 from pipeline.simulate.progress import sending
@@ -60,6 +60,8 @@ class _Sent:
     transactions: int
     counts: Counts
     seconds: float
+    whole: bool
+    """Nobody has interrupted it."""
 
 
 @app.command()
@@ -88,7 +90,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     extension: Annotated[bool | None, typer.Option("--extension/--no-extension", help="Send op and commit ts.")] = None,
     decimal: Annotated[_Decimal | None, typer.Option(help="avro-decimal-handling-mode")] = None,
     bigint_unsigned: Annotated[_BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Send nothing where the topics are there already.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Send nothing where an earlier call has sent all of it.")
+    ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Send a shop's changes as TiCDC would, in the protocol of the configuration; without one, in Avro.
@@ -110,9 +114,15 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     source = _endless(shop, transactions) if continuous else shop.transactions(transactions)
     with opened(output) as out:
         if once and changefeed.has_sent():
+            if not (continuous or changefeed.has_sent_all()):
+                raise _in_part("the topics are there, but nothing says that an earlier `--once` has sent all of it")
             out.result({"transactions": 0, "rows": {}, "seconds": 0.0}, "the topics are there already: nothing sent")
             return
         sent = _send(source, changefeed, None if continuous else transactions)
+        if once and not continuous:
+            if not sent.whole:
+                raise _in_part(f"{sent.transactions:,} of {transactions:,} transactions are sent: it was interrupted")
+            changefeed.say_all_is_sent()
         out.result(_facts(sent), _text(sent))
 
 
@@ -206,7 +216,7 @@ def _endless(shop: Shop, first: int) -> Iterator[Transaction]:
 
 def _send(transactions: Iterator[Transaction], changefeed: Changefeed, total: int | None) -> _Sent:
     """Send all; Ctrl-C or SIGTERM ends it behind the transaction that is being sent."""
-    started, done, asked = time.monotonic(), 0, threading.Event()
+    started, done, whole, asked = time.monotonic(), 0, False, threading.Event()
     with sending(Console(stderr=True), total) as show, _asking(asked):
         for transaction in transactions:
             changefeed.send(transaction)
@@ -214,8 +224,10 @@ def _send(transactions: Iterator[Transaction], changefeed: Changefeed, total: in
             show(done, changefeed.total)
             if asked.is_set():
                 break
+        else:
+            whole = True
         changefeed.close()
-    return _Sent(done, changefeed.counts, time.monotonic() - started)
+    return _Sent(done, changefeed.counts, time.monotonic() - started, whole)
 
 
 @contextmanager
@@ -233,6 +245,14 @@ def _asking(asked: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _in_part(fact: str) -> Refused:
+    return Refused(
+        "SENT_IN_PART", fact,
+        "a part of a shop is no shop: begin with topics of another --prefix, or without these (the compose demo: "
+        "docker compose -f docker/compose.yaml down --volumes)",
+    )  # fmt: skip
 
 
 def _facts(sent: _Sent) -> dict[str, Any]:

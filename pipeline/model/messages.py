@@ -243,6 +243,11 @@ class SourceProtocol(Protocol):
         """Whether its updates carry the row as it was."""
         ...
 
+    @property
+    def decimals_as_text(self) -> bool:
+        """Whether DECIMAL comes as text, as far as the settings say: of a table whose columns are not known yet."""
+        ...
+
     def about(self) -> About:
         """What the head of a row says, as columns of the prepared frame."""
         ...

@@ -77,7 +77,20 @@ class Changefeed:
 
     def has_sent(self) -> bool:
         """Whether a changefeed of this prefix, or to this topic, has sent something before: its topics are there."""
-        return self._topics.exist(self.topic or f"{self.prefix}_")
+        beginning = self.topic or f"{self.prefix}_"
+        return any(name.startswith(beginning) for name in self._topics.listed())
+
+    def has_sent_all(self) -> bool:
+        """Whether it was then said that this was all: a process that dies on the way says nothing."""
+        return self._end in self._topics.listed()
+
+    def say_all_is_sent(self) -> None:
+        """Leave a topic without messages as the sign of it, when the broker has everything."""
+        self._topics.partitions(self._end)
+
+    @property
+    def _end(self) -> str:
+        return f"sent-all-of-{self.topic or self.prefix}"
 
     def send(self, transaction: Transaction) -> None:
         """Queue a transaction's events in order; the broker has them after `flush`."""

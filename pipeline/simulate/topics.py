@@ -39,13 +39,12 @@ class Topics:
         """Return the topics used so far."""
         return list(self._partitions)
 
-    def exist(self, beginning: str) -> bool:
-        """Whether the broker has topics whose names begin so."""
+    def listed(self) -> list[str]:
+        """Return the topics that the broker has, whoever they are of."""
         try:
-            found = self._admin.list_topics(timeout=_ADMIN_SECONDS).topics
+            return list(self._admin.list_topics(timeout=_ADMIN_SECONDS).topics)
         except KafkaException as error:
             raise self._unreachable(f"topics could not be listed: {error.args[0].str()}") from None
-        return any(name.startswith(beginning) for name in found)
 
     def partitions(self, topic: str) -> int:
         """Return the topic's number of partitions; the topic is made at the first question."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.names import quoted
+from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.quality.suites import Severity, fingerprint
 from pipeline.streaming.mirror import mirror
@@ -34,7 +35,8 @@ def audit(bench: Workbench, tables: Iterable[WarehouseTable], *, only: bool = Fa
         bench.spark.sparkContext.setJobDescription(f"{table.source}: checks on the whole table")
         columns = [F.col(quoted(column.name)) for column in table.layout.current if column.live]
         frame = bench.spark.table(table.name.sql).select(*columns)
-        results = bench.rulebook.judge(frame, checks, table.source)
+        with bound(table=str(table.source)):
+            results = bench.rulebook.judge(frame, checks, table.source)
         found[str(table.source)] = results
         said, head = fingerprint(bench.rulebook.checks(table.source)), table.current.head()
         rows += [as_row(result, table.source, said, head, told(result, ())) for result in results]

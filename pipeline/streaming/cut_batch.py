@@ -13,6 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
+from pipeline.observe.logs import bound
 from pipeline.streaming import cuts, moments, placing, sends, waiting
 from pipeline.streaming.aside import set_aside_refused
 from pipeline.streaming.batch import Epoch, Landed
@@ -359,7 +360,8 @@ class CutBatch(SparkBatch):
                     self._advanced((table, one.removal.at))
             operation = f"batch{self.batch_id}"
             self._named(f"{one.table.source}: exchange rows with {one.other.source}")
-            exchange(self.bench.spark, one, self.bench.timezone, operation, self.bench.step)
+            with bound(table=str(one.table.source)):
+                exchange(self.bench.spark, one, self.bench.timezone, operation, self.bench.step)
             self.undone.remove(one)
             concerned += both
         return concerned
@@ -381,8 +383,9 @@ class CutBatch(SparkBatch):
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due
         bench, operation = self.bench, f"batch{self.batch_id}"
-        self._named(f"{table.source}: publish current")
-        done = advance.advance(bench.spark, table, bench.timezone, operation, bench.step, until)
+        with bound(batch=self.batch_id, table=str(table.source)):
+            self._named(f"{table.source}: publish current")
+            done = advance.advance(bench.spark, table, bench.timezone, operation, bench.step, until)
         return table, done.snapshot
 
     def _statements(self) -> Sequence[Row]:

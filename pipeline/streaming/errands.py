@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
+from pipeline.observe.logs import bound
 from pipeline.streaming.audit import audit
 from pipeline.streaming.redrive import Selection, redrive
 from pipeline.streaming.release import release
@@ -51,7 +52,8 @@ def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[
 
 def _rebuilt(bench: Workbench, table: WarehouseTable) -> int:
     bench.untold.add(table.uuid)
-    return rebuild(bench.spark, bench.tables, table, bench.timezone)
+    with bound(table=str(table.source)):
+        return rebuild(bench.spark, bench.tables, table, bench.timezone)
 
 
 def _by_suites_of_now(bench: Workbench, work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -73,7 +75,9 @@ def _checked(bench: Workbench, names: Sequence[str]) -> Mapping[str, Any]:
 def maintained(maintainer: Maintainer, tables: Sequence[Table], pairs: Iterable[WarehouseTable]) -> Mapping[str, Any]:
     """Compact and expire these tables, whatever the thresholds say; of cuts forget what of `pairs` has expired."""
     for table in sorted(tables, key=_is_of_cuts):
-        if table.head() is not None:
+        if table.head() is None:
+            continue
+        with bound(table=str(table.name)):
             if _is_of_cuts(table):
                 maintainer.forget_cuts(table, pairs)
             maintainer.compact(table)

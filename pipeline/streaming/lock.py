@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LOCKED = "WAREHOUSE_IN_USE"
 _PATIENCE = 60.0
 _HOLDER = ".writer.json"
+_JVM_LOCK = ".writer.jvm.lock"
+_OPENED_BY_JAVA = (_JVM_LOCK, "catalog.db")
+"""Files of the warehouse's folder that the JVM opens: what it says of one of another user names no file."""
 
 
 def made(folder: Path) -> Path:
@@ -37,6 +40,12 @@ def made(folder: Path) -> Path:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return folder
+
+
+def _check_writable(file: Path) -> None:
+    """Not by opening it: closing it would end the locks that this process may have on it."""
+    if file.exists() and not os.access(file, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
 
 
 @contextmanager
@@ -67,6 +76,8 @@ class WriterLock:
         with _writing(self._about.parent):
             self._acquire()
             self._about.write_text(json.dumps(me))
+            for name in _OPENED_BY_JAVA:
+                _check_writable(self._about.with_name(name))
         return self
 
     def _acquire(self) -> None:
@@ -103,7 +114,7 @@ class JvmLock:
     """The same for this process's JVM: waits until the JVM of a writer that was killed is gone."""
 
     def __init__(self, spark: SparkSession, warehouse: Path) -> None:
-        self._file: Any = cast("Any", spark)._jvm.java.io.RandomAccessFile(str(warehouse / ".writer.jvm.lock"), "rw")
+        self._file: Any = cast("Any", spark)._jvm.java.io.RandomAccessFile(str(warehouse / _JVM_LOCK), "rw")
 
     def __enter__(self) -> Self:
         channel, deadline = self._file.getChannel(), time.monotonic() + _PATIENCE

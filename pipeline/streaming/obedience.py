@@ -209,10 +209,9 @@ class Obedience:
 def understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
     """The statements of a batch with what they ask for, of columns as the rows will have them."""
     as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in bench.tables}
-    string_mode = bench.settings.changefeed.avro_decimal_handling_mode == "string"
 
     def actions(ddl: Ddl) -> tuple[text.Action, ...]:
-        decimals_as_text = as_text.get(ddl.table.key, string_mode)
+        decimals_as_text = as_text.get(ddl.table.key, bench.protocol.decimals_as_text)
         read = text.parse(ddl.kind, ddl.sql, ddl.table, decimals_as_text=decimals_as_text)
         return overridden(read, bench.overrides, ddl.table)
 

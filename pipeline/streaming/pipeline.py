@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
     from pipeline.streaming.batch import Outcome
+    from pipeline.streaming.spark_batch import SparkBatch
     from pipeline.streaming.speculation import Planned
 
 CATALOG_LOST = "CATALOG_LOST"
@@ -222,16 +223,25 @@ class Pipeline:
             spread(spark, self.bench.settings)
         planned = planned_batch(self._spark_checkpoint)
         self._land(raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
-        self.bench.step("before-spark-commit")
 
     def _land(self, raw: DataFrame, query_id: str, planned: Planned | None = None) -> None:
         started = time.monotonic()
         batch = batch_of(self.bench, raw, query_id, planned)
         number = batch.batch_id
         self._telemetry.begun()
+        with bound(batch=number):
+            outcome = self._carry_out(batch, number)
+            if outcome is not None:
+                seconds = time.monotonic() - started
+                self._listener(number, outcome, seconds)
+                self._telemetry.batch(self.bench, number, outcome, seconds)
+                self._maintain(outcome)
+            self._left = outcome is not None and batch.leaves_some
+            self.bench.step("before-spark-commit")
+
+    def _carry_out(self, batch: SparkBatch, number: int) -> Outcome | None:
         try:
-            with bound(batch=number):
-                outcome = micro_batch(batch, self.bench.step)
+            return micro_batch(batch, self.bench.step)
         except BaseException as error:
             self.bench.recovering = True
             self._telemetry.failed(number, error)
@@ -240,12 +250,6 @@ class Pipeline:
             raise
         finally:
             batch.close()
-        if outcome is not None:
-            seconds = time.monotonic() - started
-            self._listener(number, outcome, seconds)
-            self._telemetry.batch(self.bench, number, outcome, seconds)
-            self._maintain(outcome)
-        self._left = outcome is not None and batch.leaves_some
 
     def _maintain(self, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}

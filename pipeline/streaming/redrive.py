@@ -19,6 +19,7 @@ from pipeline.model import change
 from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.projection import walled
+from pipeline.observe.logs import bound
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside
 from pipeline.streaming.chronicle import made_by_rows
@@ -132,7 +133,8 @@ def _carry_out(bench: Workbench, selection: Selection, operation: str) -> Redriv
     _named(bench, selection.what)
     for source, waiting, messages in _by_table(bench, records):
         part = _Part(bench, selection.what, source, waiting, messages, operation)
-        counts = part.carry_out()
+        with bound(table=str(source)):
+            counts = part.carry_out()
         done.redriven += counts.get(REDRIVEN, 0)
         done.superseded += counts.get(SUPERSEDED, 0)
         done.quarantined += counts.get(QUARANTINED, 0)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.messages import Regime, TableMessages
+from pipeline.observe.logs import bound
 from pipeline.streaming import holds
 from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.batch import micro_batch
@@ -95,7 +96,8 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     batch = CutBatch(bench, nothing(bench), f"release of {source}")
     batch.gives_up = source.key if gives_up else None
     try:
-        micro_batch(batch, bench.step)
+        with bound(batch=batch.batch_id):
+            micro_batch(batch, bench.step)
     finally:
         batch.close()
     _named(bench, source)

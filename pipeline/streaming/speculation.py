@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
+from pipeline.observe.logs import bound
 from pipeline.streaming.staged import stage
 from pipeline.warehouse.changes import Entry
 from pipeline.warehouse.pairs import State
@@ -78,8 +79,9 @@ def speculate(
         return None
     bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
-    staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))
-    bench.step("speculated")
+    with bound(table=str(table.source)):
+        staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))
+        bench.step("speculated")
     messages = guess.found() if _is_right(guess, staged.appended) else None
     if messages is not None and _is_of(table, messages):
         return Speculation(staged, landing, rules, messages)

@@ -66,7 +66,7 @@ class _ByOffset:
 
     def bring(self, news: Sequence[Append]) -> list[Published]:
         """Apply appends in turn; one after the other where a key has changes in several partitions of `several`."""
-        done = [self._apply(append) for append in news]
+        done = [self.apply(append) for append in news]
         if None in done:
             return self.bring(self._appends(None))
         return [one for one in done if one is not None]
@@ -82,7 +82,7 @@ class _ByOffset:
         frame = self.publisher.appended(parent, snapshot, changes.added_bytes(snapshot))
         return Append(frame, FEW_ROWS + 1 if parent is None else changes.added_rows(snapshot))
 
-    def _apply(self, append: Append) -> Published | None:
+    def apply(self, append: Append) -> Published | None:
         """Delete the keys that changed, append what they are now. None: that takes the order of the appends."""
         keys = keys_of(self.table.layout, self.publisher.timezone)
         rows = placed(append.frame)

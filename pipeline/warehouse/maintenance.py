@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.observe.logs import bound
 from pipeline.warehouse import cuts
 from pipeline.warehouse.retention import Retention
 
@@ -51,8 +52,9 @@ class Maintainer:
             self._look_after(table)
 
     def _look_after(self, table: Table) -> None:
-        self._compact_if_due(table)
-        self._expire_if_due(table)
+        with bound(table=str(table.name)):
+            self._compact_if_due(table)
+            self._expire_if_due(table)
 
     def _forget_cuts_if_due(self, table: Table, pairs: Iterable[WarehouseTable]) -> None:
         """Where they are twice as many as were left the last time: most snapshots that they name have expired."""

@@ -50,6 +50,7 @@ dag = changefeed_dag(
             "http://{{{{ conn.registry.host }}}}:{{{{ conn.registry.port }}}}{{{{ conn.registry.extra_dejson.path }}}}",
         "TICDC_WAREHOUSE__REGISTRY__USERNAME": "{{{{ conn.registry.login }}}}",
         "TICDC_WAREHOUSE__REGISTRY__PASSWORD": "{{{{ conn.registry.password | tojson }}}}",
+        "BY_ANOTHER_NAME": "{{{{ conn.registry.password | tojson }}}}",  # which tells nobody that it is to be masked
     }},
 )
 """
@@ -63,7 +64,7 @@ from pipeline.airflow import table_asset
 with DAG("reads_accounts", schedule=[table_asset("bank", "bank.account")]):
     EmptyOperator(task_id="reads")
 """
-SECRET = "s3cret #1: of the connection"  # noqa: S105 - of this test
+SECRET = 's3cret #1: "of" the <connection> & ä'  # noqa: S105 - of this test
 NOWHERE = {"url": "http://127.0.0.1:9"}
 """A registry that does not answer: where it is comes from Airflow's connection."""
 
@@ -101,7 +102,11 @@ class Office:
         (package / "pipeline" / "airflow").symlink_to(ROOT / "pipeline" / "airflow")
         (folder / "dags").mkdir()
         command = folder / "ticdc-warehouse"
-        command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m pipeline "$@"\n')
+        self.handed = folder / "password.yaml"
+        command.write_text(
+            f'#!/bin/sh\nprintf %s "$TICDC_WAREHOUSE__REGISTRY__PASSWORD" > {self.handed}\n'
+            f'PYTHONPATH={ROOT} exec {sys.executable} -m pipeline "$@"\n'
+        )
         command.chmod(0o755)
         self.held = folder / "held.txt"
         self.most_held = 1000
@@ -218,7 +223,17 @@ def test_a_run_fills_the_tables_and_says_which_changed(office):
     assert list(judging.untrue(office.bank, office.warehouse)) == []
     assert office.events() == ["bank/bank.account"]
     assert "<html" in (office.folder / "report.html").read_text()
-    assert SECRET not in said
+    assert yaml.safe_load(office.handed.read_text()) == SECRET
+
+
+def test_a_secret_stands_in_no_log_and_nowhere_in_airflows_database(office):
+    _, said = office.rerun()
+    kept = [text for (text,) in office.asked("SELECT rendered_fields FROM rendered_task_instance_fields")]
+    assert any(str(office.file) in text for text in kept)
+    stored = b"".join(path.read_bytes() for path in (office.folder / "airflow").rglob("*") if path.is_file())
+    assert b"rendered_task_instance_fields" in stored
+    assert "s3cret" not in said
+    assert b"s3cret" not in stored
 
 
 def test_a_rerun_changes_nothing(office):
@@ -290,6 +305,8 @@ except Exception as error:
         ("OFFSETS_LOST", 1, "AirflowFailException"),
         ("KAFKA_UNREACHABLE", 1, "AirflowException"),
         ("REGISTRY_UNREACHABLE", 1, "AirflowException"),
+        ("CATALOG_UNREADABLE", 1, "AirflowException"),
+        ("ARTEFACTS_UNAVAILABLE", 1, "AirflowException"),
         ("WAREHOUSE_IN_USE", 1, "AirflowException"),
         ("SPARK_ENDED", 1, "AirflowException"),
         ("MAIN_MOVED", 2, "AirflowException"),

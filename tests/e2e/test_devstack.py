@@ -259,3 +259,28 @@ def test_a_mirror_that_cannot_be_reached_is_told_in_ivys_words(tmp_path, monkeyp
     assert caught.value.code == "ARTEFACTS_UNAVAILABLE"
     assert "refused" in caught.value.message.lower() or "not found" in caught.value.message.lower()
     assert ivy.SETTINGS_ENV in caught.value.hint
+
+
+def simulate(stack, prefix, *words):
+    line = [sys.executable, "-m", "pipeline", "simulate", "--once", "--prefix", prefix, "--output", "json", *words]
+    where = ["--bootstrap-servers", stack.bootstrap_servers, "--registry-url", stack.registry_url]
+    return subprocess.Popen([*line, *where], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def listed(stack):
+    return set(AdminClient({"bootstrap.servers": stack.bootstrap_servers}).list_topics(timeout=10).topics)
+
+
+def test_once_tells_a_shop_that_was_sent_from_one_that_was_sent_in_part(stack):
+    part, whole = (f"shop{uuid.uuid4().hex[:6]}" for _ in range(2))
+    killed = simulate(stack, part, "--transactions", "3000", "--rate", "20")
+    assert until(lambda: any(name.startswith(f"{part}_shop_") for name in listed(stack)), 60)
+    killed.kill()
+    killed.communicate()
+    refused = simulate(stack, part, "--transactions", "30")
+    assert json.loads(refused.communicate()[1])["code"] == "SENT_IN_PART"
+    assert refused.returncode == 1
+    for transactions in (30, 0):
+        done = simulate(stack, whole, "--transactions", "30")
+        assert json.loads(done.communicate()[0])["transactions"] == transactions
+        assert done.returncode == 0

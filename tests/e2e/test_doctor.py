@@ -163,7 +163,7 @@ class TestDoctor:
         file = desk.other(changefeed={"avro-decimal-handling-mode": "string"})
         found = desk.findings(file)
         (first, (mark, said, todo)) = about(found, "compatibility")
-        assert f"{desk.topic}-value → BACKWARD" in first[1]
+        assert f"1 has BACKWARD: {desk.topic}-value" in first[1]
         assert (mark, "stops the changefeed itself" in said, "NONE" in todo) == ("note", True, True)
         assert said.startswith(f"BACKWARD, of {desk.topic}-value, refuses ADD COLUMN")
         ((mark, said, _),) = about(found, "changefeed")

@@ -1,11 +1,16 @@
 """What Spark's jobs say that they are for: its event log and its web page tell them apart by nothing else."""
 
+import json
+import logging
+
 import pytest
 from e2e.bank import ACCOUNT, SCHEMA
+from e2e.test_cut_quality import no_debt
 from e2e.test_taken_names import Uncut
 from e2e.till import EXCHANGE_PARTITION, NAME, Till
 
 from pipeline.cli import main
+from pipeline.observe import logs
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -41,7 +46,23 @@ def jobs(spark):
     return Jobs(spark)
 
 
-def test_jobs_of_a_batch_of_its_compaction_and_of_errands_say_so(stack, tmp_path, jobs):
+@pytest.fixture
+def steps(capsys):
+    """The durable steps that were logged since, each with its batch and table."""
+    handlers, level = logging.getLogger().handlers[:], logging.getLogger("pipeline").level
+    logs.configure(logs.LogFormat.JSON, debug=True)
+
+    def read():
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+        events = [event for event in map(json.loads, lines) if event["event"] == "step"]
+        return {(event["step"], event.get("batch"), event.get("table")) for event in events}
+
+    yield read
+    logging.getLogger().handlers = handlers
+    logging.getLogger("pipeline").setLevel(level)
+
+
+def test_jobs_and_log_events_of_a_batch_of_its_compaction_and_of_errands_say_so(stack, tmp_path, jobs, steps):
     till = Till(stack, tmp_path, "simple")
     till.set("warehouse", maintenance={"compact_files": 2, "expire_after_commits": 1, "keep_snapshots": 1})
     till.accounts((1, 500))
@@ -49,14 +70,19 @@ def test_jobs_of_a_batch_of_its_compaction_and_of_errands_say_so(stack, tmp_path
     jobs.new()
     till.accounts((2, 500))
     till.note("one")
+    steps()
     till.run()
-    said = jobs.new()
+    told, said = steps(), jobs.new()
     assert {own for own in said if not own.startswith("batch 1: ")} == (compacted := of_iceberg(said)), said
     assert any("bank.account__changes" in one for one in compacted), said
     assert {
         "batch 1: route", "batch 1: bank.account: append changes", "batch 1: bank.account: publish current",
         "batch 1: ledger",
     } <= said, said  # fmt: skip
+    assert {
+        ("changes-appended", 1, "bank.account"), ("published", 1, "bank.account"), ("ledger-appended", 1, None),
+        ("compacted", 1, "bank.account__changes"), ("expired", 1, "bank.account"), ("expired", 1, "_pipeline.cuts"),
+    } <= told, told  # fmt: skip
     assert main(["tables", "rebuild", str(NAME), "-c", str(till.file)]) == 0
     assert jobs.new() == {"rebuild bank.account"}
     assert main(["tables", "maintain", "-c", str(till.file)]) == 0
@@ -77,3 +103,19 @@ def test_jobs_of_a_release_say_so(stack, tmp_path, jobs):
     assert {one.partition(":")[0] for one in said} == {"release"}, said
     assert {f"release: {SCHEMA}.account{what}" for what in ("", ": append changes", ": publish current")} <= said, said
     uncut.bank.close()
+
+
+def test_jobs_of_a_redrive_and_of_checks_on_whole_tables_say_so(stack, tmp_path, jobs):
+    till = Till(stack, tmp_path, "simple")
+    till.expect(no_debt("quarantine"))
+    till.accounts((1, 500), (2, -5))
+    till.run()
+    till.expect()
+    jobs.new()
+    assert till.redrive().redriven == 1
+    assert jobs.new() - {"open the warehouse"} == {"redrive quarantine", "redrive bank.account"}
+    till.expect(no_debt("warn"))
+    assert main(["checks", "run", "-c", str(till.file)]) == 0
+    said = jobs.new() - {"open the warehouse"}
+    assert said == {"bank.account: checks on the whole table", "checks on whole tables: ledger"}
+    till.feed.close()

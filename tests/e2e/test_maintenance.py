@@ -64,6 +64,11 @@ class Branch:
         table = Warehouse.at(self.folder / "warehouse").current(f"{SCHEMA}.{name}")
         return {row.values["id"]: row.values["balance"] for row in table.rows}
 
+    def changes(self):
+        """All rows of every changes table."""
+        found = Warehouse.at(self.folder / "warehouse").changes()
+        return {name: sorted(map(repr, rows)) for name, rows in found.items()}
+
     def maintain(self, *words):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             assert main(["tables", "maintain", *words, "-c", str(self.file)]) == 0
@@ -104,9 +109,14 @@ def test_orphans_of_a_renamed_table_and_of_its_successor_are_removed_and_both_ar
     old = [path for location in locations.values() for path in location.rglob("*") if path.is_file()]
     for file in old:  # all as old as orphans must be: what a snapshot names must stay whatever its age
         os.utime(file, (time.time() - 4 * 86_400,) * 2)
+    before = branch.changes()
     told = branch.maintain("--orphans")
     assert not any(file.exists() for file in left)
     assert "of no snapshot removed" in told
+    assert branch.changes() == before
+    assert {name: len(rows) for name, rows in before.items()} == {
+        f"{SCHEMA}.konto": len(FIRST), f"{SCHEMA}.account": len(SECOND),
+    }  # fmt: skip
     assert branch.balances("konto") == FIRST
     assert branch.balances("account") == SECOND
     branch.accounts({3: 30})

@@ -75,6 +75,28 @@ def test_a_folder_of_another_user_is_named():
     assert f"{folder} cannot be made or written by user" in told.stderr
 
 
+LOCKS_AS_NOBODY = """
+import os, pathlib, sys
+from pipeline.streaming.lock import WriterLock
+os.setuid(65534) if os.geteuid() == 0 else None
+WriterLock(pathlib.Path(sys.argv[1]), "run").__enter__()
+print("locked")
+"""
+
+
+@pytest.mark.parametrize("name", [".writer.lock", ".writer.json", ".writer.jvm.lock", "catalog.db"])
+def test_a_file_of_another_user_is_named_before_spark_starts_also_one_that_java_opens(name):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        words = [sys.executable, "-c", LOCKS_AS_NOBODY, folder]
+        (Path(folder) / name).touch(0o444)
+        told = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+        (Path(folder) / name).chmod(0o666)
+        well = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert f"FOLDER_UNWRITABLE: {folder}/{name} cannot be made or written by user" in told.stderr
+    assert well.stdout == "locked\n"
+
+
 def test_a_file_of_another_user_in_the_warehouse_is_named(tmp_path):
     (tmp_path / ".writer.lock").mkdir()  # root may write all files, but no folder as a file
     with pytest.raises(EnvironmentFault, match=r"\.writer\.lock cannot be made or written") as refused:

@@ -1,19 +1,25 @@
 """What Airflow's tasks make of a command that fails or is to end; these two modules need no Airflow."""
 
+import importlib
 import importlib.util
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import pipeline
+import registry
 
 FOLDER = Path(pipeline.__file__).parent / "airflow"
+REGISTRY = Path(registry.__file__).parent
+ROOT = Path(__file__).parents[2]
 JVM = [
     "WARNING: Using incubator modules: jdk.incubator.vector\n",
     "Picked up JAVA_TOOL_OPTIONS: -Xmx1g\n",
@@ -63,11 +69,48 @@ def test_without_a_document_the_last_lines_are_the_reason():
 
 @pytest.mark.parametrize(
     ("code", "ended", "final"),
-    [("OFFSETS_LOST", 1, True), ("KAFKA_UNREACHABLE", 1, False), ("SPARK_ENDED", 1, False), ("MAIN_MOVED", 2, False)],
+    [
+        ("OFFSETS_LOST", 1, True),
+        ("FOLDER_UNWRITABLE", 1, True),
+        ("KAFKA_UNREACHABLE", 1, False),
+        ("CATALOG_UNREADABLE", 1, False),
+        ("ARTEFACTS_UNAVAILABLE", 1, False),
+        ("ARTEFACT_CHECKSUM", 1, True),
+        ("SPARK_ENDED", 1, False),
+        ("MAIN_MOVED", 2, False),
+    ],
 )
 def test_only_what_the_next_try_would_meet_again_is_final(code, ended, final):
     told = json.dumps({"code": code, "message": "why", "hint": ""}, indent=2)
     assert outcome.failure(ended, [told], "") == (f"{code}: why", final)
+
+
+def test_what_passes_are_codes_that_there_are_and_the_docs_name_them():
+    said = " ".join(
+        path.read_text() for path in [*FOLDER.parent.rglob("*.py"), *REGISTRY.rglob("*.py")] if path.parent != FOLDER
+    )
+    docs = (ROOT / "docs" / "airflow.md").read_text()
+    assert [code for code in outcome.PASSING if f'"{code}"' not in said] == []
+    assert [code for code in outcome.PASSING if f"`{code}`" not in docs] == []
+
+
+@pytest.mark.parametrize(
+    ("counted", "now", "known", "told"),
+    [
+        ({}, {}, {}, {}),
+        ({}, {"a": 3, "b": 0}, {"a": 3}, {}),
+        ({"a": {"inserts": 2, "updates": 0, "dead_letters": 1}}, {"a": 5}, {"a": 3}, {"a": {"inserts": 2}}),
+        ({"a": {"dead_letters": 1}}, {"a": 3}, {"a": 3}, {}),
+        ({}, {"a": 5, "b": 1}, {"a": 3, "b": 1}, {"a": {}}),  # a try that failed has committed that
+    ],
+)
+def test_tables_are_told_that_have_changed_since_they_were_last_told(counted, now, known, told):
+    assert outcome.changed(counted, now, known) == told
+
+
+def test_what_the_very_first_try_has_committed_is_told_by_the_next_where_it_could_not_itself():
+    """The catalog did not answer when it asked for the tables behind its batches."""
+    assert outcome.changed({}, {"a": 5, "b": 0}, {}) == {"a": {}}
 
 
 @pytest.mark.parametrize(
@@ -172,3 +215,55 @@ def test_each_try_has_a_container_of_its_own_and_other_commands_have_none():
     assert execution.container(one) != execution.container(other)
     assert one[-3] == f"--name={execution.container(one)}"  # behind the options: the last one counts
     assert execution.container(execution.Local().command(["run"], [])) == ""
+
+
+class Templated:
+    """What an operator of Airflow's is here: it renders what stands between braces."""
+
+    template_fields = ()
+    log = logging.getLogger("airflow.task")
+
+    def __init__(self, **task):
+        self.task = task
+
+    def render_template(self, content, context):
+        return {name: context.get(value.strip("{} "), value) for name, value in content.items()}
+
+
+@pytest.fixture
+def operator(monkeypatch):
+    """The module of operators with the few names of Airflow's that it needs."""
+    sdk, exceptions = ModuleType("airflow.sdk"), ModuleType("airflow.sdk.exceptions")
+    for name in ("DAG", "Asset", "AssetAlias", "Variable"):
+        setattr(sdk, name, type(name, (), {}))
+    sdk.BaseOperator = Templated
+    for name in ("AirflowException", "AirflowFailException"):
+        setattr(exceptions, name, type(name, (Exception,), {}))
+    for one in (ModuleType("airflow"), sdk, exceptions):
+        monkeypatch.setitem(sys.modules, one.__name__, one)
+    before = set(sys.modules)
+    yield importlib.import_module("pipeline.airflow.operator")
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+class Prints:
+    """A command that prints a variable as a document."""
+
+    def command(self, _words, environment):
+        code = "import json, os, sys; print(json.dumps({name: os.environ[name] for name in sys.argv[1:]}, indent=2))"
+        return [sys.executable, "-c", code, *environment]
+
+
+def test_secrets_reach_the_command_and_no_field_that_airflow_keeps(operator, caplog):
+    caplog.set_level(logging.DEBUG)
+    rendered = '"s3cret \\u0026 \\u003c of the connection"'
+    template = {"PASSWORD": "{{ conn.registry.password | tojson }}"}
+    task = operator.WarehouseOperator(
+        task_id="run", words=["run"], config="shop.yaml", execution=Prints(), environment=template
+    )
+    assert task.execute({"conn.registry.password | tojson": rendered}) == {"PASSWORD": rendered}
+    assert "s3cret" not in str([getattr(task, name) for name in task.template_fields])
+    assert (task.environment, "environment" in task.template_fields) == (template, False)
+    assert "PASSWORD" in caplog.text
+    assert "s3cret" not in caplog.text

@@ -1,9 +1,18 @@
 """What the settings say of a changefeed against TiCDC's own schemas."""
 
+from types import SimpleNamespace
+
 import pytest
 from golden.corpus import GoldenCase
 
+from pipeline.model.ddl import ActionType
+from pipeline.model.messages import Ddl
+from pipeline.model.names import TableName
+from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
+from pipeline.protocols.open import OpenProtocol
+from pipeline.protocols.simple import SimpleProtocol
+from pipeline.streaming.obedience import understood
 from registry.columns import read_schema
 
 
@@ -42,3 +51,21 @@ def test_what_is_true_is_not_denied(config, asserted):
 )
 def test_what_is_not_so_is_denied(config, asserted, setting):
     assert said(asserted, config) == {f"changefeed.{setting}"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [
+        (AvroProtocol(None, asserted=Asserted(decimal="string")), "string"),
+        (AvroProtocol(None, asserted=Asserted(decimal="precise")), "decimal(10,2)"),
+        (AvroProtocol(None), "decimal(10,2)"),
+        (SimpleProtocol("json", "UTC", {}, None), "decimal(10,2)"),
+        (OpenProtocol("UTC", {}, None), "decimal(10,2)"),
+    ],
+    ids=["Avro, as text", "Avro, precise", "Avro", "Simple", "Open"],
+)
+def test_a_decimal_in_a_statement_is_what_the_protocol_makes_of_it_where_no_row_has_come(protocol, kind):
+    added = Ddl(7, TableName("s", "t"), ActionType.ADD_COLUMN, "ALTER TABLE t ADD COLUMN d DECIMAL(10,2)", {})
+    bench = SimpleNamespace(tables=[], protocol=protocol, overrides={})
+    (statement,) = understood(bench, SimpleNamespace(ddl=(added,)))
+    assert [action.column.type for action in statement.actions] == [kind]

@@ -8,7 +8,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-TIDB = Path(__file__).parents[2] / "docker" / "tidb"
+DOCKER = Path(__file__).parents[2] / "docker"
+TIDB = DOCKER / "tidb"
 NO_OWNER = "Error: [CDC:ErrOwnerNotFound]owner not found"
 CDC = """\
 #!/bin/sh
@@ -114,3 +115,19 @@ def test_a_changefeed_that_does_not_work_is_told_with_the_next_step(ticdc, tmp_p
     assert (done.returncode, asked) == (1, ["query"])
     assert f"does not work: {state}" in done.stderr
     assert "changefeed resume" in done.stderr
+
+
+SHOWN = ["run", "tables", "quarantine", "report"]
+
+
+@pytest.mark.parametrize(("fails", "code"), [(None, 0), *((command, 3 + at) for at, command in enumerate(SHOWN))])
+def test_the_demo_ends_with_the_code_of_the_first_command_that_fails(tmp_path, fails, code):
+    """As `docker compose run` then does; behind it nothing is shown."""
+    says = f'echo "$@" >> {tmp_path}/said; case " $* " in *" {fails} "*) exit {code} ;; esac'
+    program(tmp_path / "bin", "ticdc-warehouse", f"#!/bin/sh\n{says}\n")
+    line, path = ["sh", str(DOCKER / "demo" / "show.sh")], f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(line, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False)
+    shown = SHOWN[: SHOWN.index(fails) + 1] if fails else SHOWN
+    said = (tmp_path / "said").read_text().splitlines()
+    assert [next(word for word in one.split() if word in SHOWN) for one in said] == shown
+    assert (done.returncode, "the report:" in done.stdout) == (code, fails is None)

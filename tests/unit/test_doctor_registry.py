@@ -1,10 +1,14 @@
 """What `doctor` says of the registry: which subjects there are, and which of their levels a DDL would break."""
 
+import json
+
 import pytest
 from unit.test_registry_compatibility import field, schema
 
+from pipeline.cli import doctor
 from pipeline.cli.checkup import registry
 from pipeline.cli.checkup.findings import Mark
+from pipeline.cli.output import Format
 from registry import compare
 
 ID = field("id", "INT", "int")
@@ -53,18 +57,50 @@ def test_a_registry_that_says_no_level_refuses_nothing():
 
 def test_the_level_that_subjects_inherit_is_told_of_them():
     first, told = found({"": "BACKWARD", "a-key": "NONE"}, "a")
-    assert first.said == "the registry's own level is BACKWARD, which 1 of 2 subjects have; a-key → NONE"
+    assert first.said == "the registry's own level is BACKWARD, which 1 of 2 subjects have; 1 has NONE: a-key"
     assert told.mark is Mark.NOTE
     assert told.said.startswith("BACKWARD, of a-value, refuses ADD COLUMN … NOT NULL without default, ")
 
 
 def test_each_level_that_is_in_use_is_a_line_with_its_subjects():
     first, *told = found({"": "NONE", "a-key": "FORWARD", "b-value": "FULL_TRANSITIVE", "b-key": "FORWARD"}, "a", "b")
-    assert first.said.endswith("; a-key → FORWARD, b-key → FORWARD, b-value → FULL_TRANSITIVE")
+    assert first.said.endswith("; 2 have FORWARD: a-key, b-key; 1 has FULL_TRANSITIVE: b-value")
     assert [one.said.partition(" refuses")[0] for one in told] == [
         "FORWARD, of a-key, b-key,",
         "FULL_TRANSITIVE, of b-value,",
     ]
+
+
+def test_of_a_thousand_subjects_the_levels_are_counted_and_each_is_told_to_programs():
+    topics = [f"t{number:03}" for number in range(500)]
+    rules = {"": "NONE"} | {f"{topic}-value": "FULL" for topic in topics[:4]}
+    rules |= {f"{topic}-key": "BACKWARD" for topic in topics[:300]}
+    first, *told = found(rules, *topics)
+    assert first.said == (
+        "the registry's own level is NONE, which 696 of 1,000 subjects have"
+        "; 300 have BACKWARD: t000-key, t001-key, t002-key, t003-key, t004-key and 295 more"
+        "; 4 have FULL: t000-value, t001-value, t002-value, t003-value"
+    )
+    assert max(len(str(one)) for one in told) < 400
+    assert first.each == {f"{topic}-{part}": "NONE" for topic in topics for part in ("key", "value")} | {
+        subject: level for subject, level in rules.items() if subject
+    }
+
+
+def test_every_subject_with_its_level_is_in_the_json(monkeypatch, capsys):
+    topics = [f"t{number}" for number in range(20)]
+    monkeypatch.setattr(doctor, "examined", lambda _: iter(found({"": "NONE", "t0-key": "FULL"}, *topics)))
+    doctor.doctor(output=Format.JSON)
+    told = json.loads(capsys.readouterr().out)["findings"]
+    assert len(told[0]["each"]) == 40
+    assert (told[0]["each"]["t0-key"], told[0]["each"]["t19-key"]) == ("FULL", "NONE")
+
+
+def test_subjects_and_topics_that_lack_each_other_are_all_told_to_programs():
+    known = [f"gone{number}-value" for number in range(9)] + ["there-key"]
+    lacking, strays = notes(known, [f"t{number}" for number in range(8)], ["there"])
+    assert list(lacking.each) == [f"t{number}-value" for number in range(8)]
+    assert list(strays.each) == [f"gone{number}-value" for number in range(9)]
 
 
 @pytest.mark.parametrize("level", ["BACKWARD", "FORWARD", "FULL"])

@@ -53,7 +53,9 @@ def by_offset(bench, ddl):
 )
 def test_what_a_statement_makes_is_what_its_rows_have_and_nothing_forks(understood, sql, name, kind):
     overrides = own_types(SETTINGS)
-    bench = SimpleNamespace(overrides=overrides, settings=SETTINGS, tables=[])
+    bench = SimpleNamespace(
+        overrides=overrides, settings=SETTINGS, tables=[], protocol=SimpleNamespace(decimals_as_text=False)
+    )
     statement = understood(bench, Ddl(9, NAME, ActionType.MULTI_SCHEMA_CHANGE, sql, {TopicPartition("t", 0): 3}))
     total = column("sum" if "CHANGE" in sql else "total", "decimal(18,4)")
     layout, _ = meet(Layout(), TableVersion(NAME, SchemaId(1), (column("id"), total), ("id",)), KEEP)

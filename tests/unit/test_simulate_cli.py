@@ -46,7 +46,13 @@ class Feed:
             self.total += 1
 
     def has_sent(self):
+        return self.settings.get("prefix") in ("again", "in part")
+
+    def has_sent_all(self):
         return self.settings.get("prefix") == "again"
+
+    def say_all_is_sent(self):
+        self.said_all = True
 
     def close(self):
         pass
@@ -194,3 +200,23 @@ def test_once_means_that_a_second_call_sends_nothing(run):
     second = run(*BROKER, "--transactions", "3", "--once", "--prefix", "again")
     assert (second.exit_code, Feed.last.total) == (0, 0)
     assert "nothing sent" in second.output
+
+
+@pytest.mark.parametrize(("words", "says"), [(("--once",), True), ((), False), (("--once", "--continuous"), False)])
+def test_that_all_is_sent_is_said_where_a_later_call_would_ask(run, monkeypatch, words, says):
+    monkeypatch.setattr(command, "_endless", lambda shop, first: shop.transactions(first))
+    assert run(*BROKER, "--transactions", "3", *words).exit_code == 0
+    assert getattr(Feed.last, "said_all", False) is says
+
+
+def test_what_an_earlier_call_has_sent_in_part_is_refused(run):
+    result = run(*BROKER, "--transactions", "3", "--once", "--prefix", "in part")
+    assert (result.exception.code, Feed.last.total) == ("SENT_IN_PART", 0)
+    assert "down --volumes" in result.exception.hint
+
+
+def test_once_that_is_interrupted_is_no_success_and_leaves_no_sign(run, monkeypatch):
+    monkeypatch.setattr(Feed, "send", lambda *_: signal.raise_signal(signal.SIGTERM))
+    result = run(*BROKER, "--transactions", "3", "--once")
+    assert (result.exception.code, getattr(Feed.last, "said_all", False)) == ("SENT_IN_PART", False)
+    assert " of 3 transactions are sent" in result.exception.message

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pipeline.cli.output import Explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Mark(StrEnum):
@@ -22,25 +22,29 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`about`: the part of the set-up; `todo`: the next step, which only what is in order does not have."""
+    """`about`: the part of the set-up; `todo`: the next step, which only what is in order does not have.
+
+    `each`: all of the names of which `said` tells the first few, with what is said of each, for programs.
+    """
 
     mark: Mark
     about: str
     said: str
     todo: str = ""
+    each: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.mark} {self.about:<13} {self.said}" + (f"\n{'':<16}{self.todo}" if self.todo else "")
 
 
-def fine(about: str, said: str) -> Finding:
+def fine(about: str, said: str, *, each: Mapping[str, str] | None = None) -> Finding:
     """All is well."""
-    return Finding(Mark.FINE, about, said)
+    return Finding(Mark.FINE, about, said, each=each or {})
 
 
-def note(about: str, said: str, todo: str) -> Finding:
+def note(about: str, said: str, todo: str, *, each: Mapping[str, str] | None = None) -> Finding:
     """Nothing stops a run; a person should know."""
-    return Finding(Mark.NOTE, about, said, todo)
+    return Finding(Mark.NOTE, about, said, todo, each or {})
 
 
 def wrong(about: str, said: str, todo: str) -> Finding:

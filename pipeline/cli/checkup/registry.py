@@ -34,7 +34,7 @@ def examined(client: RegistryClient, topics: Collection[str], every: Collection[
         yield note(
             "registry", f"no subject for {counted(len(without), 'topic')}: {some(without)}",
             "a topic that has DDL and watermarks alone needs none; else no row was sent there yet, or TiCDC was given "
-            "another registry (the sink URI's schema-registry)",
+            "another registry (the sink URI's schema-registry)", each=dict.fromkeys(without, ""),
         )  # fmt: skip
     of_topics = {subject for topic in every for subject in (subjects_of(topic).key, subjects_of(topic).value)}
     strays = sorted(subjects - of_topics)
@@ -42,7 +42,7 @@ def examined(client: RegistryClient, topics: Collection[str], every: Collection[
         yield note(
             "registry", f"{counted(len(strays), 'subject')} of no topic that this user sees: {some(strays)}",
             "of topics that are gone: DELETE <registry>/subjects/<subject>; or does TiCDC write to another Kafka than "
-            "source.bootstrap_servers?",
+            "source.bootstrap_servers?", each=dict.fromkeys(strays, ""),
         )  # fmt: skip
     mine = sorted(
         subject
@@ -57,15 +57,17 @@ def examined(client: RegistryClient, topics: Collection[str], every: Collection[
 def _compatibility(client: RegistryClient, subjects: list[str]) -> Iterator[Finding]:
     general = client.rule() or NONE
     levels = {subject: client.rule(subject) or general for subject in subjects}
-    others = [f"{subject} → {level}" for subject, level in levels.items() if level != general]
-    said = (
-        f"the registry's own level is {general}, which {len(subjects) - len(others)} of {len(subjects)} subjects have"
-    )
-    yield fine("compatibility", said + (f"; {some(others)}" if others else ""))
     held: dict[str, list[str]] = defaultdict(list)
     for subject, level in levels.items():
         held[level].append(subject)
-    for level in sorted(held.keys() - {NONE}):
+    alike, every = f"{len(held[general]):,}", counted(len(subjects), "subject")
+    said = f"the registry's own level is {general}, which {alike} of {every} have"
+    others = (
+        f"; {len(held[level]):,} {'has' if len(held[level]) == 1 else 'have'} {level}: {some(held[level])}"
+        for level in sorted(held.keys() - {general})
+    )
+    yield fine("compatibility", said + "".join(others), each=levels)
+    for level in sorted(level for level, those in held.items() if those and level != NONE):
         said = f"{level}, of {some(held[level])}, {_refuses(level)}"
         yield note(
             "compatibility",

@@ -115,6 +115,11 @@ class AvroProtocol:
         """Old values are not sent."""
         return False
 
+    @property
+    def decimals_as_text(self) -> bool:
+        """With `avro-decimal-handling-mode=string`."""
+        return self.asserted.decimal == "string"
+
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES

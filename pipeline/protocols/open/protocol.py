@@ -92,6 +92,11 @@ class OpenProtocol:
         """Updates and deletes carry the row as it was."""
         return True
 
+    @property
+    def decimals_as_text(self) -> bool:
+        """A DECIMAL's digits are read as what they are."""
+        return False
+
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES

@@ -132,7 +132,7 @@ class ModelProtocol:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
 
-    regime, sends_before = Regime.OFFSET, False
+    regime, sends_before, decimals_as_text = Regime.OFFSET, False, False
 
     def prepare(self, raw: Frame) -> Frame:
         """See `SourceProtocol.prepare`."""

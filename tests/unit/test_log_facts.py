@@ -1,0 +1,159 @@
+"""What is being worked on stands in each event, also in those of threads and of what comes behind the batch."""
+
+import json
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.model.messages import TableMessages
+from pipeline.model.names import TableName
+from pipeline.observe import logs
+from pipeline.streaming import cut_batch, pipeline
+from pipeline.streaming.batch import Landed, Outcome
+from pipeline.streaming.cut_batch import CutBatch
+from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.telemetry import Telemetry
+from pipeline.warehouse.pairs import State
+
+BATCH = 7
+ORDERS, ITEMS = TableName("shop", "orders"), TableName("shop", "items")
+log = logs.get_logger("pipeline.working")
+
+
+class Step:
+    """Told of every durable step, and says so to the log; so does a library."""
+
+    def __call__(self, name):
+        log.info(name)
+        logging.getLogger("py4j").warning("%s, said by a library", name)
+
+
+def nothing(*_args, **_more):
+    return None
+
+
+class Iceberg:
+    """A table of the warehouse that is due for all there is to do."""
+
+    def __init__(self, name):
+        self.name = self.uuid = name
+
+    def totals(self):
+        return {"data-files": 10**6, "delete-files": 0, "position-deletes": 0, "records": 0}
+
+    def head_sequence(self):
+        return 10**6
+
+    def snapshot_count(self):
+        return 10**6
+
+    rewrite = refresh = rewrite_deletes = expire = nothing
+
+
+def pair(source):
+    names = {"current": Iceberg(str(source)), "changes": Iceberg(f"{source}__changes")}
+    return SimpleNamespace(uuid=str(source), source=source, state=State.LIVE, layout=None, unshown=False, **names)
+
+
+@pytest.fixture
+def bench():
+    thresholds = SimpleNamespace(
+        compact_files=1, compact_deletes=1, expire_after_commits=1, keep_snapshots=1, keep_for_seconds=1
+    )
+    settings = SimpleNamespace(
+        name="model", checkpoint=Path("/model/checkpoint"),
+        warehouse=SimpleNamespace(table_threads=2, path=Path("/model"), maintenance=thresholds),
+    )  # fmt: skip
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(setJobDescription=nothing))
+    return SimpleNamespace(
+        spark=spark, settings=settings, step=Step(), timezone="UTC", tables=[pair(ORDERS), pair(ITEMS)], untold=set(),
+        ledger=SimpleNamespace(batch_id=BATCH - 1),
+        records=SimpleNamespace(tables={"cuts": Iceberg("_pipeline.cuts")}),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def said(capsys):
+    """The events since, by what they say: their batches and tables."""
+    handlers, level = logging.getLogger().handlers[:], logging.getLogger("pipeline").level
+    logs.configure(logs.LogFormat.JSON)
+
+    def read():
+        found = {}
+        for line in capsys.readouterr().err.splitlines():
+            event = json.loads(line)
+            found.setdefault(event["event"], set()).add((event.get("batch"), event.get("table")))
+        return found
+
+    yield read
+    logging.getLogger().handlers = handlers
+    logging.getLogger("pipeline").setLevel(level)
+
+
+def of_both(said, name):
+    """Whether an event of ours, and one of a library, was told of this batch and of each of the tables."""
+    both = {(BATCH, str(ORDERS)), (BATCH, str(ITEMS))}
+    return said.get(name) == both and said.get(f"{name}, said by a library") == both
+
+
+def test_changes_are_appended_under_their_batch_and_table(bench, said):
+    batch = SparkBatch(bench, None, "q")
+    batch.side_by_side(lambda _: bench.step("appended"), [TableMessages(ORDERS, ()), TableMessages(ITEMS, ())])
+    assert of_both(said(), "appended")
+
+
+def test_a_table_is_published_under_its_batch_and_name(bench, said, monkeypatch):
+    """In the cut regime in threads of their own, which inherit nothing."""
+
+    def advance(_spark, _table, _timezone, _operation, step, _until):
+        step("published")
+        return SimpleNamespace(snapshot=1)
+
+    monkeypatch.setattr(cut_batch, "advance", SimpleNamespace(advance=advance, is_due=lambda *_: True))
+    monkeypatch.setattr(cut_batch, "exchanges", lambda _: [])
+    batch = CutBatch(bench, None, "q")
+    batch.chronicle = SimpleNamespace(letters_follow=nothing)
+    assert [one.table for one in batch.settle([Landed(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
+    assert of_both(said(), "published")
+
+
+@pytest.fixture
+def open_pipeline(bench, monkeypatch):
+    """A pipeline whose batches are what the test says."""
+    monkeypatch.setattr(pipeline, "planned_batch", nothing)
+    monkeypatch.setattr(pipeline, "spread", nothing)
+    monkeypatch.setattr(Telemetry, "batch", nothing)
+    batch = SimpleNamespace(batch_id=BATCH, close=nothing, write_results=nothing, leaves_some=False)
+    monkeypatch.setattr(pipeline, "batch_of", lambda *_: batch)
+    return pipeline.Pipeline(bench, ExitStack(), nothing, Telemetry())
+
+
+def taken(opened):
+    opened._take(SimpleNamespace(sparkSession=None), 0)
+
+
+def test_what_a_batch_does_is_said_under_it_to_its_end(open_pipeline, said, monkeypatch):
+    monkeypatch.setattr(pipeline, "micro_batch", lambda _batch, step: step("read"))
+    taken(open_pipeline)
+    found = said()
+    assert (found["read"], found["before-spark-commit"]) == ({(BATCH, None)}, {(BATCH, None)})
+
+
+def test_tables_are_compacted_and_expire_under_the_batch_that_has_written_them(open_pipeline, said, monkeypatch):
+    outcome = Outcome(None, (Landed(str(ORDERS)),), 0)
+    monkeypatch.setattr(pipeline, "micro_batch", lambda _batch, _step: outcome)
+    taken(open_pipeline)
+    done = {(BATCH, name) for name in ("shop.orders", "shop.orders__changes", "_pipeline.cuts")}
+    found = said()
+    assert (found["compacted"], found["expired"], found["compacted, said by a library"]) == (done, done, done)
+
+
+def test_after_a_batch_nothing_is_said_under_it(open_pipeline, said, monkeypatch):
+    monkeypatch.setattr(pipeline, "micro_batch", nothing)
+    taken(open_pipeline)
+    said()
+    log.info("waiting")
+    assert said()["waiting"] == {(None, None)}
