@@ -25,6 +25,8 @@ FAR_FUTURE = CommitTs(int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) <
 
 MEMBERS = ("ENUM", "SET")
 """Types whose values are members."""
+AMBIGUOUS = frozenset("\\'")
+"""TiCDC's Avro list of members does not say where one with such a character ends."""
 
 
 def time_of(commit_ts: int) -> datetime:

@@ -28,6 +28,8 @@ CALENDAR = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 MAX_DECIMAL_PRECISION = 38
 """What Spark, Iceberg and Parquet hold; TiDB goes to 65."""
+MAX_BITS = 64
+"""Of a BIT."""
 
 _FIXED = {
     "INT": INT,
@@ -62,7 +64,7 @@ def decimal(precision: int, scale: int) -> WarehouseType:
 
 def bit(length: int) -> WarehouseType:
     """BIT(n): BIGINT up to 63 bits, DECIMAL(20,0) for 64."""
-    return BIGINT if length < 64 else UNSIGNED_BIGINT
+    return BIGINT if length < MAX_BITS else UNSIGNED_BIGINT
 
 
 def fixed(family: str) -> WarehouseType | None:

@@ -44,10 +44,11 @@ def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Ask a run; `words`: where its metrics are, and how long records may wait."""
-    url, patience = (*words, *(URL, str(PATIENCE))[len(words) :])
+    url = words[0] if words else URL
+    patience = float(words[1]) if len(words) > 1 else PATIENCE
     try:
         with urllib.request.urlopen(url, timeout=_ANSWER) as answer:  # noqa: S310 - the caller's own address
-            wrong = trouble(answer.read().decode(), time.time(), float(patience))
+            wrong = trouble(answer.read().decode(), time.time(), patience)
     except OSError as error:
         wrong = f"{url} does not answer: {error}"
     sys.stdout.write(f"{wrong or 'it works'}\n")

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model import types as t
 from pipeline.model.change import Op
+from pipeline.model.columns import AMBIGUOUS
 from pipeline.model.names import quoted
 from pipeline.quality.rules import Rule
 from pipeline.quality.suites import Severity
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Landing
 
 PREFIX = "builtin:"
-_AMBIGUOUS = frozenset("\\'")
-"""TiCDC's list of members does not say where one with such a character ends (`registry.columns.members_of`)."""
 
 _Landed = tuple["TableVersion", "SourceColumn", str]
 """A version, one of its columns, and the warehouse column where that lands."""
@@ -93,7 +92,7 @@ def _checksum(versions: Sequence[TableVersion]) -> Rule:
 
 
 def _members(column: SourceColumn, kind: str) -> bool:
-    return column.tidb_type == kind and bool(column.members) and not _AMBIGUOUS & set("".join(column.members))
+    return column.tidb_type == kind and bool(column.members) and not AMBIGUOUS & set("".join(column.members))
 
 
 def _is_member(column: SourceColumn, name: str) -> Column:

@@ -52,8 +52,7 @@ def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[
 
 def _rebuilt(bench: Workbench, table: WarehouseTable) -> int:
     bench.untold.add(table.uuid)
-    with bound(table=str(table.source)):
-        return rebuild(bench.spark, bench.tables, table, bench.timezone)
+    return rebuild(bench.spark, bench.tables, table, bench.timezone)
 
 
 def _by_suites_of_now(bench: Workbench, work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -37,15 +37,17 @@ def made(folder: Path) -> Path:
     """The folder, made if need be, and writable. Raises `EnvironmentFault` FOLDER_UNWRITABLE."""
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        _check(folder.absolute(), os.W_OK | os.X_OK)
     return folder
 
 
-def _check_writable(file: Path) -> None:
-    """Not by opening it: closing it would end the locks that this process may have on it."""
-    if file.exists() and not os.access(file, os.R_OK | os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+def _check(path: Path, wanted: int) -> None:
+    """What this process may do with it, where it is there.
+
+    Not by opening it: closing a file would end the locks that this process may have on it.
+    """
+    if path.exists() and not os.access(path, wanted):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 @contextmanager
@@ -77,7 +79,7 @@ class WriterLock:
             self._acquire()
             self._about.write_text(json.dumps(me))
             for name in _OPENED_BY_JAVA:
-                _check_writable(self._about.with_name(name))
+                _check(self._about.with_name(name), os.R_OK | os.W_OK)
         return self
 
     def _acquire(self) -> None:

@@ -213,7 +213,6 @@ class Pipeline:
     def _take_the_rest(self) -> None:
         """What a batch has left for the next one, in batches that have nothing else."""
         while self._left:
-            self._left = False
             self._land(waiting.nothing(self.bench), f"{self.bench.settings.name}/rest")
 
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:

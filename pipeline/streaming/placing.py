@@ -68,8 +68,6 @@ def undescribed(told: Chronicle) -> list[tuple[Unknown, Part]]:
 
 def _is_over(told: Chronicle, span: Span) -> bool:
     """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
-    if _is_past(told, span):
-        return True
     pair = told.pair_of(span.meaning)
     if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
         return False
@@ -113,11 +111,10 @@ def placed(told: Chronicle) -> list[Placed]:
                 if wall < max(version.since, span.since + 1):
                     continue
                 part = Part(table.table, span.since, min(span.until, wall))
-                meaning = GONE if _is_past(told, span) else span.meaning
-                mine = parts.setdefault(meaning, [])
+                mine = parts.setdefault(span.meaning, [])
                 if part not in mine:
                     mine.append(part)
-                known = seen.setdefault(meaning, {})
+                known = seen.setdefault(span.meaning, {})
                 known[version.version.version] = _joined(known.get(version.version.version), version)
     for statement in told.obeyed:
         if not statement.naming and statement.ddl.table.table:
@@ -141,7 +138,7 @@ def _meanings(told: Chronicle, key: Name, version: SeenVersion | Unknown) -> Ite
         span = told.names.at(key, ts)
         inside = version.since < span.since and span.until < version.until and not span.cause
         if not inside:  # a gap between a DROP and a CREATE, of which no row can be
-            yield span
+            yield replace(span, meaning=GONE) if _is_past(told, span) else span
         ts = span.until + 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
+from pipeline.observe.logs import bound
 from pipeline.warehouse import advance, current
 from pipeline.warehouse.evolution import let_leave
 from pipeline.warehouse.layout import Layout
@@ -32,10 +33,10 @@ def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone
             "its current table stays as it is",
         )
     spark.sparkContext.setJobDescription(f"rebuild {table.source}")
-    if table.spans:
-        return replay(spark, tables, table, timezone, "rebuild", lambda _step: None).keys
-    done = current.publish(spark, table, timezone, "rebuild", lambda _step: None, afresh=True)
-    return done.keys
+    with bound(table=str(table.source)):
+        if table.spans:
+            return replay(spark, tables, table, timezone, "rebuild", lambda _step: None).keys
+        return current.publish(spark, table, timezone, "rebuild", lambda _step: None, afresh=True).keys
 
 
 def replay(

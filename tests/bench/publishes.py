@@ -13,6 +13,9 @@ from pyspark.sql import functions as F
 from pipeline.model import change, types
 from pipeline.model.columns import SourceColumn, TableVersion, time_of
 from pipeline.model.names import TableName
+from pipeline.quality.rules import Result
+from pipeline.quality.samples import as_row
+from pipeline.quality.suites import Severity
 from pipeline.settings import parse
 from pipeline.settings.sections import Maintenance
 from pipeline.streaming.session import session
@@ -25,7 +28,7 @@ from pipeline.warehouse.records import Records
 from pipeline.warehouse.tables import Tables
 
 ROWS, KEYS = 10, 1000
-RULES = ("builtin:handle_key_present", "builtin:commit_ts_present")
+RULES = ("builtin:key_not_null", "builtin:checksum")
 COLUMNS = ("id", "customer", "qty", "amount", "note", "city")
 FIRST = 450_000_000_000_000_000
 ENDS = '{"tidb_bench_orders":{"0":%d}}'
@@ -52,8 +55,8 @@ class Publishes:
         fields = tuple(SourceColumn(name, types.BIGINT, "BIGINT") for name in COLUMNS)
         layout, _ = meet(Layout(), TableVersion(TableName("bench", "orders"), 1, fields, ("id",)), Policy())
         self._table = self._tables.create(TableName("bench", "orders"), layout)
-        thresholds = Maintenance(keep_for="1 second", keep_snapshots=keep) if keep else Maintenance()
-        self._maintainer = Maintainer(self._spark, thresholds, lambda _: None)
+        self._thresholds = {"keep_for": "1 second", "keep_snapshots": keep} if keep else _of_an_hour(hour)
+        self._maintainer = Maintainer(self._spark, Maintenance(**self._thresholds), lambda _: None)
         self._ends: deque[float] = deque(maxlen=hour)
         self._done, self._seconds = 0, 0.0
 
@@ -72,7 +75,7 @@ class Publishes:
         """What the settings call an hour is here as long as so many batches took: they follow one another."""
         if self._ends.maxlen and len(self._ends) == self._ends.maxlen:
             hour = time.monotonic() - self._ends[0]
-            self._maintainer.thresholds = Maintenance(keep_for=f"{hour:.0f} seconds")
+            self._maintainer.thresholds = Maintenance(**self._thresholds | {"keep_for": f"{max(1, hour):.0f} seconds"})
         self._ends.append(time.monotonic())
 
     def _batch(self, number: int) -> None:
@@ -94,15 +97,10 @@ class Publishes:
         )
         changes.append(self._table, frame, changes.Entry(number, {("id", 0): offset + ROWS}, operation))
         current.publish(self._spark, self._table, "UTC", operation, lambda _step: None)
-        results = [
-            {
-                "schema_name": "bench", "table_name": "orders", "rule": rule, "severity": "quarantine",
-                "fingerprint": "", "engine": "spark", "evaluated": ROWS, "unexpected": 0, "success": True,
-                "snapshot_id": self._table.changes.head(),
-            }
-            for rule in RULES
-        ]  # fmt: skip
-        self._records.write("quality_results", number, results)
+        results = (Result(rule, Severity.QUARANTINE, ROWS, 0, success=True) for rule in RULES)
+        head = self._table.changes.head()
+        rows = [as_row(result, self._table.source, "", head, None) for result in results]
+        self._records.write("quality_results", number, rows)
         cut_ts = FIRST + number * (10_000 << 18)
         cut = {
             "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": self._table.uuid, "schema_name": "bench",
@@ -120,6 +118,14 @@ class Publishes:
     def _weighed(self) -> dict[str, dict[str, int]]:
         tables = (self._table.changes, self._table.current, *self._records.tables.values())
         return {table.name.name: _weighed(table) for table in tables}
+
+
+def _of_an_hour(batches: int) -> dict[str, Any]:
+    """The thresholds that a pipeline has, and as many times smaller as an hour of it has more batches."""
+    usual = Maintenance()
+    share = batches / 360
+    names = ("compact_files", "compact_deletes", "expire_after_commits", "keep_snapshots")
+    return {name: max(2, round(share * getattr(usual, name))) for name in names}
 
 
 def _weighed(table: Any) -> dict[str, int]:

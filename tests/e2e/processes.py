@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pipeline.devstack import jars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 180
@@ -31,6 +34,14 @@ def spark_of(java: str = "") -> dict[str, object]:
             "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {java}",
         },
     }
+
+
+def until(met: Callable[[], object], seconds: float = 60) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, met
+        time.sleep(0.1)
 
 
 class Process:

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 import typer
 from confluent_kafka import Producer
+from e2e.processes import until
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue
 
@@ -208,7 +209,7 @@ class TestRun:
         holder.unlink(missing_ok=True)
         with running(warehouse) as process:
             warehouse.send(1)
-            wait_for(holder.exists)
+            until(holder.exists)
             process.send_signal(number)
             said, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
@@ -273,14 +274,6 @@ def running(warehouse, **environment):
     finally:
         process.kill()
         process.wait()
-
-
-def wait_for(wanted, seconds=60):
-    """Ask until it is so."""
-    deadline = time.monotonic() + seconds
-    while not wanted():
-        assert time.monotonic() < deadline, wanted
-        time.sleep(0.05)
 
 
 def until_line(process, wanted, seconds=180):

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from e2e import judging
 from e2e.bank import ACCOUNT, ENTRY, NOTE, TABLES, Bank
-from e2e.processes import Process
+from e2e.processes import Process, until
 from golden.warehouse import Warehouse
 from pyiceberg.expressions import AlwaysTrue
 
@@ -30,14 +30,6 @@ from registry import RegistryError
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 _PATIENCE = 30
-
-
-def until(met, seconds=60):
-    """Wait for it."""
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 class PowerCut(Exception):

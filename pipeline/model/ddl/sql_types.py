@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 _MAX_DECIMAL = (65, 30)
-_MAX_BITS = 64
 _MAX_FRACTION = 6
 _MAX_FLOAT_PRECISION = 24
 _MAX_LENGTH = 2**32
@@ -138,7 +137,7 @@ def _with_parameters(cursor: Cursor, family: str) -> SqlType:
         case "DECIMAL":
             return _decimal(first or _DEFAULT_DECIMAL_PRECISION, second or 0)
         case "BIT":
-            return SqlType("BIT", length=_within(1 if first is None else first, 1, _MAX_BITS, "BIT"))
+            return SqlType("BIT", length=_within(1 if first is None else first, 1, t.MAX_BITS, "BIT"))
         case "DATETIME" | "TIMESTAMP" | "TIME":
             return SqlType(family, scale=_within(first or 0, 0, _MAX_FRACTION, family))
         case "FLOAT" if second is None and first is not None and first > _MAX_FLOAT_PRECISION:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline.model import types as t
-from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
+from pipeline.model.columns import AMBIGUOUS, NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
 from pipeline.model.ddl.defaults import EXPRESSION, default_of
 from pipeline.model.ddl.literals import Literal, LiteralKind
 from pipeline.model.ddl.sql_types import SqlType
@@ -53,9 +53,6 @@ _UNTOLD_DIGITS = frozenset({"DECIMAL", "FLOAT", "DOUBLE"})
 """Numbers that nobody can tell as the text that their rows show: 1.5 of a DECIMAL(10,4) is `1.5000` there."""
 _UNTOLD_FRACTION = frozenset({"DATETIME", "TIMESTAMP"})
 """The same of their zero values alone."""
-_MAX_BITS = 64
-_AMBIGUOUS = frozenset("\\'")
-"""What members are not told exactly with (`registry.columns.members_of`)."""
 
 
 def origin_default(column: AvroColumn, kind: str, target: WarehouseType) -> Default:
@@ -79,7 +76,7 @@ def _certain(text: str | None) -> Default:
 def _zero(column: AvroColumn, kind: str, target: WarehouseType) -> str | None:
     if kind == "ENUM":
         first = column.allowed[0] if column.allowed else "\\"
-        return None if _AMBIGUOUS & set(first) else first
+        return None if AMBIGUOUS & set(first) else first
     if kind in _UNTOLD_FRACTION and target == t.STRING:
         return None
     return _ZERO.get(kind)
@@ -132,7 +129,7 @@ def _json(column: AvroColumn, sent: str) -> str | None:
 def _bits(column: AvroColumn, sent: str) -> str | None:
     raw = _bytes(sent)
     number = None if raw is None else int.from_bytes(raw, "big")
-    return None if number is None or number >> (column.length or _MAX_BITS) else str(number)
+    return None if number is None or number >> (column.length or t.MAX_BITS) else str(number)
 
 
 def _blob(_: AvroColumn, sent: str) -> str | None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
     from registry import AvroColumn
 
-_MAX_BITS = 64
-
 
 def family(column: AvroColumn) -> str:
     """The type family that decides the warehouse type, such as `INT` or `BIGINT UNSIGNED`."""
@@ -41,7 +39,7 @@ def warehouse_type(column: AvroColumn) -> WarehouseType:
             return t.STRING
         return t.decimal(column.precision, column.scale or 0)
     if kind == "BIT":
-        return t.bit(column.length or _MAX_BITS)
+        return t.bit(column.length or t.MAX_BITS)
     known = t.fixed(kind)
     if known is not None:
         return known
