@@ -7,6 +7,7 @@ from golden.corpus import manifest
 from pyspark.sql import functions as F
 from spark.open_events import golden_frame, protocol, raw_frame, record
 
+from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.names import TableName
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.columns import read_layout
@@ -150,7 +151,9 @@ KEYS = {
     ' {"ts": 5, "scm": "s", "tbl": "a", "t": 1}': ("row", "s", "a", 5),
     '{"t":1,"tbl":"a","scm":"s","ts":5}': ("row", "s", "a", 5),
     r'{"ts":5,"scm":"\"","tbl":"a\\\u003c","t":1}': ("row", '"', "a\\<", 5),
-    '{"ts":9223372036854775807,"scm":"s","tbl":"a","t":1}': ("row", "s", "a", 2**63 - 1),
+    '{"ts":1902672189849600000,"scm":"s","tbl":"a","t":1}': ("row", "s", "a", FAR_FUTURE),
+    '{"ts":1902672189849600001,"scm":"s","tbl":"a","t":1}': None,
+    '{"ts":9223372036854775807,"scm":"s","tbl":"a","t":1}': None,
     '{"ts":9223372036854775808,"scm":"s","tbl":"a","t":1}': None,
     '{"ts":0,"scm":"s","tbl":"a","t":1}': None,
     '{"ts":5,"scm":"","tbl":"a","t":1}': None,
