@@ -6,6 +6,8 @@ do (`hint`). A bad row is a value, never an exception; a bad batch or a bad sett
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PipelineError(Exception):
     """An error with a stable code, a sentence with the facts, and the next step.
@@ -41,3 +43,23 @@ class BatchFailed(PipelineError):
     """A micro-batch could not be committed; a restart repeats it."""
 
     exit_code = 2
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what is behind an error that nobody has foreseen, with its kind.
+
+    Of one of Java's it is the deepest cause: Python's text begins with the call that failed, whatever the reason.
+    """
+    told: Any = getattr(error, "java_exception", None)
+    try:
+        if told is not None:
+            while (deeper := told.getCause()) is not None:
+                told = deeper
+            return _first_line(str(told.toString()))
+    except Exception:  # noqa: BLE001, S110 - the JVM is gone: then Python's text is all there is
+        pass
+    return f"{type(error).__name__}: {_first_line(str(error))}"
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0]

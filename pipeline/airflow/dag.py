@@ -94,15 +94,18 @@ class RunOperator(WarehouseOperator):
         self.on_held = on_held
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run it; then tell of tables. Of held ones also where it has failed: they may be why."""
+        """Run it; then tell of tables. Of held ones also where it has failed: they may be why.
+
+        What has changed comes last: Airflow sends it on only where the task succeeds, and it is told once.
+        """
         try:
             told = super().execute(context)
         except Exception:
             self._tell_held_if_possible(context)
             raise
         tables = self._tables()
-        self._tell_changed(context, told.get("tables", {}), {table["source"]: table["changes"] for table in tables})
         self._tell_held(context, tables)
+        self._tell_changed(context, told.get("tables", {}), {table["source"]: table["changes"] for table in tables})
         return told
 
     def _tables(self) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ import typer.main
 
 from pipeline.cli import words
 from pipeline.cli.output import Explained, Format, JsonOutput, Output, opened
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, reason
 from pipeline.observe import logs
 
 if TYPE_CHECKING:
@@ -140,9 +140,8 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
     if isinstance(error, Explained):
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
-    first = (str(error).strip().splitlines() or [""])[0][:MESSAGE_LENGTH]
     hint = "" if debug else f"this was not foreseen; the same command with --debug, or {DEBUG_VARIABLE}=1, shows where"
-    output.error(PipelineError("UNEXPECTED", f"{type(error).__name__}: {first}", hint), trace)
+    output.error(PipelineError("UNEXPECTED", reason(error)[:MESSAGE_LENGTH], hint), trace)
     return UNEXPECTED
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 
-from pipeline.errors import EnvironmentFault
+from pipeline.errors import EnvironmentFault, reason
 from pipeline.model.messages import RAW
+from pipeline.settings.redaction import clean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -78,7 +79,14 @@ class Cluster:
             properties.put(key, value)
         properties.put("bootstrap.servers", settings.source.bootstrap_servers)
         properties.put("client.id", f"ticdc-warehouse-{settings.name}")
-        self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        try:
+            self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        except Py4JJavaError as error:
+            raise EnvironmentFault(
+                "KAFKA_OPTIONS",
+                f"Kafka's client cannot be made of these settings: {clean(reason(error))}",
+                "check source.bootstrap_servers and source.options (kafka.security.protocol, kafka.ssl.…, sasl.…)",
+            ) from error
 
     def within(self, seconds: int) -> Cluster:
         """The same, asked with another patience, unless `source.options` say how long."""

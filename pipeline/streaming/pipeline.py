@@ -142,12 +142,12 @@ class Pipeline:
                 self._raise_unreachable(error)
                 raise
         finally:
+            stopped = self._stopping.is_set()
             self._wind_up(query)
         if self._error is not None:
             raise self._error
-        if available_now:
+        if available_now and not stopped:
             self._take_the_rest()
-            audit_after(self.bench, frozenset(self._landed))
 
     def _follow(self, query: StreamingQuery) -> None:
         """Do what there is to do beside the query until it ends, and raise what ended it."""
@@ -211,9 +211,15 @@ class Pipeline:
                 raise _Stopped from error  # to what is no Exception py4j gives no answer: the JVM would wait
 
     def _take_the_rest(self) -> None:
-        """What a batch has left for the next one, in batches that have nothing else."""
-        while self._left:
+        """What a batch has left for the next one, in batches that have nothing else; then judge whole tables.
+
+        Not where it is stopped on the way: a table that has half of its changes is not one to judge.
+        """
+        while self._left and not self._stopping.is_set():
             self._land(waiting.nothing(self.bench), f"{self.bench.settings.name}/rest")
+        if not self._stopping.is_set():
+            audit_after(self.bench, frozenset(self._landed))
+        self._stopping.clear()
 
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
         if self._stopping.is_set():

@@ -14,7 +14,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import PipelineError, Refused
+from pipeline.errors import PipelineError, Refused, reason
 from pipeline.streaming.lock import LOCKED, described, holder
 from registry import RegistryError
 
@@ -49,8 +49,7 @@ class Inbox:
             except (PipelineError, RegistryError) as error:
                 answer = {"refused": [error.code, error.message, error.hint]}
             except Exception as error:
-                first = (str(error).strip().splitlines() or [""])[0][:300]
-                _answer(path, {"refused": [_UNEXPECTED, f"{type(error).__name__}: {first}", _ENDED]})
+                _answer(path, {"refused": [_UNEXPECTED, reason(error)[:300], _ENDED]})
                 raise
             _answer(path, answer)
 

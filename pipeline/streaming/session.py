@@ -80,7 +80,7 @@ DEFAULTS = {
 
 _BEFORE_THE_JVM = (
     "spark.master", "spark.jars", "spark.files", "spark.archives", "spark.driver.", "spark.pyspark.", "spark.submit.",
-    "spark.yarn.", "spark.kubernetes.",
+    "spark.yarn.", "spark.kubernetes.", "spark.kerberos.",
 )  # fmt: skip
 _JAVA_OPTIONS = "JavaOptions"
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
@@ -90,14 +90,19 @@ _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def _launch(conf: Mapping[str, str]) -> None:
-    """Start the JVM in a folder of its own: Spark leaves one named `artifacts` where it is started."""
+    """Start the JVM in a folder of its own: Spark leaves one named `artifacts` where it is started.
+
+    It is told only what it must know so early: every user of the machine can read its command line. What else `conf`
+    says, the catalog's secrets among it, comes to it when the session is made.
+    """
     context = cast("Any", SparkContext)
     if context._gateway is None and _GATEWAY not in os.environ:
         if conf["spark.master"].startswith("local"):
             _name_this_machine()
         folder = tempfile.mkdtemp(prefix="ticdc-warehouse-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        told = {**conf, _DRIVER_OPTIONS: f"{conf[_DRIVER_OPTIONS]} {classes.options(conf)}".strip()}
+        told = {key: value for key, value in conf.items() if key.startswith(_BEFORE_THE_JVM)}
+        told[_DRIVER_OPTIONS] = f"{conf[_DRIVER_OPTIONS]} {classes.options(conf)}".strip()
         gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(told.items())), {"cwd": folder})
         context._ensure_initialized(gateway=gateway)
 

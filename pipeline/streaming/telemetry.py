@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.errors import EnvironmentFault, PipelineError, reason
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of, time_of
 from pipeline.model.messages import Regime, TopicPartition
@@ -92,8 +92,9 @@ class Telemetry:
 
     def failed(self, number: int, error: BaseException) -> None:
         """A batch was not committed."""
-        code = error.code if isinstance(error, PipelineError) else type(error).__name__
-        _log.error("failed", batch=number, code=code, why=str(error).partition("\n")[0][:500])
+        ours = isinstance(error, PipelineError)
+        code, why = (error.code, str(error).partition("\n")[0]) if ours else (type(error).__name__, reason(error))
+        _log.error("failed", batch=number, code=code, why=why[:500])
 
 
 def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:

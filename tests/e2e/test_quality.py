@@ -234,6 +234,15 @@ class TestVerdicts:
         assert sorted(branch.balances()) == [1, 2]
         branch.assert_right()
 
+    def test_a_run_that_is_stopped_on_its_way_judges_no_whole_table(self, branch):
+        branch.expect({**TWO_OWNERS, "severity": "hold"})
+        branch.accounts((1, "Ada", 5), (2, "Bob", 5), (3, "Cyd", 5))
+        with Pipeline.open(load(branch.file), listener=lambda *_: pipeline.stop()) as pipeline:
+            pipeline.run(available_now=True)
+        assert sorted(branch.balances()) == [1, 2, 3]
+        assert [row["state"] for row in branch.own("tables", table_name="account")] == ["live"]
+        assert branch.own("quality_results", rule="two_owners") == []
+
     def test_a_table_is_held_where_most_of_a_batch_would_be_set_aside(self, stack, tmp_path):
         branch = Branch(stack, tmp_path, quarantine_rows=3, quarantine_share=0.5)
         branch.expect({**NO_DEBT, "severity": "quarantine"})

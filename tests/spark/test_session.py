@@ -47,6 +47,14 @@ def test_a_driver_maps_the_archive_of_classes_that_make_setup_has_made(spark):
     assert str(classes.place()) in maps
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the command lines of others, only Linux tells")
+def test_a_catalog_stands_in_no_command_line_which_all_users_of_a_machine_read(spark):
+    line = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/cmdline").read_text()
+    assert "spark.driver.memory" in line
+    assert "spark.sql.catalog.warehouse" not in line
+    assert spark.conf.get("spark.sql.catalog.warehouse.uri").startswith("jdbc:sqlite:")
+
+
 def test_ctrl_c_is_ours_again_when_spark_has_started(spark):
     assert spark.sparkContext.defaultParallelism
     assert "pyspark" not in str(getattr(signal.getsignal(signal.SIGINT), "__module__", ""))

@@ -7,9 +7,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pipeline.cli.output import Explained
+from pipeline.errors import reason
+from pipeline.observe.logs import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+_log = get_logger(__name__)
 
 
 class Mark(StrEnum):
@@ -65,5 +69,5 @@ def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
         if isinstance(error, Explained):
             yield explained(about, error)
         else:
-            first = (str(error).strip().splitlines() or [""])[0][:300]
-            yield wrong(about, f"{type(error).__name__}: {first}", "the same command with --debug shows where")
+            _log.debug("doctor", about=about, exc_info=True)
+            yield wrong(about, reason(error)[:300], "the same command with --debug shows where")

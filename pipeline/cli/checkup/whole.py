@@ -13,6 +13,7 @@ from pipeline.cli.checkup import kafka, messages, registry, warehouse
 from pipeline.cli.checkup.findings import Mark, fine, guarded, wrong
 from pipeline.cli.described import Described
 from pipeline.cli.words import counted
+from pipeline.errors import reason
 from pipeline.quality.rulebook import Rulebook
 from pipeline.quality.suites import load
 from pipeline.sources.kafka import Cluster
@@ -52,20 +53,12 @@ def _store(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
         try_writing(spark, settings.warehouse, f"{data}/doctor-{uuid.uuid4()}")
     except Py4JJavaError as error:
         yield wrong(
-            "warehouse", f"{data} cannot be written as a run would: {_first_cause(error)}",
+            "warehouse", f"{data} cannot be written as a run would: {reason(error)[:300]}",
             "let this user write, read and delete there; the catalog's properties say how the store is reached "
             "(warehouse.catalog, docs/configuration.md)",
         )  # fmt: skip
     else:
         yield fine("warehouse", f"{data}: a file was written there and removed, as a run would")
-
-
-def _first_cause(error: Py4JJavaError) -> str:
-    """What is behind all that Iceberg has wrapped around it."""
-    cause = error.java_exception
-    while (deeper := cause.getCause()) is not None:
-        cause = deeper
-    return str(cause.toString()).partition("\n")[0][:300]
 
 
 def _suites(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
