@@ -39,6 +39,10 @@ def age_of(commit_ts: int, now: float) -> float:
     return max(0.0, now - time_of(commit_ts).timestamp())
 
 
+IN_UTC = "Z"
+"""Behind a TIMESTAMP's default that is UTC's clock: TiDB keeps it so, and TiCDC's schemas have what TiDB keeps."""
+
+
 class DefaultKind(StrEnum):
     """What the rows that were there before an ADD COLUMN show."""
 
@@ -51,7 +55,8 @@ class DefaultKind(StrEnum):
 class Default:
     """The origin default of a column, as text that casts to the column's warehouse type.
 
-    Binary text is hexadecimal, BIT text is an unsigned number. `UNKNOWN`: the protocol cannot give it exactly
+    Binary text is hexadecimal, BIT text is an unsigned number; of a TIMESTAMP it ends with `Z` where it is UTC's clock
+    and not the changefeed's. `UNKNOWN`: the protocol cannot give it exactly
     (an expression, DECIMAL in precise Avro), so old rows keep NULL and `ddl_history` says `default_unknown`.
     """
 

@@ -17,7 +17,7 @@ NAMED = ("ENUM", "SET")
 """Types whose values are names with a number behind them."""
 WHOLE = ("INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "BIT", "YEAR")
 FLOATING = ("FLOAT", "DOUBLE")
-_MOST_FRACTION_DIGITS = 6
+MOST_FRACTION_DIGITS = 6
 _FAMILIES = {"CHAR": "TEXT", "BINARY": "BLOB"}
 _WRITTEN = re.compile(r"([A-Z ]*)(?:\((.*)\))?", re.DOTALL)
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
@@ -82,7 +82,7 @@ def rewrites(old: str, new: str) -> bool:
 
 def _to_moment(was: SourceType, becomes: SourceType) -> bool:
     before = was.digits if was.name in ("DATETIME", "TIMESTAMP") else None
-    return _fewer(becomes.digits, _MOST_FRACTION_DIGITS if before is None else before)
+    return _fewer(becomes.digits, MOST_FRACTION_DIGITS if before is None else before)
 
 
 def _to_floating(was: SourceType, becomes: SourceType) -> bool:

@@ -16,7 +16,7 @@ from pipeline.streaming.batch import Landed
 from pipeline.streaming.chronicle import NOT_UNDERSTOOD, with_handles
 from pipeline.streaming.landing import NOTHING, TableLanding
 from pipeline.streaming.waiting import WAITED
-from pipeline.warehouse.evolution import Note, keyed_as, let_leave, meet, meet_key, newest, obey
+from pipeline.warehouse.evolution import Note, exactly, keyed_as, let_leave, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import SPANS, Span, State
 from pipeline.warehouse.removals import forgotten, obey_rows
@@ -128,7 +128,8 @@ class CutLanding(TableLanding):
         ddl = statement.ddl
         if ddl.commit_ts <= layout.ddl_at:
             return layout
-        layout, notes = obey(layout, statement.actions, ddl.commit_ts, self.bench.policy)
+        actions = statement.actions if ddl.version is None else exactly(statement.actions, ddl.version)
+        layout, notes = obey(layout, actions, ddl.commit_ts, self.bench.policy)
         self.notes.extend(notes)
         for action in statement.actions:
             other = self.partners.get(ddl.commit_ts, "")

@@ -241,6 +241,23 @@ def obey(
     return altered, tuple(notes)
 
 
+def exactly(actions: tuple[Action, ...], version: TableVersion) -> tuple[Action, ...]:
+    """ADD COLUMN of a statement with what `version`, which it has made, knows better than its text.
+
+    That is a TIMESTAMP's default: the text has it by the clock of a session, of which nobody tells the zone.
+    """
+    moments = [field for field in version.columns if SourceType.of(field.source_type).name == "TIMESTAMP"]
+    known = {folded(field.name): field.default for field in moments if field.default.kind is DefaultKind.LITERAL}
+
+    def told(action: Action) -> Action:
+        if not isinstance(action, ddl.AddColumn) or action.column.default.kind is not DefaultKind.LITERAL:
+            return action
+        default = known.get(folded(action.column.name), action.column.default)
+        return replace(action, column=replace(action.column, default=default))
+
+    return tuple(map(told, actions))
+
+
 def _clause(layout: Layout, action: Action, number: int, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:
     match action:
         case ddl.AddColumn(column):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.columns import DefaultKind
+from pipeline.model.columns import IN_UTC, DefaultKind
 from pipeline.model.names import quoted, stored_column
 from pipeline.model.source_types import SourceType
 from pipeline.model.text import Value, parsed, timestamp, under
@@ -195,10 +195,13 @@ def _defaulted(layout: Layout, column: Column, timezone: str) -> tuple[str, Valu
 
 def default_value(column: Column, timezone: str) -> Value:
     """The origin default as a value of the column's type."""
-    text = F.lit(column.default.text)
-    if column.type == STRING and SourceType.of(column.source_type).name == "TIMESTAMP":
-        return under(timestamp(text, timezone), TIMESTAMP, STRING)
-    return parsed(text, column.type, timezone)
+    said = column.default.text
+    if SourceType.of(column.source_type).name != "TIMESTAMP":
+        return parsed(F.lit(said), column.type, timezone)
+    text, zone = F.lit(said.removesuffix(IN_UTC)), "UTC" if said.endswith(IN_UTC) else timezone
+    if column.type == STRING:
+        return under(timestamp(text, zone), TIMESTAMP, STRING)
+    return parsed(text, column.type, zone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,9 @@ def test_a_row_that_comes_late_shows_the_same_as_one_that_was_there(spark):
     ("tidb_type", "sent", "shown"),
     [
         ("TIMESTAMP", "2024-02-29 08:00:00.500", "2024-02-29 00:00:00.5"),
+        ("TIMESTAMP", "2024-02-29 08:00:00.500Z", "2024-02-29 08:00:00.5"),
         ("TIMESTAMP(3)", "0000-00-00 00:00:00.000", "0000-00-00 00:00:00.000"),
+        ("VARCHAR", "2024Z", "2024Z"),
         ("DATETIME(3)", "2024-02-29 08:00:00.500", "2024-02-29 08:00:00.500"),
         ("DATE", "0000-00-00", "0000-00-00"),
     ],
@@ -210,6 +212,13 @@ def test_a_default_under_text_is_as_the_values_of_later_rows_are(spark, tidb_typ
     value = default_value(added, "Asia/Shanghai")
     lost = F.lit(None) if value.lost is None else value.lost
     assert tuple(spark.range(1).select(value.column, lost).collect()[0]) == (shown, None)
+
+
+@pytest.mark.parametrize(("sent", "hour"), [("2024-02-29 08:00:00", 0), ("2024-02-29 08:00:00Z", 8)])
+def test_a_default_of_a_moment_is_by_the_changefeeds_clock_or_by_utcs(spark, sent, hour):
+    added = Column(1, "c", "c", TS, "TIMESTAMP(0)", added=2, default=literal(sent))
+    shown = spark.range(1).select(F.hour(default_value(added, "Asia/Shanghai").column)).collect()[0][0]
+    assert shown == hour
 
 
 def test_a_text_that_no_date_could_hold_is_the_value_of_a_column_of_texts(spark):

@@ -247,6 +247,18 @@ def test_a_flipped_bit_is_another_message_or_is_told_but_never_an_exception(spar
     assert sum(len(offsets) for offsets in batch.refused.values()) == sum(one.rows for one in found.refused)
 
 
+def test_a_newer_ticdc_sends_a_bit_and_a_large_number_as_text(spark):
+    wide, flags = {**INT, "mysqlType": "bigint", "unsigned": True}, {**INT, "mysqlType": "bit", "length": 64}
+    columns = {"id": wide, "flags": flags, "few": {**flags, "length": 8}}
+    sent = [("18446744073709551615", "9223372036854775808", "5"), ("7", "-1", "5"), ("8", "1", "256"), ("9", "1", "x")]
+    rows = [
+        insert("avro", data={"id": ("string", a), "flags": ("string", b), "few": ("string", c)}) for a, b, c in sent
+    ]
+    batch = Batch(spark, "avro", bootstrap("avro", columns=columns), *rows)
+    told = {row["id"]: (row["flags"], row["few"]) for row in batch.changes() if row[change.ERROR] is None}
+    assert told == {2**64 - 1: (2**63, 5), 8: (1, 256)}
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_rows_that_did_not_fit_are_refused_with_the_setting_that_decides(spark, encoding):
     batch = Batch(

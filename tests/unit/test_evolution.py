@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from pipeline.model import types
-from pipeline.model.columns import UNKNOWN_DEFAULT, SchemaId, SourceColumn, TableVersion, literal
+from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl import AddColumn, DropColumn, ModifyColumn, RenameColumn, TruncateTable
 from pipeline.model.names import TableName
-from pipeline.warehouse.evolution import Policy, let_leave, meet, meet_key, newest, obey
+from pipeline.warehouse.evolution import Policy, exactly, let_leave, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.shape import dead_in, era_of
 from pipeline.warehouse.tables import schema_change
@@ -119,6 +119,17 @@ def test_a_statement_is_obeyed_once(clauses, after, noted):
     assert (shown(layout), actions(notes)) == (after, noted)
     assert obey(layout, clauses, 9, KEEP) == (layout, ())
     assert obey(layout, (DropColumn("id"),), 8, KEEP) == (layout, ())
+
+
+def test_a_default_of_a_moment_is_what_the_schema_that_a_statement_has_made_says():
+    by_the_session, by_utc = literal("2024-02-29 08:00:00"), literal("2024-02-29 00:00:00Z")
+    of_text = (AddColumn(replace(of_type("timestamp", "TIMESTAMP(0)"), default=by_the_session)), DropColumn("d"))
+    of_schema = replace(of_type("timestamp", "TIMESTAMP(0)"), name="C", default=by_utc)
+    made = TableVersion(NAME, SchemaId(2), (column("id"), of_schema), ("id",))
+    added, dropped = exactly(of_text, made)
+    assert (added.column.default, added.column.name, dropped) == (by_utc, "c", DropColumn("d"))
+    silent = replace(made, columns=(column("id"), replace(of_schema, default=NULL_DEFAULT)))
+    assert exactly(of_text, silent) == of_text
 
 
 def test_a_message_that_bears_a_statement_out_changes_nothing_but_settles_it():

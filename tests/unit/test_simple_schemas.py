@@ -111,6 +111,8 @@ def test_a_schema_says_what_it_is():
         ("varchar", {"charset": "utf8mb4"}, "", literal("")),
         ("datetime", {}, "CURRENT_TIMESTAMP", UNKNOWN_DEFAULT),
         ("datetime", {"decimal": 3}, "2021-06-01 12:00:00.123", literal("2021-06-01 12:00:00.123")),
+        ("timestamp", {"decimal": 3}, "2021-06-01 04:00:00.500", literal("2021-06-01 04:00:00.500Z")),
+        ("timestamp", {}, "CURRENT_TIMESTAMP", UNKNOWN_DEFAULT),
         ("enum", {"elements": ["a", "it's"]}, "it's", literal("it's")),
         ("set", {"elements": ["x", "é"]}, "x,é", literal("x,é")),
         ("decimal", {"length": 5, "decimal": 2}, "1.5", literal("1.50")),
@@ -119,6 +121,25 @@ def test_a_schema_says_what_it_is():
 )
 def test_rows_from_before_a_column_show_its_default(mysql_type, about, default, shown):
     assert column(mysql_type, default, **about).default == shown
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "length", "decimal", "told"),
+    [
+        ("datetime", 19, None, "DATETIME(0)"),
+        ("datetime", 23, None, "DATETIME(3)"),
+        ("datetime", 26, None, "DATETIME(6)"),
+        ("timestamp", 21, None, "TIMESTAMP(1)"),
+        ("time", 10, None, "TIME(0)"),
+        ("time", 12, None, "TIME(1)"),
+        ("time", 17, None, "TIME(6)"),
+        ("time", 99, None, "TIME(6)"),
+        ("datetime", None, None, "DATETIME(0)"),
+        ("datetime", 26, 6, "DATETIME(6)"),
+    ],
+)
+def test_avro_tells_fraction_digits_by_the_width_alone(mysql_type, length, decimal, told):
+    assert column(mysql_type, length=length, decimal=decimal).source_type == told
 
 
 def test_rows_from_before_a_column_that_is_never_null_show_its_zero_value():

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline.model import types as t
-from pipeline.model.columns import AMBIGUOUS, NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
+from pipeline.model.columns import AMBIGUOUS, IN_UTC, NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
 from pipeline.model.ddl.defaults import EXPRESSION, default_of
 from pipeline.model.ddl.literals import Literal, LiteralKind
 from pipeline.model.ddl.sql_types import SqlType
@@ -90,7 +90,8 @@ def _sent(column: AvroColumn, kind: str) -> str | None:
     if not isinstance(column.default, str):
         return None
     if kind in _SHAPES:
-        return column.default if _SHAPES[kind].fullmatch(column.default) else None
+        read = column.default if _SHAPES[kind].fullmatch(column.default) else None
+        return f"{read}{IN_UTC}" if read and kind == "TIMESTAMP" else read
     read = _BY_FAMILY.get(kind, _text if column.avro_type == "string" else None)
     return None if read is None else read(column, column.default)
 

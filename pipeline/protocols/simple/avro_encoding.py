@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import types as t
 from pipeline.model.change import Op
+from pipeline.model.text import number_of
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, sorted_out
 from pipeline.protocols.simple.union import MESSAGE, SCHEMA
@@ -39,12 +40,15 @@ class AvroValues:
         return sent.getField(_LONG).try_cast(kind)
 
     def unsigned(self, sent: Column) -> Column:
-        """BIGINT UNSIGNED has a branch of its own, BIT is a long; two's complement above 2^63-1, undone."""
+        """BIGINT UNSIGNED has a branch of its own, BIT is a long; two's complement above 2^63-1, undone.
+
+        The newer TiCDC sends BIT as a text of the number, as its documents say of BIGINT UNSIGNED above 2^63-1.
+        """
         number = F.coalesce(sent.getField(_UNSIGNED).getField("value"), sent.getField(_LONG))
         wide = number.cast(t.UNSIGNED_BIGINT)
-        return F.when(number < 0, (wide + F.lit(_TWO_64).cast(t.UNSIGNED_BIGINT)).cast(t.UNSIGNED_BIGINT)).otherwise(
-            wide
-        )
+        unwrapped = (wide + F.lit(_TWO_64).cast(t.UNSIGNED_BIGINT)).cast(t.UNSIGNED_BIGINT)
+        told = number_of(F.when(sent.getField(_STRING).rlike("^[0-9]+$"), sent.getField(_STRING)), t.UNSIGNED_BIGINT)
+        return F.when(number < 0, unwrapped).otherwise(F.coalesce(wide, told))
 
     def mask(self, sent: Column) -> Column:
         """The 64 bits of a SET."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Refused
-from pipeline.model.columns import UNKNOWN_DEFAULT, Default, SchemaId, SourceColumn, TableVersion
+from pipeline.model.columns import IN_UTC, UNKNOWN_DEFAULT, Default, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl.defaults import EXPRESSION, default_of
 from pipeline.model.ddl.literals import Literal, LiteralKind
 from pipeline.model.ddl.sql_types import SqlType, family_of
 from pipeline.model.names import TableName, confusable, folded
+from pipeline.model.source_types import MOST_FRACTION_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ _LOST = "\ufffd"
 
 MOST_SET_MEMBERS, MOST_DIGITS = 64, 65
 """TiDB's own limits."""
+_WIDTHS = {"DATETIME": 19, "TIMESTAMP": 19, "TIME": 10}
+"""How wide TiDB shows times without fraction digits."""
 
 
 class NotATableSchema(Refused):
@@ -67,7 +70,7 @@ def sql_type(sent: Mapping[str, Any]) -> SqlType:
         case "BIT":
             return SqlType(family, length=int(length or 1))
         case "DATETIME" | "TIMESTAMP" | "TIME":
-            return SqlType(family, scale=int(decimal or 0))
+            return SqlType(family, scale=_fraction_digits(name, length, decimal))
         case "ENUM" | "SET":
             return SqlType(family, members=tuple(_text(member) for member in sent.get("elements") or ()))
         case "TEXT" | "BLOB" if name in ("CHAR", "BINARY"):
@@ -83,6 +86,13 @@ def _column(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> 
         unsigned=bool(sent["dataType"].get("unsigned")), members=kind.members, length=_length(sent["dataType"]),
         written=kind.written,
     )  # fmt: skip
+
+
+def _fraction_digits(name: str, length: int | None, decimal: int | None) -> int:
+    """Of a time. Avro says how wide it is shown only: `2024-01-01 10:20:30.123` is 23."""
+    if decimal is not None or length is None:
+        return int(decimal or 0)
+    return min(max(0, int(length) - _WIDTHS[name] - len(".")), MOST_FRACTION_DIGITS)
 
 
 def _length(sent: Mapping[str, Any]) -> int:
@@ -101,7 +111,8 @@ def _default(sent: object, kind: SqlType, *, nullable: bool) -> Default:
     text = _text(sent)
     if _LOST in text or (kind.family in ("TEXT", "JSON", "BLOB") and EXPRESSION.fullmatch(text)):
         return UNKNOWN_DEFAULT
-    return default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
+    found = default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
+    return literal(f"{found.text}{IN_UTC}") if (found.text and kind.family == "TIMESTAMP") else found
 
 
 def _bits(sent: object) -> Literal:

@@ -148,7 +148,7 @@ class _Settling:
         if settled is not None:
             return Found(settled, settled=True)
         if carried is not None:
-            return Found(known | (listed - carried), settled=True)
+            return Found(known | _hidden(listed) | (listed - carried), settled=True)
         return Found(known | _hidden(listed))
 
 
