@@ -16,6 +16,7 @@ from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
 from pipeline.streaming import holds, waiting
 from pipeline.streaming.epochs import HELD, Done, Statement
+from pipeline.streaming.held import last_held
 from pipeline.streaming.renames import first_reason, give_name
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
@@ -27,7 +28,7 @@ from pipeline.warehouse.pairs import Span as Kept
 from pipeline.warehouse.removals import defined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.ddl.partitions import PartitionScheme
@@ -68,6 +69,8 @@ class Chronicle:
     """The statements that the history has already."""
     late: bool = False
     """Whether topics are read that have a history of their own: what they tell of the past is new."""
+    unseen: int | None = None
+    """Behind this commit ts another topic may yet tell of a RENAME; None where there is no other topic."""
     wall: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 
@@ -92,9 +95,20 @@ class Chronicle:
         held = table is not None and table.state is State.HELD and not statement.naming
         return table.held_reason if table is not None and held else ""
 
-    def waiting_statements(self) -> list[tuple[Statement, str]]:
-        """The statements that wait, with the reason."""
-        return [*((s, f"{waiting.DDL_PENDING}: {s.ddl.sql}") for s in self.pending), *self.stuck]
+    def waiting_statements(self) -> list[tuple[Statement, TableName, str]]:
+        """The statements that wait, each under the name that its table has behind this batch, with the reason."""
+        later = [(s, s.ddl.table, f"{waiting.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
+        return [
+            *later,
+            *((s, table.source, why) for s, table, why in self._stuck() if table.state is not State.DROPPED),
+        ]
+
+    def _stuck(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
+        """Those about tables that are held, with the table as this batch leaves it."""
+        for statement, why in self.stuck:
+            table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
+            if table is not None:
+                yield statement, table, why
 
     def pair(self, name: Name, commit_ts: int) -> WarehouseTable | None:
         """The pair that a name means for a change of this commit ts, if it has been made."""
@@ -124,7 +138,8 @@ class Chronicle:
     def told(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
         tables = [t for t in self.bench.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
-        rows = []
+        ended = [s for s, table, _ in self._stuck() if table.state is State.DROPPED]
+        rows = [s.obeyed(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
         for row in self.history:
             why = f": {row['sql']}"
             held = [Done.held(table.source) for table in tables if first_reason(table.held_reason).endswith(why)]
@@ -284,6 +299,9 @@ class Chronicle:
 
     def _drop(self, key: Name, at: int) -> str:
         pair = self._ensure(key, at)
+        for name in (name for name in last_held(self.bench) if pair is None and name.key == key):
+            self.bench.records.mark_dropped(name, at)  # its name is taken, and it waits for nothing any more
+            holds.forget(self.bench.records, name)
         if pair is None or (pair.state is State.DROPPED and pair.dropped_at != at):
             return "no such table"
         why = TO_BE_REMOVED if self.bench.settings.warehouse.drop_table == "drop" else ""

@@ -184,6 +184,8 @@ class CutBatch(SparkBatch):
         self._named("statements")
         self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
         self.chronicle.late = bool(self.late)
+        if len(topics) > 1:
+            self.chronicle.unseen = moments.commit_ts_of(self.resolved)
         self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
         self.parts = placing.waits(self.chronicle)
@@ -440,7 +442,7 @@ class CutBatch(SparkBatch):
         """Which of what waited waits on; None: nothing does."""
         back = [landing for landing in self.landings if isinstance(landing, CutLanding) and landing.waits_on]
         parts = [*self.parts, *(part for landing in back for part in landing.messages.parts)]
-        statements = [statement for statement, _ in self.chronicle.waiting_statements()]
+        statements = [statement for statement, _, _ in self.chronicle.waiting_statements()]
         statements += [statement for landing in back for statement in landing.statements]
         wanted = []
         if parts:

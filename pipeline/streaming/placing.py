@@ -45,6 +45,9 @@ def waits(told: Chronicle) -> dict[Part, str]:
         reason = f"{waiting.DDL_PENDING}: {statement.ddl.sql}"
         for name in _behind(told, statement):
             _earliest(found, Part(name, statement.ddl.commit_ts), reason)
+    for part in _unconfirmed(told):
+        reason = f"{waiting.DDL_PENDING}: a RENAME to {part.table} may stand in a topic that has not been read as far"
+        _earliest(found, part, reason)
     for unknown in told.messages.unknown:
         reason = (
             f"{waiting.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
@@ -54,6 +57,17 @@ def waits(told: Chronicle) -> dict[Part, str]:
             if not _is_over(told, span):
                 _earliest(found, _within(unknown, span), reason)
     return dict(found.values())
+
+
+def _unconfirmed(told: Chronicle) -> Iterator[Part]:
+    """The names that nothing has given, and whose first row is newer than what all topics have been read to.
+
+    A RENAME stands in the topic of the old name alone. Behind it the rows are of the table that it is about.
+    """
+    for table in told.messages.tables if told.unseen is not None else ():
+        first = min((seen.since for seen in table.versions), default=0)
+        if first > told.unseen and not told.names.spans.get(table.table.key):
+            yield Part(table.table, 0, EVER)
 
 
 def undescribed(told: Chronicle) -> list[tuple[Unknown, Part]]:

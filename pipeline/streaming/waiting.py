@@ -80,7 +80,7 @@ def keep(
     raw: DataFrame,
     batch_id: int,
     parts: Mapping[Part, str],
-    statements: Sequence[tuple[Statement, str]],
+    statements: Sequence[tuple[Statement, TableName, str]],
 ) -> int:
     """Let rows and statements wait, each for its reason, that have not waited yet; how many there were."""
     fresh = raw.where(~F.col(WAITED))
@@ -90,9 +90,8 @@ def keep(
         schema = F.when(here, F.lit(part.table.schema)).otherwise(schema)
         table = F.when(here, F.lit(part.table.table)).otherwise(table)
         reason = F.when(here, F.lit(why)).otherwise(reason)
-    for statement, why in statements:
+    for statement, name, why in statements:
         here = is_copy_of([statement])
-        name = statement.ddl.table
         schema = F.when(here, F.lit(name.schema)).otherwise(schema)
         table = F.when(here, F.lit(name.table)).otherwise(table)
         reason = F.when(here, F.lit(why)).otherwise(reason)

@@ -221,7 +221,7 @@ def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] =
 def _bring(publisher: Publisher, segment: Segment, rows: DataFrame | None, *, few: bool) -> int:
     """Let the branch go through a segment, with what goes at its end; how many keys that concerned."""
     if segment.empties:
-        publisher.empty()
+        publisher.empty(segment.high)
         return 0
     keys = 0 if rows is None else _show(publisher, segment, rows, few=few)
     for removal in segment.removals:
@@ -233,7 +233,8 @@ def _remove(publisher: Publisher, segment: Segment, removal: Removal) -> None:
     """Let rows go with their partition."""
     layout = publisher.table.layout.keyed(segment.handle)
     rows = publisher.spark.table(publisher.target)
-    publisher.remove(keys_of(layout, publisher.timezone), rows, removed(layout, removal))
+    gone = removed(layout, removal) & (F.col(change.COMMIT_TS) <= removal.at)
+    publisher.remove(keys_of(layout, publisher.timezone), rows, gone)
     publisher.step("partitions-removed")
 
 

@@ -124,9 +124,9 @@ class Publisher:
         self.write(filled).overwrite(F.lit(True))
         self.step("backfilled")
 
-    def empty(self) -> None:
-        """Let all rows go: files, without a look into them."""
-        self._let_go("true")
+    def empty(self, at: int) -> None:
+        """Let all rows up to a commit ts go: files, without a look into them, where the table shows nothing newer."""
+        self._let_go(f"{change.COMMIT_TS} <= {at:d}" if self.table.cut > at else "true")
 
     def _truncate(self) -> None:
         """Let rows go that a TRUNCATE has ended."""

@@ -16,7 +16,7 @@ from golden.corpus import EVERY, few, long
 from pipeline.cli import main
 from pipeline.model.names import TableName
 from pipeline.simulate import Changefeed, ddl
-from pipeline.simulate.database import Database
+from pipeline.simulate.database import Database, RowEvent
 from pipeline.simulate.tables import Column, Table
 from pipeline.streaming.redrive import Redriven
 
@@ -151,6 +151,33 @@ def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys,
     assert sum(row["snapshot"] != heads[row["uuid"]] for row in as_of(till, capsys)[0]["tables"]) == 1
 
 
+@pytest.mark.parametrize("dropped", [False, True], ids=["renamed", "dropped"])
+def test_a_statement_about_a_held_table_goes_with_it_where_that_gets_another_name_or_ends(till, dropped):
+    account = till.database.table("bank", "account")
+    ledger = dataclasses.replace(account, name="ledger")
+    till.expect({**no_less_than(0), "expect_column_values_to_be_between": {"column": "balance", "min_value": 0}})
+    till.accounts((1, 500))
+    till.run()
+    till.accounts((2, -500))
+    till.run()
+    assert till.own("tables", table_name="account")[0]["state"] == "held"
+    till.say("TRUNCATE TABLE `bank`.`account`", TRUNCATE_TABLE, account)
+    till.accounts((3, 3))
+    if dropped:
+        till.say("DROP TABLE `bank`.`account`", DROP_TABLE, account)
+        till.run()
+        assert {row["status"] for row in till.own("held")} == {"dropped"}
+        assert till.cut() == ("exact", "")
+        return
+    till.say("RENAME TABLE `bank`.`account` TO `bank`.`ledger`", RENAME_TABLE, account, ledger)
+    till.row(ledger, None, {"id": 4, "owner": "o4", "balance": Decimal(4)})
+    till.run()
+    till.release(name=TableName("bank", "ledger"))
+    assert sorted(row.values["id"] for row in till.warehouse.current("bank.ledger").rows) == [3, 4]
+    assert {row["status"] for row in till.own("held")} == {"released"}
+    assert till.cut() == ("exact", "")
+
+
 class Annex:
     """Another changefeed, to a topic of its own, over the same time."""
 
@@ -211,6 +238,28 @@ def test_a_topic_that_comes_late_with_a_history_is_taken_in_whole(till, stack):
     assert any(row["cut_ts"] == till.last_ts and row["batch_id"] in partial for row in shown)
 
 
+def test_rows_that_are_read_before_the_rename_that_gives_their_name_are_of_that_table(till, stack):
+    """A batch takes some of each topic, and comes further in that of the new name."""
+    account, topic = till.database.table("bank", "account"), f"{till.feed.prefix}_other"
+    ledger = dataclasses.replace(account, name="ledger")
+    till.accounts(*((number, number) for number in range(1, 41)))
+    till.say("RENAME TABLE `bank`.`account` TO `bank`.`ledger`", RENAME_TABLE, account, ledger)
+    other = Changefeed(stack.bootstrap_servers, protocol=till.feed.protocol, topic=topic, watermark_every=10**6)
+    for number in range(101, 121):
+        till.last_ts = till.database.commit(till.database.begin()).commit_ts
+        row = {"id": number, "owner": f"o{number}", "balance": Decimal(number)}
+        other._sender.row(RowEvent(ledger, "insert", None, row, 1), till.last_ts)
+    other.checkpoint(till.last_ts)
+    other.close()
+    till.set("source", topics=[f"{till.feed.prefix}_cdc", topic], max_offsets_per_trigger=12)
+    till.run()
+    assert len(till.own("batches")) > 3
+    found = till.warehouse.current("bank.ledger").rows
+    assert sorted(row.values["id"] for row in found) == [*range(1, 41), *range(101, 121)]
+    assert {row["table_name"]: row["state"] for row in till.own("tables")} == {"ledger": "live", "note": "live"}
+    assert till.cut() == ("exact", "")
+
+
 def test_a_partition_that_retention_has_emptied_stands_in_the_way_of_no_first_cut(till, stack):
     annex = Annex(till, stack)
     annex.feed.close()
@@ -228,7 +277,7 @@ COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nulla
 PARTS, WHOLE = (Table("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
 PARTITIONS = " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (100))"
 EXCHANGE_PARTITION = 42
-ALTER_COMMENT, DROP_TABLE, MODIFY_COLUMN = 5, 4, 12
+ALTER_COMMENT, DROP_TABLE, TRUNCATE_TABLE, MODIFY_COLUMN, RENAME_TABLE = 5, 4, 11, 12, 14
 FAR = 2**63 - 2
 
 

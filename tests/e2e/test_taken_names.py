@@ -92,6 +92,19 @@ def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     assert till.cut()[0] == "exact"
 
 
+def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(till):
+    till.note("here")
+    till.run()
+    till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
+    till.row(RENAMED, None, {"id": 7, "owner": "other", "balance": 70})
+    till.run()
+    assert till.cut()[0] == "partial"
+    till.say("DROP TABLE `bank`.`note__changes`", DROP_TABLE, RENAMED)
+    till.run()
+    assert {row["status"] for row in till.own("held")} == {"dropped"}
+    assert till.cut() == ("exact", "")
+
+
 @long
 def test_a_table_that_is_held_keeps_its_reason_when_its_next_name_is_taken(till):
     till.accounts((1, 500))
