@@ -9,17 +9,29 @@ from pydantic import BaseModel, SecretStr
 
 HIDDEN = "***"
 
-_SECRET_WORD = re.compile(
+_WORDS = (
     r"passw|passphrase|secret|token|credential|jaas|authori[sz]ation|cookie|signature|"
-    r"(?:access|account|api|private|storage|encryption|shared)key|"
-    r"(?:^|[._\-])(?:key|keys|sas|pwd|pass|auth)(?:$|[._\-])"
+    r"(?:access|account|api|private|storage|encryption|shared)[._\-]?key"
 )
-_NAMES_A_PLACE = re.compile(r"(?:location|file|path|type|algorithm|class|url|uri|provider|lifetime)$")
+_BITS = r"(?:key|keys|sas|pwd|pass|auth)"
+"""Secret as a part of a name between dots, not inside a word: `sas.fixed`, not `saslevel`."""
+_PLACES = r"(?:location|file|path|type|algorithm|class|url|uri|provider|lifetime)$"
+_SECRET_WORD = re.compile(rf"{_WORDS}|(?:^|[._\-]){_BITS}(?:$|[._\-])")
+_NAMES_A_PLACE = re.compile(_PLACES)
 _USER_INFO = re.compile(r"(?<=//)\S*(?=@)")  # up to the last @, for a password may hold @ and /
 _ASSIGNED = re.compile(
     r"(?i)([\w.\-]*(?:passw(?:or)?d|pwd|secret|token|credential|api[._\-]?key|access[._\-]?key|signature)"
     r"""[\w.\-]*\s*=\s*)("[^"]*"|'[^']*'|[^&;,\s]+)"""
 )
+_HUMP = r"(?-i:(?<=[a-z0-9])(?=[A-Z]))"
+FOR_SPARK = (
+    rf"(?i)^(?!.*{_PLACES})(?=[\w.\-]+$).*(?:{_WORDS}|(?:^|[._\-]|{_HUMP}){_BITS}(?:$|[._\-]|{_HUMP}))"
+    rf"|(?:{_WORDS}|pwd)[\w.\-]*(?:[\"']?\s*=|[\"']\s*:)|--[\w.\-]*(?:{_WORDS}|pwd)[\w.\-]*\s"
+    r"|//\S*@"
+)
+"""The same as one regular expression of Java's and Python's: what Spark finds it in, a property's key or its value, it
+hides. A name by itself, what is assigned inside a text, and user information of URLs; no path with such a word in it, as
+that of Spark's own `spark-token-provider-kafka` is."""
 _ANYTHING = {"headers"}  # maps in which a value of any name may authenticate
 _NOTHING = {"columns"}  # maps whose keys are names of columns: `shop.users.password: string` is no secret
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pipeline.devstack import jars
 from pipeline.errors import EnvironmentFault
 from pipeline.model.names import CATALOG
-from pipeline.settings.redaction import clean, is_secret
+from pipeline.settings.redaction import FOR_SPARK, clean, is_secret
 from pipeline.streaming import classes
 from pipeline.streaming.jvm import RememberingView
 
@@ -53,6 +53,7 @@ DEFAULTS = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": FOR_SPARK,  # of its event log and its web page; Spark's own knows fewer secrets
     "spark.scheduler.mode": "FAIR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
