@@ -29,9 +29,11 @@ FOR_SPARK = (
     rf"|(?:{_WORDS}|pwd)[\w.\-]*(?:[\"']?\s*=|[\"']\s*:)|--[\w.\-]*(?:{_WORDS}|pwd)[\w.\-]*\s"
     r"|//\S*@"
 )
-"""The same as one regular expression of Java's and Python's: what Spark finds it in, a property's key or its value, it
-hides. A name by itself, what is assigned inside a text, and user information of URLs; no path with such a word in it, as
-that of Spark's own `spark-token-provider-kafka` is."""
+"""The same as one regular expression of Java's, which Spark looks for in each property's key and value.
+
+It finds a name by itself, what is assigned inside a text, and user information of URLs; no path that has such a word,
+as that of Spark's own `spark-token-provider-kafka`.
+"""
 _ANYTHING = {"headers"}  # maps in which a value of any name may authenticate
 _NOTHING = {"columns"}  # maps whose keys are names of columns: `shop.users.password: string` is no secret
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MAINTAIN, ORPHANS, REBUILD, RELEASE = "maintain", "orphans", "rebuild", "release"
 REDRIVE, CHECK, TAG = "redrive", "check", "tag"
+SEPARATE = frozenset({MAINTAIN, ORPHANS, CHECK, TAG})
+"""Those of which each step is a commit of its own: where one fails, no batch trips over what the others have done."""
 NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
 
 

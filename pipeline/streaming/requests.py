@@ -12,15 +12,17 @@ import os
 import socket
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError, Refused, reason
+from pipeline.observe.logs import get_logger
+from pipeline.streaming.errands import SEPARATE
 from pipeline.streaming.lock import LOCKED, described, holder
 from registry import RegistryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _FOLDER = ".requests"
 _POLL_SECONDS = 0.2
@@ -28,8 +30,13 @@ _ANSWER = ".answer.json"
 _OLD_SECONDS = 3600
 _UNEXPECTED = "UNEXPECTED"
 _ENDED = "the run that was asked has ended with it; its log has more"
+_GOES_ON = "the run that was asked goes on; its log has more"
+_NAMESPACE = Path("/proc/self/ns/pid")
+"""The space in which numbers of processes mean the same, by its own number; only Linux tells."""
 TAKERS = frozenset({"run"})
 """Purposes whose processes take requests; any other holder of the lock is refused to wait for."""
+
+_log = get_logger(__name__)
 
 
 class Inbox:
@@ -41,7 +48,8 @@ class Inbox:
     def take(self, errand: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> None:
         """Do what is asked, in the order of asking, and answer. An error is an answer too.
 
-        One that nobody has foreseen is answered and raised: what it has left half done is ended by the next start.
+        One that nobody has foreseen is answered and raised: what it has left half done is ended by the next start. Not
+        so of an errand that leaves nothing half done (`SEPARATE`): the run goes on.
         """
         for path, request in sorted(self._waiting(), key=lambda waiting: waiting[1]["asked"]):
             try:
@@ -49,8 +57,12 @@ class Inbox:
             except (PipelineError, RegistryError) as error:
                 answer = {"refused": [error.code, error.message, error.hint]}
             except Exception as error:
-                _answer(path, {"refused": [_UNEXPECTED, reason(error)[:300], _ENDED]})
-                raise
+                separate = request["what"] in SEPARATE
+                answer = {"refused": [_UNEXPECTED, reason(error)[:300], _GOES_ON if separate else _ENDED]}
+                if not separate:
+                    _answer(path, answer)
+                    raise
+                _log.exception("errand", what=request["what"])
             _answer(path, answer)
 
     def _waiting(self) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -76,8 +88,8 @@ def _answer(request: Path, answer: Mapping[str, Any]) -> None:
 
 
 def _is_waiting(request: Mapping[str, Any]) -> bool:
-    """Whether the author lives; of another machine's nobody knows."""
-    if request.get("host") != socket.gethostname():
+    """Whether the author lives; of another machine's or container's nobody knows."""
+    if any(request.get(name) != value for name, value in _place().items()):
         return True
     try:
         os.kill(request["pid"], 0)
@@ -86,6 +98,12 @@ def _is_waiting(request: Mapping[str, Any]) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _place() -> dict[str, Any]:
+    """Where a number of a process means this process: containers may share the name of a host, and no numbers."""
+    space = _NAMESPACE.stat().st_ino if _NAMESPACE.exists() else None
+    return {"host": socket.gethostname(), "space": space}
 
 
 def _remove_old(answer: Path) -> None:
@@ -105,6 +123,7 @@ def in_turn(
     the lock is held by anything else.
     """
     asked: Path | None = None
+    told = False
     try:
         while True:
             try:
@@ -114,11 +133,16 @@ def in_turn(
                     raise
             if asked is None:
                 asked = _ask(warehouse / _FOLDER, *request)
+            if not told:
                 waiting(described(holder(warehouse)))
+                told = True
             time.sleep(_POLL_SECONDS)
+            gone = not asked.exists()  # before its answer is looked for, which is there before it goes
             answer = _answered(asked)
             if answer is not None:
                 return answer
+            if gone:  # removed unanswered: it is asked again
+                asked = None
     finally:
         _withdraw(asked)
 
@@ -126,7 +150,7 @@ def in_turn(
 def _ask(folder: Path, what: str, names: Sequence[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{uuid.uuid4()}.json"
-    me = {"pid": os.getpid(), "host": socket.gethostname(), "asked": time.time()}
+    me = {"pid": os.getpid(), **_place(), "asked": time.time()}
     _write(path, {"what": what, "names": list(names), **me})
     return path
 

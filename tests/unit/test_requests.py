@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -10,11 +9,13 @@ import threading
 import pytest
 
 from pipeline.errors import Refused
+from pipeline.streaming import requests
+from pipeline.streaming.errands import CHECK, MAINTAIN, ORPHANS, REBUILD, REDRIVE, RELEASE, TAG
 from pipeline.streaming.lock import LOCKED, WriterLock
 from pipeline.streaming.requests import Inbox, in_turn
 from registry import RegistryError
 
-REBUILD = ("rebuild", ("shop", "orders"))
+ASKED = (REBUILD, ("shop", "orders"))
 
 
 def locked(folder):
@@ -53,14 +54,14 @@ def run(tmp_path):
 
 
 def test_without_a_run_the_command_does_it_itself(tmp_path):
-    assert in_turn(tmp_path, REBUILD, locked(tmp_path), pytest.fail) == {"by": "itself"}
+    assert in_turn(tmp_path, ASKED, locked(tmp_path), pytest.fail) == {"by": "itself"}
 
 
 def test_a_living_run_does_it_and_answers(tmp_path, run):
     asked, told = [], []
     run(lambda what, names: asked.append((what, tuple(names))) or {"keys": 7})
-    assert in_turn(tmp_path, REBUILD, locked(tmp_path), told.append) == {"keys": 7}
-    assert asked == [REBUILD]
+    assert in_turn(tmp_path, ASKED, locked(tmp_path), told.append) == {"keys": 7}
+    assert asked == [ASKED]
     assert len(told) == 1
     assert told[0].startswith("`run`, process ")
     assert list((tmp_path / ".requests").iterdir()) == []
@@ -72,13 +73,13 @@ def test_what_the_run_refuses_is_raised_where_it_was_asked(tmp_path, run):
 
     run(refuse)
     with pytest.raises(Refused, match=r"NOT_HELD: shop\.orders is not held\n  look at the list"):
-        in_turn(tmp_path, REBUILD, locked(tmp_path), lambda _who: None)
+        in_turn(tmp_path, ASKED, locked(tmp_path), lambda _who: None)
 
 
 def test_another_holder_is_not_asked(tmp_path, run):
     run(lambda *_: pytest.fail("asked"), purpose="tables maintain")
     with pytest.raises(Refused) as refused:
-        in_turn(tmp_path, REBUILD, locked(tmp_path), pytest.fail)
+        in_turn(tmp_path, ASKED, locked(tmp_path), pytest.fail)
     assert refused.value.code == LOCKED
     assert not (tmp_path / ".requests").exists()
 
@@ -86,7 +87,7 @@ def test_another_holder_is_not_asked(tmp_path, run):
 def test_a_run_that_ends_without_an_answer_leaves_it_to_the_command(tmp_path):
     lock = WriterLock(tmp_path, "run")
     lock.__enter__()
-    done = in_turn(tmp_path, REBUILD, locked(tmp_path), lambda _who: lock.__exit__())
+    done = in_turn(tmp_path, ASKED, locked(tmp_path), lambda _who: lock.__exit__())
     assert done == {"by": "itself"}
     assert list((tmp_path / ".requests").iterdir()) == []
 
@@ -94,7 +95,7 @@ def test_a_run_that_ends_without_an_answer_leaves_it_to_the_command(tmp_path):
 def asked(folder, name, **about):
     """A request as a command leaves it."""
     (folder / ".requests").mkdir(exist_ok=True)
-    about = {"what": "rebuild", "names": [name], "pid": os.getpid(), "host": socket.gethostname(), **about}
+    about = {"what": REBUILD, "names": [name], "pid": os.getpid(), **requests._place(), **about}
     path = folder / ".requests" / f"{name}.json"
     path.write_text(json.dumps(about))
     return path
@@ -123,6 +124,45 @@ def test_nobody_does_what_a_process_that_was_killed_had_asked_for(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("elsewhere", [{"host": "another"}, {"space": 1}], ids=["machine", "container"])
+def test_whether_a_process_lives_where_numbers_mean_others_nobody_knows(tmp_path, elsewhere):
+    """Containers with one name of a host: none of them sees the other's processes."""
+    gone, done = subprocess.Popen([sys.executable, "-c", ""]), []
+    gone.wait()
+    asked(tmp_path, "orders", asked=1, pid=gone.pid, **elsewhere)
+    Inbox(tmp_path).take(lambda _, names: done.extend(names) or {})
+    assert done == ["orders"]
+
+
+def test_where_there_is_no_proc_the_name_of_the_host_is_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(requests, "_NAMESPACE", tmp_path / "nothing")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    path = asked(tmp_path, "orders", asked=1, pid=gone.pid)
+    Inbox(tmp_path).take(lambda *_: pytest.fail("done"))
+    assert not path.exists()
+
+
+def test_a_request_that_goes_without_an_answer_is_made_again(tmp_path, run):
+    told = []
+
+    def waiting(who):
+        told.append(who)
+        for path in (tmp_path / ".requests").glob("*.json"):
+            path.unlink()
+        run(lambda *_: {"keys": 7})  # who takes them begins when the first is gone
+
+    about = {"purpose": "run", "pid": 1, "host": "another", "since": "now"}
+    (tmp_path / ".writer.json").write_text(json.dumps(about))
+    refusal = Refused(LOCKED, "another process writes this warehouse")
+
+    def directly():
+        raise refusal
+
+    assert in_turn(tmp_path, ASKED, directly, waiting) == {"keys": 7}
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize(
     ("error", "code"), [(RegistryError("REGISTRY_UNREACHABLE", "no answer"), "REGISTRY_UNREACHABLE")]
 )
@@ -137,17 +177,34 @@ def test_what_another_part_refuses_ends_no_run(tmp_path, error, code):
     assert answer["refused"][0] == code
 
 
-def test_what_nobody_has_foreseen_is_answered_before_it_ends_the_run(tmp_path):
-    path = asked(tmp_path, "orders", asked=1)
+def fails(_what, _names):
+    raise ZeroDivisionError("by zero")
 
-    def errand(_what, _names):
-        raise ZeroDivisionError("by zero")
 
+def refused(path):
+    return json.loads(path.with_name(f"{path.stem}.answer.json").read_text())["refused"]
+
+
+@pytest.mark.parametrize("what", [REBUILD, RELEASE, REDRIVE])
+def test_what_nobody_has_foreseen_is_answered_before_it_ends_the_run(tmp_path, what):
+    path = asked(tmp_path, "orders", asked=1, what=what)
     with pytest.raises(ZeroDivisionError):
-        Inbox(tmp_path).take(errand)
-    answer = json.loads(path.with_name("orders.answer.json").read_text())
-    assert answer["refused"][:2] == ["UNEXPECTED", "ZeroDivisionError: by zero"]
+        Inbox(tmp_path).take(fails)
+    assert refused(path)[:2] == ["UNEXPECTED", "ZeroDivisionError: by zero"]
+    assert "has ended" in refused(path)[2]
     assert not path.exists()
+
+
+@pytest.mark.parametrize("what", [MAINTAIN, ORPHANS, CHECK, TAG])
+def test_what_leaves_nothing_half_done_is_answered_and_logged_and_ends_no_run(tmp_path, what, caplog):
+    """As where the store's FileIO lists nothing, and `tables maintain --orphans` is asked for."""
+    first, second = (asked(tmp_path, name, asked=at, what=what) for at, name in enumerate(("first", "second")))
+    Inbox(tmp_path).take(fails)
+    for path in (first, second):
+        assert refused(path)[:2] == ["UNEXPECTED", "ZeroDivisionError: by zero"]
+        assert "goes on" in refused(path)[2]
+        assert not path.exists()
+    assert any(record.exc_info for record in caplog.records)
 
 
 def test_answers_that_nobody_fetches_go(tmp_path):
