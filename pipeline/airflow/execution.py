@@ -45,7 +45,7 @@ class Docker:
     volumes: tuple[str, ...]
     network: str = ""
     options: tuple[str, ...] = ()
-    """Further words for `docker run`, such as `--memory=4g`."""
+    """Further words for `docker run`, such as `--memory=4g`; no secrets, for the log shows the command line."""
 
     def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
         """See `Execution.command`: values of variables stay out of the process list."""
@@ -58,7 +58,11 @@ class Docker:
 
 @dataclass(frozen=True, slots=True)
 class SparkSubmit:
-    """By `spark-submit` in client mode: the driver runs on the worker's machine, its executors on the cluster."""
+    """By `spark-submit` in client mode: the driver runs on the worker's machine, its executors on the cluster.
+
+    Nothing secret belongs in `conf`: the command line is in the task's log and in the machine's list of processes. The
+    operator's `environment` is in neither; or the file of properties has it, which nobody else may read.
+    """
 
     application: str
     """`pipeline/__main__.py` of the installed package."""

@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator
 
 from pipeline.airflow.ending import end
 from pipeline.airflow.execution import container
-from pipeline.airflow.outcome import document, failure
+from pipeline.airflow.outcome import document, failure, remarks
 
 try:
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -19,7 +19,7 @@ except ImportError:  # Airflow 3.0 and 3.1
     from airflow.exceptions import AirflowException, AirflowFailException
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from airflow.sdk import Context
 
@@ -78,15 +78,16 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
             start_new_session=True,
         )
         errors: list[str] = []
-        reader = threading.Thread(target=self._follow, args=(self._process, errors), daemon=True)
+        printed: list[str] = []
+        reader = threading.Thread(target=self._tell, args=(_kept(self._process.stderr, errors),), daemon=True)
         reader.start()
-        printed = self._process.stdout.read() if self._process.stdout else ""
+        self._tell(remarks(_kept(self._process.stdout, printed)))  # by spark-submit the log is there, too
         code = self._process.wait()
         reader.join()
         self._process = None
         if code == 0:
-            return document(printed) or {}
-        sentence, final = failure(code, errors, printed)
+            return document("".join(printed)) or {}
+        sentence, final = failure(code, errors, "".join(printed))
         raise AirflowFailException(sentence) if final else AirflowException(sentence)
 
     def on_kill(self) -> None:
@@ -94,7 +95,13 @@ class WarehouseOperator(BaseOperator):  # type: ignore[misc] # Airflow is not in
         if self._process is not None:
             end(self._process, GRACE_SECONDS, self._container)
 
-    def _follow(self, process: subprocess.Popen[str], errors: list[str]) -> None:
-        for line in process.stderr or ():
-            errors.append(line)
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
             self.log.info("%s", line.rstrip())
+
+
+def _kept(lines: Iterable[str] | None, kept: list[str]) -> Iterator[str]:
+    """Each line as it comes, and then in the list too."""
+    for line in lines or ():
+        kept.append(line)
+        yield line

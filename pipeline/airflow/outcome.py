@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 REFUSED = 1
 """Exit code of a quality stop or a refusal: another try would meet the same."""
@@ -51,6 +51,22 @@ def document(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return told if isinstance(told, dict) else None
+
+
+def remarks(lines: Iterable[str]) -> Iterator[str]:
+    """What is said beside documents, each line as it comes; of an object that nobody closes, all lines at the end."""
+    withheld: list[str] = []
+    for line in map(str.rstrip, lines):
+        if line == "{":
+            yield from withheld
+            withheld = [line]
+        elif withheld:
+            withheld.append(line)
+            if line == "}":
+                withheld.clear()
+        elif line != "{}":
+            yield line
+    yield from withheld
 
 
 def changed(

@@ -94,6 +94,31 @@ def test_what_passes_are_codes_that_there_are_and_the_docs_name_them():
     assert [code for code in outcome.PASSING if f"`{code}`" not in docs] == []
 
 
+RESULT = json.dumps({"tables": [{"source": "shop.a", "state": {}}]}, indent=2) + "\n"
+
+
+@pytest.mark.parametrize("lines", [[], JVM, ["batch 1\n", "  }\n", "}\n"]])
+def test_what_is_said_beside_documents_is_told(lines):
+    said = [line.rstrip() for line in lines]
+    assert list(outcome.remarks(lines)) == said
+    assert list(outcome.remarks([*RESULT.splitlines(True), *lines, *TOLD.splitlines(True), "{}\n"])) == said
+    assert list(outcome.remarks([*lines, *RESULT.splitlines(True), *lines])) == [*said, *said]
+
+
+def test_what_only_begins_as_a_document_is_told_too():
+    said = ["{", '  "half": 1,', "what came instead"]
+    assert list(outcome.remarks([*said, *RESULT.splitlines(True), "after"])) == [*said, "after"]
+    assert list(outcome.remarks(said)) == said
+
+
+def test_a_line_is_told_when_it_comes():
+    def lines():
+        yield "batch 1\n"
+        pytest.fail("waited for the next one")
+
+    assert next(outcome.remarks(lines())) == "batch 1"
+
+
 @pytest.mark.parametrize(
     ("counted", "now", "known", "told"),
     [
@@ -267,3 +292,18 @@ def test_secrets_reach_the_command_and_no_field_that_airflow_keeps(operator, cap
     assert (task.environment, "environment" in task.template_fields) == (template, False)
     assert "PASSWORD" in caplog.text
     assert "s3cret" not in caplog.text
+
+
+class Submits:
+    """A command that says everything on stdout, as `spark-submit` does, and a document at the end."""
+
+    def command(self, _words, _environment):
+        return [sys.executable, "-c", f"print('batch 1'); print({RESULT!r}); print('the JVM ends')"]
+
+
+def test_the_log_of_a_command_that_says_everything_on_stdout_is_the_tasks(operator, caplog):
+    caplog.set_level(logging.INFO)
+    task = operator.WarehouseOperator(task_id="run", words=["run"], config="shop.yaml", execution=Submits())
+    assert task.execute({}) == json.loads(RESULT)
+    said = [record.message for record in caplog.records[1:]]
+    assert [line for line in said if line] == ["batch 1", "the JVM ends"]
