@@ -174,10 +174,10 @@ def _spark(settings: Settings) -> Callable[[], SparkSession]:
 
     @cache
     def started() -> SparkSession:
-        from pipeline.streaming.session import session  # noqa: PLC0415 - Spark: suites without tables or patterns need none
+        from pipeline.streaming.session import looking  # noqa: PLC0415 - Spark: suites without tables or patterns need none
 
         fetch()  # before there is a spinner: it has a bar of its own
         with Console(stderr=True).status("starting Spark"):
-            return session(settings)
+            return looking(settings)
 
     return started

@@ -20,7 +20,7 @@ from pipeline.quality.suites import Severity, load
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka import Cluster, records
 from pipeline.streaming.pipeline import protocol_of, registry_of
-from pipeline.streaming.session import session
+from pipeline.streaming.session import looking
 from pipeline.warehouse.evolution import Policy, meet, meet_key
 from pipeline.warehouse.layout import Layout
 from registry import RegistryError, split, subjects_of
@@ -75,7 +75,7 @@ class Inspected:
 
 def inspected(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
     """Read the record; no offset: the newest. Raises `Refused` (`TOPIC_UNKNOWN`, `OFFSET_UNKNOWN`)."""
-    spark = session(settings)
+    spark = looking(settings)
     with ExitStack() as resources:
         cluster = Cluster(spark, settings)
         resources.callback(cluster.close)

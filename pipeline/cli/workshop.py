@@ -22,7 +22,7 @@ from pipeline.streaming.errands import (
 from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
 from pipeline.streaming.requests import in_turn
-from pipeline.streaming.session import session
+from pipeline.streaming.session import looking, session
 from pipeline.warehouse.iceberg import Catalog, Table
 from pipeline.warehouse.maintenance import CUTS, Maintainer
 from pipeline.warehouse.orphans import lost_tables
@@ -71,7 +71,7 @@ def orphans(
             return dict(done(spark, catalog))
 
     if not really:
-        spark = session(settings)
+        spark = looking(settings)
         return done(spark, Catalog(spark))
     names = [str(name) for name in wanted]
     return dict(in_turn(settings.warehouse.path, (ORPHANS, names), directly, waiting))

@@ -88,6 +88,8 @@ _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 _WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+_LOOKING = {"spark.master": "local[1]", "spark.driver.memory": "1g"}
+_FIRST_HEAP = re.compile(r"-Xms\S+")
 
 
 def _launch(conf: Mapping[str, str]) -> None:
@@ -163,11 +165,20 @@ def launch_properties(settings: Settings, *, with_secrets: bool = False) -> Laun
     return Launch(shown, tuple(left_out))
 
 
-def session(settings: Settings) -> SparkSession:
+def looking(settings: Settings) -> SparkSession:
+    """The session of a command that only looks, perhaps beside a run, which may have every core of a cluster.
+
+    So it has one of this machine, and with that needs little memory. Under `spark-submit` what that was told counts.
+    """
+    return session(settings, _LOOKING)
+
+
+def session(settings: Settings, instead: Mapping[str, str] | None = None) -> SparkSession:
     """The session of this process; a later call with another warehouse gets its catalog in the same JVM.
 
-    Under `spark-submit` the JVM is there, and what was said on its command line counts. Raises `EnvironmentFault`:
-    SUBMIT_OPTIONS if that JVM was started without `launch_properties`.
+    Under `spark-submit` the JVM is there, and what was said on its command line counts; where this process starts it,
+    `instead` counts most. Raises `EnvironmentFault`: SUBMIT_OPTIONS if that JVM was started without
+    `launch_properties`.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -183,7 +194,9 @@ def session(settings: Settings) -> SparkSession:
         conf = _configured(settings, _submitted())
     else:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        conf = _configured(settings)
+        conf = {**_configured(settings), **(instead or {})}
+        if instead:
+            conf[_DRIVER_OPTIONS] = _FIRST_HEAP.sub("", conf[_DRIVER_OPTIONS])  # it may be more than all that there is
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -269,7 +282,7 @@ def spark_ended(error: Exception) -> EnvironmentFault | None:
             SPARK_ENDED,
             "Spark ran out of memory; what was committed stays, and the next run takes the rest",
             "give it more than now (spark.conf: {spark.driver.memory: 4g}; 2g unless set), or smaller batches by "
-            "source.max_offsets_per_trigger",
+            "source.max_offsets_per_trigger; what only looks has 1g, and more by spark-submit",
         )
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return EnvironmentFault(

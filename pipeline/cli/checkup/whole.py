@@ -18,7 +18,7 @@ from pipeline.quality.rulebook import Rulebook
 from pipeline.quality.suites import load
 from pipeline.sources.kafka import Cluster
 from pipeline.streaming.pipeline import kafka_state, protocol_of, registry_of
-from pipeline.streaming.session import session
+from pipeline.streaming.session import looking
 from pipeline.warehouse.trial import try_writing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def examined(settings: Settings, *, able: bool) -> Iterator[Finding]:
 
 def _with_spark(settings: Settings) -> Iterator[Finding]:
     with Console(stderr=True).status("starting Spark"):
-        spark = session(settings)
+        spark = looking(settings)
     if settings.warehouse.local_data is None:  # a folder of this machine has been tried without Spark
         yield from guarded("warehouse", _store(settings, spark))
     yield from guarded("suites", _suites(settings, spark))
