@@ -47,6 +47,19 @@ def test_a_service_has_limits_and_may_not_become_more_than_it_is(name):
     assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
 
 
+def megabytes(said):
+    return int(said[:-1]) * {"m": 1, "g": 1024}[said[-1]]
+
+
+@pytest.mark.parametrize(("name", "room"), [("spark-master", 256), ("spark-worker", 512)])
+def test_a_server_of_spark_fits_into_its_limit_with_its_executor_and_what_java_takes_beside(name, room):
+    service = SERVICES[name]
+    heap = megabytes(service["environment"]["SPARK_DAEMON_MEMORY"])
+    if "--memory" in service["command"]:
+        heap += megabytes(service["command"][service["command"].index("--memory") + 1])
+    assert heap + room <= megabytes(service["mem_limit"])
+
+
 @each_service
 def test_the_log_of_a_service_does_not_grow_for_ever(name):
     assert SERVICES[name]["logging"]["options"] == {"max-size": "10m", "max-file": "3"}
