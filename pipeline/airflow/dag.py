@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetAlias, Variable
 
 from pipeline.airflow.execution import Local
@@ -42,7 +44,7 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
     default_args: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
 ) -> DAG:
-    """A DAG `ticdc_warehouse_<name>` with the tasks `run`, `checks`, `report` and `maintain`; one run at a time.
+    """A DAG `ticdc_warehouse_<name>`: `run`, `checks`, `report`, `maintain`, `done`, in this order; one run at a time.
 
     `name` is the pipeline's, `config` its file where the command runs. `checks`: whether the suites are run on whole
     tables; not where there are none. `report`: where the page is written there; no such task without one.
@@ -64,15 +66,16 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
         },
     )  # fmt: skip
     common: dict[str, Any] = {"dag": dag, "config": config, "execution": execution, "environment": environment or {}}
-    run = RunOperator(task_id="run", pipeline=name, on_held=on_held, **common)
-    checked = WarehouseOperator(task_id="checks", words=["checks", "run"], **common) if checks else run
-    maintain = WarehouseOperator(task_id="maintain", words=["tables", "maintain"], **common)
+    tasks: list[WarehouseOperator] = [RunOperator(task_id="run", pipeline=name, on_held=on_held, **common)]
     if checks:
-        run >> checked
-    checked >> maintain
+        tasks.append(WarehouseOperator(task_id="checks", words=["checks", "run"], **common))
+    whatever: dict[str, Any] = {"trigger_rule": "all_done", **common}  # a report is wanted most when a check has failed
     if report is not None:
-        page = WarehouseOperator(task_id="report", words=["report", "--to", report], trigger_rule="all_done", **common)
-        checked >> page >> maintain  # wanted most when a check has failed; the DAG fails all the same
+        tasks.append(WarehouseOperator(task_id="report", words=["report", "--to", report], **whatever))
+    tasks.append(WarehouseOperator(task_id="maintain", words=["tables", "maintain"], **whatever))
+    for before, after in pairwise(tasks):
+        before >> after
+    tasks >> EmptyOperator(task_id="done", dag=dag)  # fails where any of them has; the DAG goes by the last task alone
     return dag
 
 

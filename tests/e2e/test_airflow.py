@@ -173,6 +173,10 @@ class Office:
         with closing(sqlite3.connect(self.folder / "airflow" / "airflow.db")) as database:
             return database.execute(query, parameters).fetchall()
 
+    def state(self):
+        """How the last run of the DAG has ended."""
+        return self.asked("SELECT state FROM dag_run WHERE dag_id = ? ORDER BY id DESC LIMIT 1", DAG)[0][0]
+
     def events(self):
         """The tables whose assets were updated, once for each time."""
         return [name for (name,) in self.asked("SELECT a.name FROM asset_event e JOIN asset a ON a.id = e.asset_id")]
@@ -197,7 +201,7 @@ def office(python, stack, tmp_path_factory):
     made.bank.close()
 
 
-SUCCESS = {"run": "success", "checks": "success", "report": "success", "maintain": "success"}
+SUCCESS = dict.fromkeys(("run", "checks", "report", "maintain", "done"), "success")
 
 
 def test_the_dag_parses_with_its_tasks_in_order(office):
@@ -212,7 +216,8 @@ def test_the_dag_parses_with_its_tasks_in_order(office):
         env={"AIRFLOW_HOME": str(office.folder / "airflow"), "PATH": os.environ["PATH"]},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    upstream = {"run": [], "checks": ["run"], "report": ["checks"], "maintain": ["checks", "report"]}
+    upstream = {"run": [], "checks": ["run"], "report": ["checks"], "maintain": ["report"]}
+    upstream["done"] = sorted(upstream)
     assert json.loads(told.stdout.splitlines()[-1]) == [DAG, 1, False, upstream, [[7200.0, 0]]], told.stderr
 
 
@@ -271,7 +276,8 @@ def test_a_whole_table_that_breaks_a_check_fails_the_task_checks_with_the_reason
     assert office.run()[0] == SUCCESS  # it warns
     office.expect(severity="quarantine")
     states, said = office.run()
-    assert states == {"run": "success", "checks": "failed", "report": "success", "maintain": "upstream_failed"}
+    assert states == {**SUCCESS, "checks": "failed", "done": "upstream_failed"}  # and so has the DAG
+    assert office.state() == "failed"
     assert "AirflowFailException: CHECK_FAILED: on whole tables: bank.account: no_debt (quarantine)" in said
 
 
@@ -279,7 +285,8 @@ def test_a_quality_stop_fails_the_run_with_what_is_broken_and_the_report_is_writ
     office.expect(severity="fail")
     office.overdraw()
     states, said = office.run()
-    assert states == {"run": "failed", "checks": "upstream_failed", "report": "success", "maintain": "upstream_failed"}
+    assert states == {**SUCCESS, "run": "failed", "checks": "upstream_failed", "done": "upstream_failed"}
+    assert office.state() == "failed"
     assert "AirflowFailException: CHECK_FAILED: bank.account: no_debt" in said  # the task `run` has raised it
 
 
@@ -359,7 +366,8 @@ def test_what_passes_is_tried_again_and_what_takes_too_long_is_asked_to_end(offi
     states = {task: (state, tries) for task, state, tries in office.asked(asked)}
     assert states["run"] == ("success", 2), told[-4000:]
     assert states["checks"][0] == "failed"
-    assert states["maintain"][0] == "upstream_failed"
+    assert states["maintain"][0] == "success"
+    assert states["done"][0] == "upstream_failed"
     said = (folder / "said").read_text().splitlines()
     assert said.count("asked to end") == sum("checks run" in line for line in said) == states["checks"][1]
 

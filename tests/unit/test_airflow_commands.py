@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
@@ -264,7 +265,10 @@ def operator(monkeypatch):
     sdk.BaseOperator = Templated
     for name in ("AirflowException", "AirflowFailException"):
         setattr(exceptions, name, type(name, (Exception,), {}))
-    for one in (ModuleType("airflow"), sdk, exceptions):
+    folders = accumulate(("providers", "standard", "operators", "empty"), "{}.{}".format, initial="airflow")
+    *others, empty = map(ModuleType, folders)
+    empty.EmptyOperator = Templated
+    for one in (sdk, exceptions, *others, empty):
         monkeypatch.setitem(sys.modules, one.__name__, one)
     before = set(sys.modules)
     yield importlib.import_module("pipeline.airflow.operator")
