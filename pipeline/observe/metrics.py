@@ -61,7 +61,7 @@ class BatchDone:
 
 
 class _Moment:
-    """A number that is not there until it is known: none would be a moment in 1970."""
+    """A number that is not there until it is known: 0 would be a moment in 1970, or a Kafka that is away."""
 
     def __init__(self, name: str, about: str, made: Mapping[str, Any]) -> None:
         self._name, self._about, self._made = name, about, made
@@ -122,6 +122,8 @@ class Metrics:
         self._number = _Moment("last_batch_id", "the newest batch", made)
         self._cut = _Moment("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", made)
         self._behind = _Standing("records_behind", "records that no batch has taken yet", "topic", made)
+        self._reachable = _Moment("kafka_reachable", "1 where Kafka has answered when it was last asked, else 0", made)
+        self._answered = _Moment("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
 
     def step(self, name: str, seconds: float) -> None:
         """A durable step was reached, so long after the one before it."""
@@ -164,6 +166,16 @@ class Metrics:
     def behind(self, records: Mapping[str, int]) -> None:
         """How many records of each topic no batch has taken yet."""
         self._behind.show(records)
+
+    def answered(self, at: float) -> None:
+        """Kafka has answered, at this time."""
+        self._reachable.set(1)
+        self._answered.set(at)
+
+    def silent(self) -> None:
+        """Kafka does not answer: how much it has is not known."""
+        self._reachable.set(0)
+        self._behind.show({})
 
     def waits(self, *, some: bool) -> None:
         """Whether records wait for a schema or a statement."""

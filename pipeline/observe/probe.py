@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:9464/metrics"
 PATIENCE = 100
-"""Seconds that records may wait for a batch: ten triggers of the default, as in the alert of docs/deploy.md."""
+"""Seconds that records may wait for a batch, or Kafka be away: ten triggers of the default, as the alerts allow."""
 _ANSWER = 4
 
 
@@ -32,6 +32,9 @@ def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
             told.setdefault(sample.name.removeprefix(f"{PREFIX}_"), []).append(sample.value)
     if "dead_letters_total" not in told:
         return "the warehouse is not open: the run starts, or is refused (its log says why)"
+    silent = now - max(told.get("last_kafka_answer_timestamp_seconds", (now,)))
+    if silent > patience:
+        return f"Kafka has not answered for {silent:,.0f} s"
     behind = sum(told.get("records_behind", ()))
     if not behind:
         return ""
@@ -43,7 +46,7 @@ def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Ask a run; `words`: where its metrics are, and how long records may wait."""
+    """Ask a run; `words`: where its metrics are, and how long records or Kafka may be waited for."""
     url = words[0] if words else URL
     patience = float(words[1]) if len(words) > 1 else PATIENCE
     try:

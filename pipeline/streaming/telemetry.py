@@ -73,6 +73,7 @@ class Telemetry:
         """A warehouse was opened, perhaps with batches of other processes."""
         if self._metrics is None:
             return
+        self._metrics.answered(time.time())  # without Kafka none is opened
         self._metrics.held(_names(last_held(bench)))
         self._metrics.waits(some=_waits(bench))
         self._metrics.begin(str(table.source) for table in bench.tables)
@@ -87,8 +88,11 @@ class Telemetry:
         self._metrics.held(_names(last_held(bench)))
         self._metrics.begin(str(table.source) for table in bench.tables)  # those that a batch has made, before it ends
         behind = _behind(bench)
-        if behind is not None:
+        if behind is None:
+            self._metrics.silent()
+        else:
             self._metrics.behind(behind)
+            self._metrics.answered(time.time())
 
     def failed(self, number: int, error: BaseException) -> None:
         """A batch was not committed."""

@@ -7,6 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.errors import EnvironmentFault
 from pipeline.model.messages import Regime
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
@@ -139,6 +140,29 @@ def opened_bench(*names, waiting=MappingProxyType({}), regime=Regime.CUT):
         cluster=SimpleNamespace(within=lambda _seconds: kafka),
         ledger=SimpleNamespace(committed=SimpleNamespace(of_names=lambda _names: {})),
     )
+
+
+def away(*_more):
+    raise EnvironmentFault("KAFKA_UNREACHABLE", "Kafka did not answer", "")
+
+
+def test_what_kafka_has_is_not_told_while_it_does_not_answer(metrics):
+    telemetry, bench = Telemetry(metrics), opened_bench()
+    assert "kafka_reachable" not in {name for name, *_ in scraped(metrics)}  # nobody has asked
+    telemetry.opened(bench)
+    metrics.behind({"orders": 0})
+    begun = scraped(metrics)["last_kafka_answer_timestamp_seconds",]
+    bench.cluster.within(0).topics = away
+    telemetry.look(bench)
+    told = scraped(metrics)
+    assert ("records_behind", "orders") not in told
+    assert told["kafka_reachable",] == 0
+    assert told["last_kafka_answer_timestamp_seconds",] == begun
+    bench.cluster.within(0).topics = dict
+    telemetry.look(bench)
+    told = scraped(metrics)
+    assert told["kafka_reachable",] == 1
+    assert told["last_kafka_answer_timestamp_seconds",] > begun
 
 
 @pytest.mark.parametrize(

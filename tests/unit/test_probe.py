@@ -44,6 +44,18 @@ def test_records_that_wait_while_no_batch_is_committed_are_told(metrics):
     assert trouble(metrics, NOW + 101) == "1,234 records wait, and the newest batch was committed 101 s ago"
 
 
+def test_a_kafka_that_does_not_answer_is_told_when_it_has_not_for_long(metrics):
+    """What it has is not known meanwhile: neither the last number nor none is a reason to be well."""
+    metrics.begin(["shop.orders"])
+    metrics.answered(NOW)
+    metrics.behind({"orders": 0})
+    metrics.silent()
+    assert trouble(metrics, NOW + 99) == ""
+    assert trouble(metrics, NOW + 101) == "Kafka has not answered for 101 s"
+    metrics.answered(NOW + 110)
+    assert trouble(metrics, NOW + 111) == ""
+
+
 def test_the_command_says_so_and_ends_with_it(metrics):
     port = ports.free_port()
     line = [sys.executable, "-m", "pipeline.observe.probe", f"http://127.0.0.1:{port}/metrics"]
