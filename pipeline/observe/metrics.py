@@ -121,6 +121,9 @@ class Metrics:
         self._committed = _Moment("last_batch_timestamp_seconds", "when the newest batch was committed", made)
         self._number = _Moment("last_batch_id", "the newest batch", made)
         self._cut = _Moment("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", made)
+        self._errand = _Standing("errand_begun_timestamp_seconds", "when the errand began that is under way", "errand",
+                                 made)  # fmt: skip
+        self._errand_done = _Moment("last_errand_timestamp_seconds", "when the newest errand ended", made)
         self._behind = _Standing("records_behind", "records that no batch has taken yet", "topic", made)
         self._reachable = _Moment("kafka_reachable", "1 where Kafka has answered when it was last asked, else 0", made)
         self._answered = _Moment("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
@@ -166,6 +169,15 @@ class Metrics:
     def behind(self, records: Mapping[str, int]) -> None:
         """How many records of each topic no batch has taken yet."""
         self._behind.show(records)
+
+    def errand(self, what: str, begun: float) -> None:
+        """Something that a person asks for has begun: no batch comes before it is done."""
+        self._errand.show({what: begun})
+
+    def errand_done(self, at: float) -> None:
+        """It is done, or refused."""
+        self._errand_done.set(at)
+        self._errand.show({})
 
     def answered(self, at: float) -> None:
         """Kafka has answered, at this time."""

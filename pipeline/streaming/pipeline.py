@@ -119,11 +119,15 @@ class Pipeline:
 
     def errand(self, what: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Do what a person asks for (`errands`)."""
-        self._telemetry.begun()
-        return errand(self.bench, self._maintainer, what, names)
+        with self._telemetry.errand(what):
+            return errand(self.bench, self._maintainer, what, names)
 
     def run(self, *, available_now: bool = False) -> None:
         """Stream until stopped, or with `available_now` until everything that is there now is committed."""
+        with self._telemetry.looking(self.bench) as well:
+            self._run(well, available_now=available_now)
+
+    def _run(self, well: Callable[[], None], *, available_now: bool) -> None:
         self._error = None
         self._landed.clear()
         self._left = False
@@ -136,7 +140,7 @@ class Pipeline:
             return
         query = self._start(available_now=available_now)
         try:
-            self._follow(query)
+            self._follow(query, well)
         except Exception as error:
             if self._error is None and not self._stopping.is_set():
                 self._raise_unreachable(error)
@@ -149,12 +153,12 @@ class Pipeline:
         if available_now and not stopped:
             self._take_the_rest()
 
-    def _follow(self, query: StreamingQuery) -> None:
-        """Do what there is to do beside the query until it ends, and raise what ended it."""
+    def _follow(self, query: StreamingQuery, well: Callable[[], None]) -> None:
+        """Do what there is to do beside the query until it ends, and raise what ended it, or the looks at it."""
         while query.isActive and not self._stopping.is_set():
             query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
             self._take_requests()
-            self._telemetry.look(self.bench)
+            well()
         ended = query.exception()  # awaitTermination tells it only where it was waiting just then
         if ended is not None:
             raise ended

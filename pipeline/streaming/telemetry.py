@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.errors import EnvironmentFault, PipelineError, reason
@@ -18,7 +20,7 @@ from pipeline.streaming.held import held_tables, last_held
 from pipeline.streaming.workbench import BATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pipeline.model.names import TableName
     from pipeline.observe.metrics import Metrics
@@ -81,9 +83,44 @@ class Telemetry:
         if committed_at is not None:
             self._metrics.opened(bench.ledger.batch_id, committed_at, _cut_time(bench))
 
+    @contextmanager
+    def errand(self, what: str) -> Iterator[None]:
+        """What a person asks for is done in this block."""
+        self.begun()
+        if self._metrics is None:
+            yield
+            return
+        self._metrics.errand(what, time.time())
+        try:
+            yield
+        finally:
+            self._metrics.errand_done(time.time())
+
+    @contextmanager
+    def looking(self, bench: Workbench) -> Iterator[Callable[[], None]]:
+        """Look now and then while the block lasts, in a thread of its own: a batch may hang, an errand take an hour.
+
+        Gives what raises the error that has ended the looks, if one has.
+        """
+        if self._metrics is None:
+            yield lambda: None
+            return
+        ended = threading.Event()
+        with ThreadPoolExecutor(1, thread_name_prefix="look") as pool:
+            looks = pool.submit(self._look_until, ended, bench)
+            try:
+                yield lambda: looks.result() if looks.done() else None
+            finally:
+                ended.set()
+
+    def _look_until(self, ended: threading.Event, bench: Workbench) -> None:
+        self.look(bench)
+        while not ended.wait(_BEHIND_SECONDS):
+            self.look(bench)
+
     def look(self, bench: Workbench) -> None:
-        """Ask Kafka how much it has, now and then, in whatever state the batches are: one may hang."""
-        if self._metrics is None or not bench.is_due("how much Kafka has", _BEHIND_SECONDS):
+        """Tell how it stands beside the batches, and ask Kafka how much it has."""
+        if self._metrics is None:
             return
         self._metrics.held(_names(last_held(bench)))
         self._metrics.begin(str(table.source) for table in bench.tables)  # those that a batch has made, before it ends
@@ -154,7 +191,7 @@ def _cut_time(bench: Workbench) -> float | None:
 def _behind(bench: Workbench) -> dict[str, int] | None:
     """By topic, what Kafka still has past the ledger's ends. None: it does not answer, which is a batch's matter."""
     try:
-        cluster = bench.cluster.within(START)  # signals wait meanwhile
+        cluster = bench.cluster.within(START)  # the end of a run waits for it
         topics = cluster.topics()
         partitions = [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)

@@ -56,6 +56,21 @@ def test_a_kafka_that_does_not_answer_is_told_when_it_has_not_for_long(metrics):
     assert trouble(metrics, NOW + 111) == ""
 
 
+def test_an_errand_is_work_and_after_it_there_is_time_for_a_batch(metrics):
+    """A rebuild of an hour: no batch is taken meanwhile, and whoever ends the process ends the rebuild."""
+    metrics.begin(["shop.orders"])
+    metrics.answered(NOW)
+    metrics.behind({"orders": 1_200})
+    metrics.batch(BatchDone(1, 10, 0.5, NOW))
+    metrics.errand("rebuild", NOW + 10)
+    assert trouble(metrics, NOW + 3_600) == ""
+    metrics.errand_done(NOW + 3_610)
+    metrics.answered(NOW + 3_610)
+    assert trouble(metrics, NOW + 3_710) == ""
+    metrics.answered(NOW + 3_711)
+    assert trouble(metrics, NOW + 3_711) == "1,200 records wait, and the newest batch was committed 3,711 s ago"
+
+
 def test_the_command_says_so_and_ends_with_it(metrics):
     port = ports.free_port()
     line = [sys.executable, "-m", "pipeline.observe.probe", f"http://127.0.0.1:{port}/metrics"]

@@ -1,0 +1,133 @@
+"""What a run tells while its own thread is busy: a look of its own, whatever batches and errands do."""
+
+import time
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.errors import Refused
+from pipeline.model.messages import TopicPartition
+from pipeline.model.names import TableName
+from pipeline.observe.metrics import PREFIX, Metrics
+from pipeline.sources.kafka import Topic
+from pipeline.streaming import pipeline, telemetry
+from pipeline.streaming.position import Committed
+from pipeline.streaming.telemetry import Telemetry
+from pipeline.warehouse.pairs import State
+
+REBUILD = ("rebuild", ("shop", "orders"))
+
+
+class Kafka:
+    """One topic with one partition, of which a record more is there each time that it is asked."""
+
+    def __init__(self):
+        self.end = 0
+
+    def within(self, _seconds):
+        return self
+
+    def topics(self):
+        return {"cdc": Topic("cdc", "id", (0,))}
+
+    def earliest(self, partitions):
+        return dict.fromkeys(partitions, 0)
+
+    def latest(self, partitions):
+        self.end += 1
+        return dict.fromkeys(partitions, self.end)
+
+
+@pytest.fixture
+def metrics():
+    return Metrics("shop", "1.2.3")
+
+
+@pytest.fixture
+def bench(tmp_path):
+    ours = SimpleNamespace(properties={})
+    warehouse = SimpleNamespace(path=tmp_path, maintenance=None)
+    return SimpleNamespace(
+        spark=None, settings=SimpleNamespace(warehouse=warehouse), step=None, cluster=Kafka(),
+        tables=[SimpleNamespace(source=TableName("shop", "orders"), state=State.LIVE)],
+        records=SimpleNamespace(tables={"ddl_history": ours}, counted={}),
+        ledger=SimpleNamespace(committed=Committed({("id", 0): 1}, {"id": "cdc"})),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def opened(bench, metrics, monkeypatch):
+    """A pipeline whose query runs until its first errand is done."""
+    monkeypatch.setattr(telemetry, "_BEHIND_SECONDS", 0.01)
+    made = pipeline.Pipeline(bench, ExitStack(), lambda *_: None, Telemetry(metrics))
+    query = SimpleNamespace(
+        isActive=True, status={"isTriggerActive": False},
+        awaitTermination=lambda _seconds: None, exception=lambda: None, stop=lambda: None,
+    )  # fmt: skip
+
+    def take(errand):
+        errand(*REBUILD)
+        query.isActive = False
+
+    monkeypatch.setattr(made, "_start", lambda **_: query)
+    monkeypatch.setattr(made._inbox, "take", take)
+    return made
+
+
+def told(metrics, name):
+    """By label's value."""
+    samples = [sample for family in metrics.registry.collect() for sample in family.samples]
+    return {"".join(s.labels.values()): s.value for s in samples if s.name == f"{PREFIX}_{name}"}
+
+
+def comes(wanted):
+    deadline = time.monotonic() + 10
+    while not wanted() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return wanted()
+
+
+def test_what_waits_is_told_while_an_errand_is_under_way_and_so_is_the_errand(opened, metrics, monkeypatch):
+    seen = []
+
+    def errand(*_asked):
+        before = told(metrics, "records_behind").get("cdc", 0)
+        seen.append(comes(lambda: told(metrics, "records_behind").get("cdc", 0) > before))
+        seen.append(set(told(metrics, "errand_begun_timestamp_seconds")))
+        return {}
+
+    monkeypatch.setattr(pipeline, "errand", errand)
+    began = time.time()
+    opened.run()
+    assert seen == [True, {"rebuild"}]
+    assert told(metrics, "errand_begun_timestamp_seconds") == {}
+    assert told(metrics, "last_errand_timestamp_seconds")[""] >= began
+
+
+def test_an_errand_that_is_refused_is_under_way_no_longer(opened, metrics):
+    with pytest.raises(Refused):
+        opened.errand("what nobody knows", ())
+    assert told(metrics, "errand_begun_timestamp_seconds") == {}
+
+
+def test_the_looks_end_with_the_run(opened, bench, monkeypatch):
+    monkeypatch.setattr(pipeline, "errand", lambda *_: {})
+    opened.run()
+    asked = bench.cluster.end
+    time.sleep(0.05)
+    assert bench.cluster.end == asked
+
+
+def test_what_nobody_has_foreseen_of_a_look_ends_the_run(opened, bench, monkeypatch):
+    def broken(_partitions):
+        if len(asked) > 1:
+            raise ZeroDivisionError
+        asked.append(1)
+        return {TopicPartition("cdc", 0): 5}
+
+    asked = []
+    monkeypatch.setattr(bench.cluster, "latest", broken)
+    monkeypatch.setattr(opened._inbox, "take", lambda _errand: None)
+    with pytest.raises(ZeroDivisionError):
+        opened.run()
