@@ -125,6 +125,9 @@ class Metrics:
                                  made)  # fmt: skip
         self._errand_done = _Moment("last_errand_timestamp_seconds", "when the newest errand ended", made)
         self._behind = _Standing("records_behind", "records that no batch has taken yet", "topic", made)
+        self._oldest = _Standing("oldest_behind_timestamp_seconds",
+                                 "when the oldest record came that no batch has taken, if that is long ago", "topic",
+                                 made)  # fmt: skip
         self._reachable = _Moment("kafka_reachable", "1 where Kafka has answered when it was last asked, else 0", made)
         self._answered = _Moment("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
 
@@ -170,6 +173,10 @@ class Metrics:
         """How many records of each topic no batch has taken yet."""
         self._behind.show(records)
 
+    def oldest(self, came: Mapping[str, float]) -> None:
+        """When the oldest record of a topic came that no batch has taken, where it waits for long."""
+        self._oldest.show(came)
+
     def errand(self, what: str, begun: float) -> None:
         """Something that a person asks for has begun: no batch comes before it is done."""
         self._errand.show({what: begun})
@@ -188,6 +195,7 @@ class Metrics:
         """Kafka does not answer: how much it has is not known."""
         self._reachable.set(0)
         self._behind.show({})
+        self._oldest.show({})
 
     def waits(self, *, some: bool) -> None:
         """Whether records wait for a schema or a statement."""

@@ -162,17 +162,27 @@ class Cluster:
         """The offset that each partition's next record will get."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
+    def since(self, moments: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        """Offset and time of each partition's first record since a moment, in milliseconds; (-1, -1): there is none."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        found = self._listed_offsets({at: spec.forTimestamp(moment) for at, moment in moments.items()})
+        return {at: (int(one.offset()), int(one.timestamp())) for at, one in found.items()}
+
     def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+        found = self._listed_offsets(dict.fromkeys(partitions, spec))
+        return {at: int(one.offset()) for at, one in found.items()}
+
+    def _listed_offsets(self, specs: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
         java_partition = self._jvm.org.apache.kafka.common.TopicPartition
-        asked = {at: java_partition(at.topic, at.partition) for at in partitions}
+        asked = {at: java_partition(at.topic, at.partition) for at in specs}
         wanted = self._jvm.java.util.HashMap()
-        for java in asked.values():
-            wanted.put(java, spec)
+        for at, java in asked.items():
+            wanted.put(java, specs[at])
         try:
             found = self._admin.listOffsets(wanted, self._options("ListOffsets")).all().get()
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
-        return {at: int(found.get(java).offset()) for at, java in asked.items()}
+        return {at: found.get(java) for at, java in asked.items()}
 
     def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str]:
         """The `cleanup.policy` of each topic; none where the broker does not tell."""

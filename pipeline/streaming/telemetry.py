@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from pipeline.errors import EnvironmentFault, PipelineError, reason
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of, time_of
-from pipeline.model.messages import Regime, TopicPartition
+from pipeline.model.messages import Regime
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
 from pipeline.sources.kafka import START
 from pipeline.streaming import moments
+from pipeline.streaming.backlog import Backlog
 from pipeline.streaming.held import held_tables, last_held
 from pipeline.streaming.workbench import BATCH
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _OPS = tuple(op.value for op in Op)
 _BEHIND_SECONDS = 10.0
 """How often Kafka is asked how much it has."""
+_AGE_SECONDS = 60.0
+"""And how often since when."""
 _log = get_logger(__name__)
 
 
@@ -124,12 +127,15 @@ class Telemetry:
             return
         self._metrics.held(_names(last_held(bench)))
         self._metrics.begin(str(table.source) for table in bench.tables)  # those that a batch has made, before it ends
-        behind = _behind(bench)
-        if behind is None:
-            self._metrics.silent()
-        else:
-            self._metrics.behind(behind)
+        try:
+            backlog = Backlog(bench.cluster.within(START), bench.ledger.committed)  # the end of a run waits for it
+            self._metrics.behind(backlog.records())
+            if bench.is_due("since when records wait", _AGE_SECONDS):
+                self._metrics.oldest(backlog.oldest(time.time()))
             self._metrics.answered(time.time())
+        except EnvironmentFault as fault:  # a batch's matter
+            _log.warning("kafka", code=fault.code, why=fault.message)
+            self._metrics.silent()
 
     def failed(self, number: int, error: BaseException) -> None:
         """A batch was not committed."""
@@ -186,20 +192,3 @@ def _cut_time(bench: Workbench) -> float | None:
     """Of the newest cut: by commit ts the ledger knows it, else this process, if it has written one."""
     resolved = moments.commit_ts_of(bench.ledger.resolved) or bench.cut_ts
     return time_of(resolved).timestamp() if resolved else None
-
-
-def _behind(bench: Workbench) -> dict[str, int] | None:
-    """By topic, what Kafka still has past the ledger's ends. None: it does not answer, which is a batch's matter."""
-    try:
-        cluster = bench.cluster.within(START)  # the end of a run waits for it
-        topics = cluster.topics()
-        partitions = [TopicPartition(topic.name, n) for topic in topics.values() for n in topic.partitions]
-        earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-    except EnvironmentFault as fault:
-        _log.warning("kafka", code=fault.code, why=fault.message)
-        return None
-    ends = bench.ledger.committed.of_names({topic.id: topic.name for topic in topics.values()})
-    return {
-        name: sum(max(0, latest[at] - max(earliest[at], ends.get(at, 0))) for at in latest if at.topic == name)
-        for name in sorted(topics)
-    }

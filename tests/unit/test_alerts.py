@@ -25,6 +25,7 @@ def test_an_alert_is_of_metrics_that_a_run_has(name):
     metrics = Metrics("shop", "1.2.3")
     metrics.begin(["shop.orders"])
     metrics.behind({"cdc": 1})
+    metrics.oldest({"cdc": 1.0})
     metrics.answered(1.0)
     metrics.errand("rebuild", 1.0)
     metrics.batch(

@@ -49,7 +49,7 @@ def bench(tmp_path):
     ours = SimpleNamespace(properties={})
     warehouse = SimpleNamespace(path=tmp_path, maintenance=None)
     return SimpleNamespace(
-        spark=None, settings=SimpleNamespace(warehouse=warehouse), step=None, cluster=Kafka(),
+        is_due=lambda *_: False, spark=None, settings=SimpleNamespace(warehouse=warehouse), step=None, cluster=Kafka(),
         tables=[SimpleNamespace(source=TableName("shop", "orders"), state=State.LIVE)],
         records=SimpleNamespace(tables={"ddl_history": ours}, counted={}),
         ledger=SimpleNamespace(committed=Committed({("id", 0): 1}, {"id": "cdc"})),

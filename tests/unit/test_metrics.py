@@ -136,6 +136,7 @@ def opened_bench(*names, waiting=MappingProxyType({}), regime=Regime.CUT):
             tables={"batches": ours, "ddl_history": ours}, waiting=lambda: waiting, counted=waiting
         ),
         protocol=SimpleNamespace(regime=regime),
+        is_due=lambda _what, _seconds: True,
         cluster=SimpleNamespace(within=lambda _seconds: kafka),
         ledger=SimpleNamespace(committed=SimpleNamespace(of_names=lambda _names: {})),
     )
