@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from spark.sessions import SETTINGS
+from unit.test_spark_redaction import ORDINARY, SECRET, TEXTS
 
 from pipeline.errors import EnvironmentFault
 from pipeline.settings import parse
@@ -53,6 +54,12 @@ def test_a_catalog_stands_in_no_command_line_which_all_users_of_a_machine_read(s
     assert "spark.driver.memory" in line
     assert "spark.sql.catalog.warehouse" not in line
     assert spark.conf.get("spark.sql.catalog.warehouse.uri").startswith("jdbc:sqlite:")
+
+
+def test_java_reads_as_python_does_what_spark_is_to_hide_of_properties(spark):
+    hides = spark.sparkContext._jvm.java.util.regex.Pattern.compile(spark.conf.get("spark.redaction.regex"))
+    assert [text for text in [*SECRET, *TEXTS] if not hides.matcher(text).find()] == []
+    assert [text for pair in ORDINARY.items() for text in pair if hides.matcher(text).find()] == []
 
 
 def test_ctrl_c_is_ours_again_when_spark_has_started(spark):
