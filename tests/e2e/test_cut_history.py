@@ -251,7 +251,7 @@ def test_rows_that_are_read_before_the_rename_that_gives_their_name_are_of_that_
         other._sender.row(RowEvent(ledger, "insert", None, row, 1), till.last_ts)
     other.checkpoint(till.last_ts)
     other.close()
-    till.set("source", topics=[f"{till.feed.prefix}_cdc", topic], max_offsets_per_trigger=12)
+    till.set("source", topics=[f"{till.feed.prefix}_cdc", topic], max_offsets_per_trigger=4)
     till.run()
     assert len(till.own("batches")) > 3
     found = till.warehouse.current("bank.ledger").rows
