@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import time
+import urllib.request
+from collections import Counter
 from pathlib import Path
 from threading import Timer
 
@@ -15,10 +17,13 @@ from e2e.bank import ACCOUNT, Bank
 from e2e.processes import Process, spark_of
 from golden.corpus import long
 from golden.warehouse import Warehouse
+from prometheus_client.parser import text_string_to_metric_families
 from spark.open_events import record
 
 from pipeline.devstack import Devstack
+from pipeline.devstack.ports import free_port
 from pipeline.errors import EnvironmentFault
+from pipeline.observe.metrics import PREFIX
 from pipeline.settings import load
 from pipeline.sources.kafka import OUTAGE, START, Cluster
 from pipeline.streaming.session import session
@@ -54,14 +59,20 @@ def test_a_run_outlives_a_broker_that_comes_back(tmp_path):
         bank = Bank(stack, 3, (ACCOUNT,))
         bank.open()
         bank.rounds(1)
-        run = Process.command(bank.settings(tmp_path), "run")
+        port = free_port()
+        run = Process.command(bank.settings(tmp_path, metrics={"port": port}), "run")
         committed(tmp_path)
+        until(lambda: "records_behind" in told(port))
+        assert told(port)["kafka_reachable"] == 1
         stack.broker.kill()
         time.sleep(AWAY)
+        until(lambda: told(port)["kafka_reachable"] == 0)
+        assert "records_behind" not in told(port)
         stack.broker.start()
         bank.rounds(1)
         warehouse = Warehouse.at(tmp_path / "warehouse")
         until(lambda: not [*judging.untrue(bank, warehouse)])
+        until(lambda: (told(port)["kafka_reachable"], told(port)["records_behind"]) == (1, 0))
         os.kill(run.pid, signal.SIGTERM)
         assert run.ended() == 0, run.complaint()
         assert list(judging.placed_twice(warehouse)) == []
@@ -148,6 +159,17 @@ def test_memory_that_is_too_small_for_a_message_is_told_and_more_of_it_lets_it_i
     assert run.ended() == 0, run.complaint()
     (kept,) = Warehouse.at(tmp_path / "warehouse").changes()["shop.paper"]
     assert len(kept["text"]) == 19_000_000
+
+
+def told(port):
+    """The metrics of a run, added up over their labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        families = [*text_string_to_metric_families(answer.read().decode())]
+    samples = [sample for family in families for sample in family.samples]
+    numbers = Counter()
+    for sample in samples:
+        numbers[sample.name.removeprefix(f"{PREFIX}_")] += sample.value
+    return numbers
 
 
 def jvm_of(pid):
