@@ -139,8 +139,9 @@ class Telemetry:
 
     def failed(self, number: int, error: BaseException) -> None:
         """A batch was not committed."""
-        ours = isinstance(error, PipelineError)
-        code, why = (error.code, str(error).partition("\n")[0]) if ours else (type(error).__name__, reason(error))
+        code, why = type(error).__name__, reason(error)
+        if isinstance(error, PipelineError):
+            code, why = error.code, str(error).partition("\n")[0]
         _log.error("failed", batch=number, code=code, why=why[:500])
 
 
