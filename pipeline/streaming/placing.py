@@ -64,9 +64,10 @@ def _unconfirmed(told: Chronicle) -> Iterator[Part]:
 
     A RENAME stands in the topic of the old name alone. Behind it the rows are of the table that it is about.
     """
-    for table in told.messages.tables if told.unseen is not None else ():
+    unseen = EVER if told.unseen is None else told.unseen
+    for table in told.messages.tables:
         first = min((seen.since for seen in table.versions), default=0)
-        if first > told.unseen and not told.names.spans.get(table.table.key):
+        if first > unseen and not told.names.spans.get(table.table.key):
             yield Part(table.table, 0, EVER)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.change import Op
+from pipeline.model.messages import EVER
 from pipeline.model.names import quoted
 from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
@@ -124,7 +125,7 @@ class Publisher:
         self.write(filled).overwrite(F.lit(True))
         self.step("backfilled")
 
-    def empty(self, at: int) -> None:
+    def empty(self, at: int = EVER) -> None:
         """Let all rows up to a commit ts go: files, without a look into them, where the table shows nothing newer."""
         self._let_go(f"{change.COMMIT_TS} <= {at:d}" if self.table.cut > at else "true")
 

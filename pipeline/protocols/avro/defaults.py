@@ -90,8 +90,9 @@ def _sent(column: AvroColumn, kind: str) -> str | None:
     if not isinstance(column.default, str):
         return None
     if kind in _SHAPES:
-        read = column.default if _SHAPES[kind].fullmatch(column.default) else None
-        return f"{read}{IN_UTC}" if read and kind == "TIMESTAMP" else read
+        if not _SHAPES[kind].fullmatch(column.default):
+            return None
+        return f"{column.default}{IN_UTC}" if kind == "TIMESTAMP" else column.default
     read = _BY_FAMILY.get(kind, _text if column.avro_type == "string" else None)
     return None if read is None else read(column, column.default)
 
