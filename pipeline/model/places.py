@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+
+from pipeline.model.conditions import any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,4 +23,4 @@ def stands_in(at: TopicPartition) -> Column:
 
 def stands_at(places: Iterable[tuple[TopicPartition, int]]) -> Column:
     """Whether a record stands at one of these (partition, offset)."""
-    return reduce(or_, (stands_in(at) & (F.col("offset") == offset) for at, offset in places), F.lit(False))
+    return any_of(stands_in(at) & (F.col("offset") == offset) for at, offset in places)

@@ -12,14 +12,13 @@ and the double whose bits are n is n times the smallest one, exactly, for n belo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 
 from pipeline.model import text
+from pipeline.model.conditions import any_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +61,7 @@ def doubts(row: Sequence[Hashed]) -> list[Column]:
 
 def unless(doubtful: Sequence[Column], right: Column) -> Column:
     """A sum that is right is right whatever was doubtful about it; a wrong one then is NULL."""
-    return F.when(right, F.lit(True)).when(~reduce(or_, doubtful), F.lit(False)) if doubtful else right
+    return F.when(right, F.lit(True)).when(~any_of(doubtful), F.lit(False)) if doubtful else right
 
 
 def small(number: Column) -> Column:

@@ -6,8 +6,6 @@ fit its row set the row aside. One rule is about all columns of its sort: which 
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -16,6 +14,7 @@ from pipeline.model import change
 from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.columns import AMBIGUOUS
+from pipeline.model.conditions import any_of
 from pipeline.model.names import quoted
 from pipeline.quality.rules import Rule
 from pipeline.quality.suites import Severity
@@ -73,8 +72,8 @@ def _key_not_null(versions: Sequence[TableVersion], landing: Landing) -> Rule:
         key = [c.name for c in version.columns if c.nullable and c.name in handle and c.name in fields]
         if key:
             sent.setdefault(tuple(fields[name] for name in key), []).append(version)
-    breaks = [_in(some, versions, reduce(or_, map(_is_missing, key))) for key, some in sent.items()]
-    unexpected = _known(reduce(or_, breaks)) if breaks else F.lit(False)
+    breaks = [_in(some, versions, any_of(map(_is_missing, key))) for key, some in sent.items()]
+    unexpected = _known(any_of(breaks))
     shown = tuple(dict.fromkeys(name for key in sent for name in key))
     name = f"{PREFIX}key_not_null"
     return Rule(name, Severity.QUARANTINE, F.lit(True), unexpected, shown, possible=bool(sent))
@@ -134,7 +133,7 @@ def _about(
     breaks = [_breaks(target, sorts, meets, versions) for target, sorts in by_column.items()]
     if not breaks:
         return None
-    return Rule(f"{PREFIX}{name}", Severity.WARN, F.lit(True), _known(reduce(or_, breaks)), tuple(by_column))
+    return Rule(f"{PREFIX}{name}", Severity.WARN, F.lit(True), _known(any_of(breaks)), tuple(by_column))
 
 
 def _breaks(
@@ -145,7 +144,7 @@ def _breaks(
 ) -> Column:
     """Where a column breaks the rule; versions may differ in what they allow."""
     found = [_in(sent, versions, _known(~meets(column, target))) for column, sent in sorts.items()]
-    return reduce(or_, found)
+    return any_of(found)
 
 
 def _envelope(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import Op
+from pipeline.model.conditions import any_of
 from pipeline.model.names import confusable, quoted
 from pipeline.model.projection import Projection
 from pipeline.quality.suites import Severity
@@ -135,7 +135,7 @@ class RuleSet:
             sum(1 << bit for bit, rule in enumerate(word) if rule.severity in severities) for word in _words(self.rules)
         ]
         broken = [F.col(f"{_BROKEN}{number}").bitwiseAND(_long(mask)) != 0 for number, mask in enumerate(masks) if mask]
-        return reduce(or_, broken) if broken else F.lit(False)
+        return any_of(broken)
 
     def _counters(self) -> Iterator[Column]:
         for number in range(len(self.rules)):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
 from pipeline.observe.logs import bound
 from pipeline.streaming import cuts, moments, placing, sends, waiting
@@ -153,7 +152,7 @@ class CutBatch(SparkBatch):
         if not given_up:
             return waited
         refused = [self._undescribed(one, "released", one.where) for one in given_up]
-        self.given_up = reduce(or_, (one.where for one in given_up))
+        self.given_up = any_of(one.where for one in given_up)
         unknown = tuple(one for one in waited.unknown if one not in given_up)
         return replace(waited, refused=(*waited.refused, *refused), unknown=unknown)
 
@@ -267,8 +266,8 @@ class CutBatch(SparkBatch):
         letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
         self.letters = Counter(self.letters) + Counter(letters)
         wheres = [F.coalesce(one.where, F.lit(False)) for one in refused]
-        self.given_up = reduce(or_, wheres if self.given_up is None else [self.given_up, *wheres])
-        self.raw = self.raw.where(~reduce(or_, wheres))
+        self.given_up = any_of([self.given_up, *wheres])
+        self.raw = self.raw.where(~any_of(wheres))
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As in the offset regime; but statements that wait come with all else that waits."""
@@ -451,7 +450,7 @@ class CutBatch(SparkBatch):
             wanted.append(waiting.is_copy_of(statements))
         if not wanted:
             return None
-        still = reduce(or_, wanted)
+        still = any_of(wanted)
         return still if self.given_up is None else still & ~F.coalesce(self.given_up, F.lit(False))
 
     def close(self) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -14,6 +12,7 @@ from pipeline.cli.checkup import changefeed, images
 from pipeline.cli.checkup.changefeed import Sample
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.words import counted, some
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import Regime
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka import records
@@ -109,7 +108,7 @@ def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterat
         return
     for code in dict.fromkeys(one.code for one in messages.refused):  # each may come from several partitions
         alike = [one for one in messages.refused if one.code == code]
-        where, rows = reduce(or_, (one.where for one in alike)), sum(one.rows for one in alike)
+        where, rows = any_of(one.where for one in alike), sum(one.rows for one in alike)
         whole = replace(alike[0], where=where, rows=rows)
         yield _refusal(settings, whole, prepared, alone=refused == messages.rows)
 

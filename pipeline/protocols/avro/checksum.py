@@ -6,11 +6,11 @@ The order of the fields is that of the column ids where checksums are on.
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.model.conditions import any_of
 from pipeline.protocols import row_checksum
 from pipeline.protocols.avro.fields import family
 from pipeline.protocols.row_checksum import Hashed, doubts, sum_of, unless
@@ -34,10 +34,10 @@ def verdict(schema: TicdcSchema, field: Callable[[str], Column], timezone: str) 
     sent, version = field(_SENT), field(_VERSION)
     right = sum_of(hashed).cast("string").eqNullSafe(sent)
     json = [field(column.name).isNotNull() for column in schema.columns if family(column) == "JSON"]
-    excused = reduce(or_, json) if json else F.lit(False)  # a date within makes TiCDC itself go wrong (docs/avro.md)
+    excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/avro.md)
     corrupted = F.coalesce(field(_CORRUPTED), F.lit(False))
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], right)
-    known = reduce(or_, (version == number for number in row_checksum.VERSIONS))
+    known = any_of(version == number for number in row_checksum.VERSIONS)
     upsert = field(_OP) != "d"  # the newer TiCDC's: its checksum is of the values before
     is_sent = known & (sent != "") & (sent != "0")  # split key updates are sent with 0
     return F.when(upsert & corrupted & ~excused, F.lit(False)).when(upsert & is_sent, right)

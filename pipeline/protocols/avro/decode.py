@@ -16,6 +16,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.text import Value
@@ -244,9 +245,8 @@ def _bytes(read: Mapping[Writer, _Read]) -> list[Column]:
     error = F.lit(None).cast("string")
     for writer, row in read.items():
         end = F.col(writer.alias).getField(sentinel.FIELD)
-        broken = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(sentinel.NUMBER))
-        for one in row.settled:
-            broken = broken if one.unread is None else broken | one.unread
+        cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(sentinel.NUMBER))
+        broken = any_of([cut_off, *(one.unread for one in row.settled)])
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -18,6 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.columns import NULL_DEFAULT
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, INDEX, RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
@@ -191,7 +191,7 @@ def _bytes(cells: Cells, rows: Iterable[_Row]) -> list[Column]:
     unread = [one.unread for one in _all(rows) if one.unread is not None]
     failed = ~cells.readable | F.col(_NUMBER).isNull()
     return [
-        F.when(reduce(or_, unread, failed), F.lit(UNREADABLE)).alias(ERROR),
+        F.when(any_of([failed, *unread]), F.lit(UNREADABLE)).alias(ERROR),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+from pipeline.model.conditions import any_of
 from pipeline.model.ddl import ActionType
 from pipeline.model.messages import (
     EVER,
@@ -281,7 +280,7 @@ class OpenProtocol:
         seen = [census.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
         messages = TableMessages(name, tuple(seen))
         sorts = Sorts(
-            row=reduce(or_, map(_is_of, rows)),
+            row=any_of(map(_is_of, rows)),
             watermark=head(events.KIND) == events.RESOLVED,
             other=F.lit(False),
             commit_ts=head(events.COMMIT_TS),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import Ddl, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.protocols import too_large
@@ -143,4 +143,4 @@ def named(names: Iterable[tuple[TableName, Column]]) -> Column:
         & when
         for name, when in names
     ]
-    return F.coalesce((head(events.KIND) == events.ROW) & reduce(or_, ours, F.lit(False)), F.lit(False))
+    return F.coalesce((head(events.KIND) == events.ROW) & any_of(ours), F.lit(False))

@@ -6,14 +6,13 @@ of the column ids where checksums are on.
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from pipeline.model import types as t
 from pipeline.model.change import Op
+from pipeline.model.conditions import any_of
 from pipeline.protocols.row_checksum import (
     VERSIONS,
     Hashed,
@@ -60,7 +59,7 @@ def _is_right(version: TableVersion, row: Column, side: str, values: Values, tim
     cells = [(row.getItem(column.name), column) for column in version.columns]
     hashed = [_hashed(cell, column, values, timezone) for cell, column in cells]
     json = [cell.isNotNull() for cell, column in cells if column.tidb_type == "JSON"]
-    excused = reduce(or_, json) if json else F.lit(False)  # a date within makes TiCDC itself go wrong (docs/avro.md)
+    excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/avro.md)
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], sum_of(hashed).eqNullSafe(sent))
     return F.when(corrupted & ~excused, F.lit(False)).when(row.isNotNull() & (sent != 0), right)
 

@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, through
 from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.settled import Settled
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.head import HEAD, field_of
-from pipeline.protocols.simple.values import any_of, read_value
+from pipeline.protocols.simple.values import read_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

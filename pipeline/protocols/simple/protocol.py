@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs, SchemaId
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import (
     EVER,
     About,
@@ -194,10 +194,10 @@ class SimpleProtocol:
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`: rows of whole messages, by name, commit ts and version."""
         if messages.parts:
-            return (field_of("kind") == Kind.DML) & reduce(or_, (_within(part) for part in messages.parts))
+            return (field_of("kind") == Kind.DML) & any_of(_within(part) for part in messages.parts)
         versions = [F.lit(seen.version.version) for seen in messages.versions]
         names = {name.key: name for name in (messages.table, *(seen.version.table for seen in messages.versions))}
-        named = reduce(or_, (_within(Part(name)) for name in names.values()))
+        named = any_of(_within(Part(name)) for name in names.values())
         return (field_of("kind") == Kind.DML) & named & field_of("version").isin(*versions)
 
     def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
@@ -232,7 +232,7 @@ class SimpleProtocol:
         sorts = Sorts(
             row=(kind == Kind.DML) & _is_of(newest) & told,
             watermark=kind == Kind.WATERMARK,
-            other=(kind == Kind.BOOTSTRAP) & reduce(or_, map(_is_of, others), F.lit(False)),
+            other=(kind == Kind.BOOTSTRAP) & any_of(map(_is_of, others)),
             commit_ts=field_of("commit_ts"),
         )
         changes = frame.recipe((seen.version,), landing, self.timezone, encoding).of(census.rows(prepared, sorts))

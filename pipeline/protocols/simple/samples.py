@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import SchemaId
+from pipeline.model.conditions import any_of
 from pipeline.model.names import TableName, folded
 from pipeline.model.places import stands_in
 from pipeline.protocols.simple.head import Kind, field_of
@@ -34,7 +33,7 @@ def carried(
     if not offsets:
         return {}
     here = [stands_in(at) & F.col("offset").isin(*sorted(found)) for at, found in offsets.items()]
-    sampled = prepared.where((field_of("kind") == Kind.DML) & reduce(or_, here))
+    sampled = prepared.where((field_of("kind") == Kind.DML) & any_of(here))
     named = [field_of(name).alias(name) for name in ("database", "table", "version")]
     columns: dict[VersionKey, Names] = {}
     for row in sampled.select(*named, encoding.carried().alias("columns")).collect():

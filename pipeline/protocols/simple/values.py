@@ -5,8 +5,6 @@ Wire rules: golden/WIRE-FORMATS.md, "Simple, JSON" and "Simple, Avro".
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -99,8 +97,3 @@ def _members(mask: Column, members: tuple[str, ...]) -> Column:
 
 def _bit(at: int) -> int:
     return (1 << at) - (2**64 if at == _ALL_BITS - 1 else 0)
-
-
-def any_of(conditions: list[Column | None]) -> Column:
-    """Whether one of them holds."""
-    return reduce(or_, (one for one in conditions if one is not None), F.lit(False))

@@ -21,7 +21,7 @@ from unit.batch_model.suites import FENCE, broken, rule_set
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
-from pipeline.model import change, places
+from pipeline.model import change, conditions, places
 from pipeline.model.messages import Ddl, Guess, Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.quality import rules, samples
@@ -570,7 +570,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     rule_set.cache_clear()
     written_for_spark = (
-        *(places, spark_batch, obedience, landing, waiting, release),
+        *(conditions, places, spark_batch, obedience, landing, waiting, release),
         *(changes, aside, fence, rules, samples, redrive, standing),
     )
     return [
