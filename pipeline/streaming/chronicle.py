@@ -58,7 +58,7 @@ class Chronicle:
     pairs: dict[str, WarehouseTable] = field(default_factory=dict)
     """Pairs made in this batch, by what made them."""
     unclear: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Why pairs that are yet to be made are to be held, and since when."""
+    """Why pairs are to be held that are yet to be made, or to note an exchange of rows, and since when."""
     partners: dict[int, str] = field(default_factory=dict)
     """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned."""
     history: list[dict[str, object]] = field(default_factory=list)
@@ -183,11 +183,13 @@ class Chronicle:
     def _exchange(self, statement: Statement, table: TableName, name: str, other: TableName) -> Done:
         at = statement.ddl.commit_ts
         pair, partner = self._ensure(table, at), self._ensure(other, at)
-        if pair is None or partner is None or {pair.state, partner.state} != {State.LIVE}:
+        if pair is None or partner is None or State.DROPPED in (pair.state, partner.state):
             return self._hold_all(statement, "EXCHANGE PARTITION needs both tables")
         for one in (pair, partner):
             one.changes.set_properties({EXCHANGED: str(at)})
         self.partners[at] = partner.uuid
+        if partner.state is State.HELD:  # it is noted, and done when both live
+            return Done.held(other)
         return Done(f"rows of {name} and those of {other} change places")
 
     def _hold_all(self, statement: Statement, reason: str) -> Done:
@@ -313,14 +315,22 @@ class Chronicle:
     def _hold(self, name: TableName, reason: str, at: int) -> Done:
         span = self.names.now(name.key, at)
         pair = self._ensure(name, at)
-        if pair is None:
+        if pair is not None and not (pair.state is State.LIVE and pair.layout.ddl_at < at):
+            return Done.stays(name, pair.state)
+        if pair is None or self._exchanges(span.meaning, besides=at):
             self.unclear[span.meaning] = (reason, at)
             holds.remember(self.bench.records, holds.Hold(name.schema, name.table, reason, at))
-        elif pair.state is State.LIVE and pair.layout.ddl_at < at:
-            self.bench.tables.set_state(pair, State.HELD, reason)
         else:
-            return Done.stays(name, pair.state)
+            self.bench.tables.set_state(pair, State.HELD, reason)
         return Done.held(name)
+
+    def _exchanges(self, meaning: str, besides: int) -> bool:
+        """Whether another statement of this batch exchanges partitions of a table, which is held when it is noted."""
+        found = ((s.ddl.commit_ts, action) for s in self.obeyed for action in s.actions)
+        return any(
+            isinstance(action, text.ExchangePartition) and self.names.at(action.table.key, at).meaning == meaning
+            for at, action in found if at != besides
+        )  # fmt: skip
 
     def letters_follow(self) -> None:
         """Let dead letters of this batch that were sent again go where the tables that they name have gone."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import WarehouseTable
 
 _OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
+_ENDS = (*_OF_COLUMNS, text.RenameTable)
 
 
 class Told(NamedTuple):
@@ -53,7 +54,7 @@ def told_apart(
     statements = sorted((understood(bench, one) for one in ddl), key=lambda one: one.ddl.commit_ts)
     news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench)]
     now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-    waits = behind_exchanges(now, _exchanging(bench))
+    waits = behind_exchanges(now, _exchanging(bench), _held(bench))
     now = [s for s in now if s not in waits]
     wall = _wall(now)
     now = now if wall is None else now[: now.index(wall)]
@@ -115,20 +116,24 @@ def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable
 
 
 def _wall(statements: Sequence[Statement]) -> Statement | None:
-    """The first statement about the columns of a table that has exchanged rows before it, in the same batch.
+    """The first statement about the columns or name of a table that has exchanged rows before it, in the same batch.
 
-    It waits with all behind it: rows change places between tables whose columns are those of that time.
+    It waits with all behind it: rows change places between tables whose columns are those of that time. So does an
+    exchange of a table that has got its name in this batch. A name that is taken holds the table (`give_name`), and
+    one that is held notes no exchange.
     """
     exchanged: set[Name] = set()
+    renamed: set[Name] = set()
     for statement in statements:
-        if _about(statement) & exchanged and _is_of_columns(statement):
+        about = _about(statement)
+        if (about & exchanged and _has(statement, _ENDS)) or (_exchanged(statement) & renamed):
             return statement
         for action in statement.actions:
             match action:
                 case text.ExchangePartition(table, _, other):
                     exchanged |= {table.key, other.key}
-                case text.RenameTable(old, new) if old.key in exchanged:
-                    exchanged.add(new.key)
+                case text.RenameTable(_, new):
+                    renamed.add(new.key)
                 case text.DropTable(table):
                     exchanged.discard(table.key)
     return None
@@ -141,31 +146,54 @@ def _exchanging(bench: Workbench) -> dict[Name, int]:
     return {pair.source.key: at for pair, at in pairs if pair.state is not State.DROPPED}
 
 
-def behind_exchanges(statements: Sequence[Statement], exchanging: Mapping[Name, int]) -> list[Statement]:
+def _held(bench: Workbench) -> set[Name]:
+    """The names of tables that are held."""
+    return {(pair.due or pair.source).key for pair in bench.tables if pair.state is State.HELD}
+
+
+def behind_exchanges(
+    statements: Sequence[Statement], exchanging: Mapping[Name, int], held: Iterable[Name] = ()
+) -> list[Statement]:
     """The statements about the columns of such tables, and those about a table that one of them concerns, behind it.
 
     They wait as if their time had not come, and the rows behind them, until the tables have exchanged theirs: those
-    have the columns of that time.
+    have the columns of that time. So does an exchange of partitions of a table that is held: it cannot note it yet, and
+    the other one must show nothing behind it either.
     """
-    since = dict(exchanging)
+    since, waits_for = dict(exchanging), dict.fromkeys(held, 0)
     blocked: set[Name] = set()
     waits: list[Statement] = []
-    for statement in statements if since else ():
+    for statement in statements if since or waits_for else ():
         about = _about(statement)
         schemas = dropped_databases(statement)
         late = any(since.get(name, EVER) < statement.ddl.commit_ts for name in about)
-        if about & blocked or any(name[0] in schemas for name in blocked) or (late and _is_of_columns(statement)):
+        behind = about & blocked or any(name[0] in schemas for name in blocked)
+        if behind or (late and _has(statement, _OF_COLUMNS)) or _exchanged(statement) & waits_for.keys():
             blocked |= about
             waits.append(statement)
             continue
-        for action in statement.actions:
-            if isinstance(action, text.RenameTable) and action.old.key in since:
-                since[action.new.key] = since.pop(action.old.key)
+        _follow(statement, since)
+        _follow(statement, waits_for)
     return waits
 
 
-def _is_of_columns(statement: Statement) -> bool:
-    return any(isinstance(action, _OF_COLUMNS) for action in statement.actions)
+def _follow(statement: Statement, known: dict[Name, int]) -> None:
+    """Let names be those that tables have behind a statement."""
+    for action in statement.actions:
+        match action:
+            case text.RenameTable(old, new) if old.key in known:
+                known[new.key] = known.pop(old.key)
+            case text.DropTable(table):
+                known.pop(table.key, None)
+
+
+def _exchanged(statement: Statement) -> set[Name]:
+    """The tables of which it exchanges partitions."""
+    return {action.table.key for action in statement.actions if isinstance(action, text.ExchangePartition)}
+
+
+def _has(statement: Statement, kinds: tuple[type, ...]) -> bool:
+    return any(isinstance(action, kinds) for action in statement.actions)
 
 
 def _said(bench: Workbench, statements: Sequence[Statement]) -> set[str]:

@@ -72,12 +72,14 @@ def defined(layout: Layout, scheme: PartitionScheme | None) -> Layout:
 def obey_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
     """The layout behind TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
 
-    `other`: the pair with which EXCHANGE PARTITION swaps rows.
+    `other`: the pair with which EXCHANGE PARTITION swaps rows; without it the table stays as it is.
     """
     why = ""
     if isinstance(action, ddl.TruncateTable):
         return replace(layout, removals=(*layout.removals, Removal(at, None, None, ()))), why
-    if isinstance(action, ddl.DropPartitions | ddl.TruncatePartitions | ddl.ExchangePartition):
+    if isinstance(action, ddl.DropPartitions | ddl.TruncatePartitions) or (
+        isinstance(action, ddl.ExchangePartition) and other
+    ):
         names = (action.name,) if isinstance(action, ddl.ExchangePartition) else action.names
         columns = tuple((c.source, c.id, c.tidb_type) for c in layout.columns if c.live)
         found = _predicate(layout.partitions, names, {name: kind for name, _, kind in columns})

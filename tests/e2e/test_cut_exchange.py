@@ -4,8 +4,8 @@ import dataclasses
 import json
 
 import pytest
-from e2e.test_cut_history import PARTS, WHOLE, Swapped
-from e2e.till import NAME, Till
+from e2e.test_cut_history import PARTS, WHOLE, Swapped, no_less_than
+from e2e.till import EXCHANGE_PARTITION, NAME, Till
 from golden.corpus import few, long
 
 from pipeline.model.names import TableName
@@ -16,7 +16,7 @@ from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-ALTER, TRUNCATE_TABLE = 5, 11
+CREATE_TABLE, DROP_TABLE, ALTER, TRUNCATE_TABLE, RENAME_TABLE, RECOVER_TABLE = 3, 4, 5, 11, 14, 25
 
 BATCHES = pytest.mark.parametrize("apart", few(True, False), ids=lambda apart: "several" if apart else "one batch")
 
@@ -191,3 +191,101 @@ def test_rows_in_quarantine_that_are_another_tables_by_an_exchange_stay_until_th
     till.run()
     assert till.redrive() == Redriven(superseded=2, open=1, exchanged=1)
     assert (both.rows(PARTS), both.rows(WHOLE)) == ({3: 30, 6: -6, 20: 200, 21: -21, 30: 300}, {1: 10, 4: 44})
+
+
+def hold(till, table):
+    """Let a batch with a debt hold a table."""
+    suite = {"table": table.full_name, "checks": [no_less_than(0)]}
+    (till.folder / "checks" / f"{table.name}.yaml").write_text(json.dumps(suite))
+
+
+def state(till, name):
+    return next(row["state"] for row in till.own("tables") if row["table_name"] == name)
+
+
+@pytest.mark.parametrize("held", [WHOLE, PARTS], ids=lambda table: table.name)
+def test_an_exchange_is_done_when_a_table_that_was_held_before_it_is_released(till, held):
+    """Neither shows anything behind it until then."""
+    both = Swapped(till)
+    hold(till, PARTS)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    both.insert(held, (3, -3))
+    till.run()
+    both.exchange()
+    both.insert(PARTS, (5, 50), (21, 210))
+    both.insert(WHOLE, (6, 60))
+    till.note("goes on")
+    till.run()
+    assert (both.rows(PARTS), both.rows(WHOLE)) == ({1: 10, 20: 200}, {2: 2})
+    assert {table.name: state(till, table.name) for table in (PARTS, WHOLE)} == {
+        "parts": "live", "whole": "live", held.name: "held",
+    }  # fmt: skip
+    assert len(till.warehouse.current("bank.note").rows) == 1
+    till.release(name=TableName("bank", held.name))
+    till.note("and on")
+    till.run()
+    rows = {"parts": {2: 2, 5: 50, 20: 200, 21: 210}, "whole": {1: 10, 6: 60}}
+    rows["parts" if held is WHOLE else "whole"][3] = -3
+    assert {table.name: both.rows(table) for table in (PARTS, WHOLE)} == rows
+    assert till.cut() == ("exact", "")
+
+
+@pytest.mark.parametrize("first", few(True, False), ids=lambda first: "held first" if first else "held behind it")
+def test_an_exchange_is_done_when_a_table_that_the_same_batch_holds_is_released(till, first):
+    both = Swapped(till)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    for step in (1, 2) if first else (2, 1):
+        if step == 1:
+            till.say("RECOVER TABLE `bank`.`parts`", RECOVER_TABLE, PARTS)
+        else:
+            both.exchange()
+    both.insert(PARTS, (5, 50))
+    both.insert(WHOLE, (6, 60))
+    till.run()
+    assert (state(till, "parts"), state(till, "whole")) == ("held", "live")
+    assert (both.rows(PARTS), both.rows(WHOLE)) == ({1: 10, 20: 200}, {2: 2})
+    till.release(name=TableName("bank", "parts"))
+    till.note("goes on")
+    till.run()
+    assert (both.rows(PARTS), both.rows(WHOLE)) == ({2: 2, 5: 50, 20: 200}, {1: 10, 6: 60})
+    assert till.cut() == ("exact", "")
+
+
+@long
+@pytest.mark.parametrize("first", [True, False], ids=lambda first: "renamed first" if first else "renamed behind it")
+def test_an_exchange_of_a_table_that_gets_a_taken_name_in_the_same_batch_is_done(till, first):
+    """Behind it at once; before it, when the name is free."""
+    till.set("warehouse", namespace="lake")
+    both = Swapped(till)
+    taken = dataclasses.replace(PARTS, schema="shop", name="teile")
+    till.say("CREATE TABLE `shop`.`teile` (`id` BIGINT)", CREATE_TABLE, after=taken)
+    till.row(taken, None, {"id": 9, "amount": 9})
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    renamed = dataclasses.replace(PARTS, name="teile")
+    if not first:
+        both.exchange()
+    till.say("RENAME TABLE `bank`.`parts` TO `bank`.`teile`", RENAME_TABLE, PARTS, renamed)
+    if first:
+        sql = "ALTER TABLE `bank`.`teile` EXCHANGE PARTITION `p` WITH TABLE `bank`.`whole`"
+        till.say(sql, EXCHANGE_PARTITION, renamed)
+    till.row(renamed, None, {"id": 5, "amount": 50})
+    both.insert(WHOLE, (6, 60))
+    till.run()
+    assert {row["state"] for row in till.own("tables", schema_name="bank", table_name="teile")} == {"held"}
+    if first:
+        till.say("DROP TABLE `shop`.`teile`", DROP_TABLE, taken)
+        till.run()
+        till.release(name=TableName("bank", "teile"))
+    till.note("goes on")
+    till.run()
+    name = "lake.teile" if first else "lake.parts"
+    rows = {row.values["id"]: row.values["amount"] for row in till.warehouse.current(name).rows}
+    whole = {row.values["id"]: row.values["amount"] for row in till.warehouse.current("lake.whole").rows}
+    late = {5: 50} if first else {}
+    assert (rows, whole) == ({2: 2, 20: 200, **late}, {1: 10, 6: 60})

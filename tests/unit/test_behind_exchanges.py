@@ -16,12 +16,22 @@ def said(ts, kind, sql, table=PARTS, old=None):
     return Statement(ddl, parse(kind, sql, table, old=old, partitions=True))
 
 
-def waiting(*statements):
-    return [s.ddl.commit_ts for s in behind_exchanges(statements, {PARTS.key: AT})]
+def waiting(*statements, exchanging=((PARTS, AT),), held=()):
+    known = {table.key: at for table, at in exchanging}
+    return [s.ddl.commit_ts for s in behind_exchanges(statements, known, {table.key for table in held})]
 
 
 def add_column(ts, table=PARTS):
     return said(ts, ActionType.ADD_COLUMN, f"ALTER TABLE `s`.`{table.table}` ADD COLUMN `x` INT", table)
+
+
+def exchange(ts, table=PARTS):
+    sql = f"ALTER TABLE `s`.`{table.table}` EXCHANGE PARTITION `p` WITH TABLE `s`.`other`"
+    return said(ts, ActionType.EXCHANGE_TABLE_PARTITION, sql, table)
+
+
+def drop(ts, table):
+    return said(ts, ActionType.DROP_TABLE, f"DROP TABLE `s`.`{table.table}`", table)
 
 
 def rename(ts, old, new):
@@ -48,3 +58,20 @@ def test_a_name_that_waits_to_be_given_away_lets_all_wait_that_concern_either():
     new = TableName("s", "new")
     drop = said(104, ActionType.DROP_SCHEMA, "DROP DATABASE `s`", TableName("s", ""))
     assert waiting(add_column(101), rename(102, PARTS, new), add_column(103, new), drop) == [101, 102, 103, 104]
+
+
+def test_an_exchange_of_a_table_that_is_held_waits_and_all_that_is_about_either_behind_it():
+    truncate = said(103, ActionType.TRUNCATE_TABLE, "TRUNCATE TABLE `s`.`other`", OTHER)
+    statements = truncate, add_column(104), drop(105, OTHER), add_column(106, TableName("s", "third"))
+    assert waiting(add_column(101), exchange(102), *statements, exchanging=(), held=[PARTS]) == [102, 103, 104, 105]
+
+
+def test_an_exchange_with_a_table_that_is_held_does_not():
+    assert waiting(exchange(102), add_column(103), exchanging=(), held=[OTHER]) == []
+
+
+def test_a_table_that_is_held_is_followed_under_its_new_name_until_it_is_dropped():
+    new = TableName("s", "new")
+    held = {"exchanging": (), "held": [PARTS]}
+    assert waiting(rename(101, PARTS, new), exchange(102), exchange(103, new), **held) == [103]
+    assert waiting(drop(101, PARTS), exchange(102), **held) == []

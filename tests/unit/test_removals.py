@@ -63,3 +63,11 @@ def test_a_partition_that_is_dropped_every_day_leaves_as_much_each_day():
         sizes.append(len(layout.to_json()))
     steps = {after - before for before, after in pairwise(sizes)}
     assert max(steps) < 400
+
+
+def test_an_exchange_that_nobody_carries_out_lets_no_rows_go():
+    layout = partitioned(range(3))
+    action = ddl.ExchangePartition(NAME, "p1", TableName("shop", "other"))
+    assert obey_rows(layout, action, 7) == (layout, "")
+    (noted,) = obey_rows(layout, action, 7, "uuid")[0].removals
+    assert (noted.names, noted.other) == (("p1",), "uuid")
