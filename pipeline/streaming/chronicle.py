@@ -25,6 +25,7 @@ from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
 from pipeline.warehouse.pairs import Span as Kept
+from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
 
 if TYPE_CHECKING:
@@ -338,9 +339,9 @@ class Chronicle:
             for span in (one for one in self.names.spans.get(name.key, ()) if one.until < EVER):
                 pair = self.pair_of(span.meaning)
                 if span.meaning == REMOVED or (pair is not None and pair.state is State.DROPPED):
-                    self.bench.records.mark_dropped(name, span.until)
+                    self.bench.records.mark_dropped(name, span.until, LETTERS)
                 elif pair is not None and pair.source.key != name.key:
-                    self.bench.records.rename_aside(name, pair.source, span.until)
+                    self.bench.records.rename_aside(name, pair.source, span.until, LETTERS)
 
     def about(self, meaning: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""

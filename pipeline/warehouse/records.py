@@ -51,7 +51,8 @@ DEFINITIONS = {
 }
 """Columns of each table after `pipeline, batch_id, recorded_at`."""
 
-ASIDE = ("dead_letters", "quarantine", "held")
+LETTERS = ("dead_letters", "quarantine")
+ASIDE = (*LETTERS, "held")
 """Tables of what did not enter the warehouse's others."""
 
 SUPERSEDED, DROPPED = "superseded", "dropped"
@@ -194,25 +195,29 @@ class Records:
         """Give what waits of a source table another status."""
         self._update("held", source, "status = :status", {"status": status})
 
-    def mark_dropped(self, source: TableName, until: int | None = None) -> None:
+    def mark_dropped(self, source: TableName, until: int | None = None, of: Sequence[str] = ASIDE) -> None:
         """What is set aside of a table that is gone is not to come back into another one of its name.
 
         The rows stay, with their bytes: a DROP TABLE is later than any change, so they are superseded by it.
-        `until`: what has a commit ts behind it is another table's, and so may be what waits by itself.
+        `until`: what has a commit ts behind it is another table's, and so may be what waits by itself. What else is
+        `held` has no commit ts, and is that of the table which has the name today: of one that had it before, only
+        what is in `of` is meant (`LETTERS`).
         """
-        for name in self._used_asides():
+        for name in self._used_asides(of):
             status = {"status": DROPPED if name == "held" else SUPERSEDED}
             self._update(name, source, "status = :status", status, _up_to(name, until))
 
-    def rename_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
-        """What is set aside of a source table goes with it to its new name; `until` as in `mark_dropped`."""
+    def rename_aside(
+        self, source: TableName, to: TableName, until: int | None = None, of: Sequence[str] = ASIDE
+    ) -> None:
+        """What is set aside of a source table goes with it to its new name; `until`, `of` as in `mark_dropped`."""
         names = {"to_schema": to.schema, "to_table": to.table}
-        for name in self._used_asides():
+        for name in self._used_asides(of):
             change = "schema_name = :to_schema, table_name = :to_table"
             self._update(name, source, change, names, _up_to(name, until))
 
-    def _used_asides(self) -> list[str]:
-        return [name for name in ASIDE if self.tables[name].head() is not None]
+    def _used_asides(self, of: Sequence[str]) -> list[str]:
+        return [name for name in of if self.tables[name].head() is not None]
 
     def _update(
         self, name: str, source: TableName, change: str, values: Mapping[str, str], which: str = "true"

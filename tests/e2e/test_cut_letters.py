@@ -5,7 +5,7 @@ import json
 from decimal import Decimal
 
 import pytest
-from e2e.bank import ACCOUNT, SCHEMA
+from e2e.bank import ACCOUNT, NOTE, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
 from golden.corpus import EVERY, few, long
 
@@ -17,7 +17,7 @@ from pipeline.simulate.tables import Column, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-QUERY, CREATE_TABLE, DROP_TABLE = 1, 3, 4
+QUERY, CREATE_TABLE, DROP_TABLE, RECOVER_TABLE = 1, 3, 4, 25
 DROP = "DROP TABLE `bank`.`account`"
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("open-protocol",)
 SAID = ("code", "schema_name", "table_name", "commit_ts", "status")
@@ -132,6 +132,39 @@ def test_a_row_that_was_too_large_and_comes_when_its_table_was_renamed_is_a_lett
     till.note("goes on")
     till.run()
     assert letters(till) == [("HANDLE_KEY_ONLY", "bank", "konto", sent, "open")]
+
+
+def dropped_and_made_anew(till):
+    table = till.database.table(SCHEMA, ACCOUNT.name)
+    till.say(DROP, DROP_TABLE, table)
+    again = dataclasses.replace(table, version=table.version + 1)
+    till.say("CREATE TABLE `bank`.`account` (`id` BIGINT)", CREATE_TABLE, after=again)
+    return again, account(2)
+
+
+def swapped(till):
+    note = till.database.table(SCHEMA, NOTE.name)
+    till.swap()
+    return dataclasses.replace(note, name=ACCOUNT.name, version=99), {"code": "held", "text": ""}
+
+
+@pytest.mark.parametrize("changed", few(dropped_and_made_anew, swapped), ids=lambda changed: changed.__name__)
+def test_a_row_that_was_too_large_takes_nothing_along_that_is_held_for_todays_table(till, changed):
+    """Records of `held` have no commit ts: a former table of that name has none of them."""
+    till.accounts((1, 500))
+    till.run()
+    table, row = changed(till)
+    till.run()
+    till.say("RECOVER TABLE `bank`.`account`", RECOVER_TABLE, table)
+    till.row(table, None, row)
+    till.run()
+    sent = too_large(till, 3)
+    till.run()
+    assert {(one["table_name"], one["status"]) for one in till.own("held")} == {("account", "open")}
+    assert letters(till) == [("HANDLE_KEY_ONLY", "bank", "account", sent, "open")]
+    till.release()
+    key = table.primary_key[0]
+    assert [one.values[key] for one in till.warehouse.current(str(NAME)).rows] == [row[key]]
 
 
 def test_rows_that_a_release_gives_up_are_letters_of_their_table(stack, tmp_path):
