@@ -184,7 +184,7 @@ class Chronicle:
     def _exchange(self, statement: Statement, table: TableName, name: str, other: TableName) -> Done:
         at = statement.ddl.commit_ts
         pair, partner = self._ensure(table, at), self._ensure(other, at)
-        if pair is None or partner is None or State.DROPPED in (pair.state, partner.state):
+        if pair is None or partner is None or not all(_was_there(one, at) for one in (pair, partner)):
             return self._hold_all(statement, "EXCHANGE PARTITION needs both tables")
         for one in (pair, partner):
             one.changes.set_properties({EXCHANGED: str(at)})
@@ -350,6 +350,11 @@ class Chronicle:
             if s.ddl.table.table and not any(isinstance(a, text.CreateTable | text.DropTable) for a in s.actions)
             and self.names.at(s.ddl.table.key, s.ddl.commit_ts + bool(s.naming)).meaning == meaning
         ]  # fmt: skip
+
+
+def _was_there(pair: WarehouseTable, at: int) -> bool:
+    """Whether a pair has a table at a commit ts: a DROP behind it may have been obeyed by a try that died."""
+    return pair.state is not State.DROPPED or pair.dropped_at > at
 
 
 def with_handles(layout: Layout, at: int) -> Layout:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from e2e.test_cut_history import PARTS, WHOLE, Swapped, no_less_than
-from e2e.till import EXCHANGE_PARTITION, NAME, Till
+from e2e.till import EXCHANGE_PARTITION, NAME, Death, Till
 from golden.corpus import few, long
 
 from pipeline.model.names import TableName
@@ -289,3 +289,28 @@ def test_an_exchange_of_a_table_that_gets_a_taken_name_in_the_same_batch_is_done
     whole = {row.values["id"]: row.values["amount"] for row in till.warehouse.current("lake.whole").rows}
     late = {5: 50} if first else {}
     assert (rows, whole) == ({2: 2, 20: 200, **late}, {1: 10, 6: 60})
+
+
+def kept(till, both):
+    """The rows of the table that was dropped, as long as there is one."""
+    return both.rows(WHOLE) if till.own("tables", table_name="whole") else None
+
+
+@pytest.mark.parametrize("dies_at", few("ddl-applied@2", "ddl-applied@1", "evolved", "published"))
+@pytest.mark.parametrize("policy", few("drop", "keep"))
+def test_an_exchange_and_the_drop_of_the_other_table_in_one_batch_are_done_by_a_second_try(till, policy, dies_at):
+    till.set("warehouse", drop_table=policy)
+    both = Swapped(till)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    both.exchange()
+    till.say("DROP TABLE `bank`.`whole`", DROP_TABLE, WHOLE)
+    both.insert(PARTS, (5, 50))
+    with pytest.raises(Death):
+        till.run(dies_at=dies_at)
+    till.run()
+    assert both.rows(PARTS) == {2: 2, 5: 50, 20: 200}
+    assert (state(till, "parts"), till.own("held")) == ("live", [])
+    assert kept(till, both) == ({1: 10} if policy == "keep" else None)
+    assert till.cut() == ("exact", "")

@@ -216,8 +216,13 @@ class Till:
 
 
 def dying(wanted):
-    def step(name):
-        if name == wanted:
+    """`wanted` as in `failpoints`: a step, or the time of one (`evolved@2`)."""
+    name, _, times = wanted.partition("@")
+    passed = []
+
+    def step(one):
+        passed.append(one)
+        if one == name and passed.count(name) == int(times or "1"):
             raise Death
 
     return step
