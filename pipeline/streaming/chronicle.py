@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pipeline.model import ddl as text
-from pipeline.model.ddl.partitions import created_like, from_json, partitioning
+from pipeline.model.ddl.partitions import applied, created_like, from_json, partitioning
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
 from pipeline.streaming import holds, waiting
@@ -244,10 +245,20 @@ class Chronicle:
     def _partitioned(self, ddl: Ddl, table: TableName) -> PartitionScheme | None:
         """How a new table is partitioned, by the text that creates it, or like which."""
         like = created_like(ddl.sql, table)
-        model = None if like is None else self.pair(like.key, ddl.commit_ts)
-        if model is not None and model.layout.partitions is not None:
-            return from_json(dict(model.layout.partitions))
-        return partitioning(ddl.sql, table)
+        return partitioning(ddl.sql, table) if like is None else self._partitions(like.key, ddl.commit_ts)
+
+    def _partitions(self, name: Name, at: int) -> PartitionScheme | None:
+        """How a table is partitioned at a commit ts, also by statements that its layout has yet to note."""
+        meaning = self.names.at(name, at).meaning
+        pair = self.pair_of(meaning)
+        if pair is None:
+            return None
+        scheme = None if pair.layout.partitions is None else from_json(dict(pair.layout.partitions))
+        told = [*self.obeyed, *self.pending, *(statement for statement, _ in self.stuck)]
+        for statement in sorted(told, key=lambda one: one.ddl.commit_ts):
+            if pair.layout.ddl_at < statement.ddl.commit_ts < at and self._is_about(statement, meaning):
+                scheme = reduce(applied, statement.actions, scheme)
+        return scheme
 
     def make(
         self, meaning: str, table: TableName, version: TableVersion, span: Kept, scheme: PartitionScheme | None = None
@@ -345,11 +356,13 @@ class Chronicle:
 
     def about(self, meaning: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
-        return [
-            s for s in self.obeyed
-            if s.ddl.table.table and not any(isinstance(a, text.CreateTable | text.DropTable) for a in s.actions)
-            and self.names.at(s.ddl.table.key, s.ddl.commit_ts + bool(s.naming)).meaning == meaning
-        ]  # fmt: skip
+        return [statement for statement in self.obeyed if self._is_about(statement, meaning)]
+
+    def _is_about(self, statement: Statement, meaning: str) -> bool:
+        ddl = statement.ddl
+        if not ddl.table.table or any(isinstance(a, text.CreateTable | text.DropTable) for a in statement.actions):
+            return False
+        return self.names.at(ddl.table.key, ddl.commit_ts + bool(statement.naming)).meaning == meaning
 
 
 def _was_there(pair: WarehouseTable, at: int) -> bool:

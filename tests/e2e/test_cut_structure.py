@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("simple",)
 DROP_TABLE, DROP_COLUMN, TRUNCATE_TABLE, DROP_PARTITION, TRUNCATE_PARTITION, RECOVER_TABLE = 4, 6, 11, 20, 23, 25
-ADD_PRIMARY_KEY, DROP_PRIMARY_KEY = 32, 33
+ADD_PRIMARY_KEY, DROP_PRIMARY_KEY, REORGANIZE_PARTITION, CREATE_TABLE = 32, 33, 64, 3
 ADD_COLUMN, DROP_COLUMN, MODIFY_COLUMN = 5, 6, 12
 FLASHBACK_CLUSTER, UNKNOWN = 62, 9999
 
@@ -174,6 +174,32 @@ def test_rows_of_partitions_by_list_go_with_them(till):
     assert states(till)["bank.lists"] == "live"
     workshop.rebuild(load(till.file), TableName("bank", "lists"))
     assert ids(till, "bank.lists") == [4, 8]
+
+
+@pytest.mark.parametrize("model", few("is live", "is held"))
+def test_a_table_that_is_made_like_one_whose_partitions_change_in_the_same_batch_has_those_of_then(till, model):
+    parts = Table("bank", "parts", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    alike = dataclasses.replace(parts, name="alike")
+    made = till.database.create_table(parts)
+    query = made.ddl.query + " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (20))"
+    till._tell(dataclasses.replace(made, ddl=dataclasses.replace(made.ddl, query=query)))
+    if model == "is held":
+        till.say("RECOVER TABLE `bank`.`parts`", RECOVER_TABLE, parts)
+    till.run()
+    into = "(PARTITION `p` VALUES LESS THAN (15),PARTITION `pb` VALUES LESS THAN (20))"
+    till.say(f"ALTER TABLE `bank`.`parts` REORGANIZE PARTITION `p` INTO {into}", REORGANIZE_PARTITION, parts)
+    till.say("CREATE TABLE `bank`.`alike` LIKE `bank`.`parts`", CREATE_TABLE, after=alike)
+    for number in (1, 17):
+        till.row(alike, None, {"id": number})
+    till.say("ALTER TABLE `bank`.`parts` DROP PARTITION `pb`", DROP_PARTITION, parts)
+    till.run()
+    till.say("ALTER TABLE `bank`.`alike` TRUNCATE PARTITION `p`", TRUNCATE_PARTITION, alike)
+    till.run()
+    assert ids(till, "bank.alike") == [17]
+    till.say("ALTER TABLE `bank`.`alike` TRUNCATE PARTITION `pb`", TRUNCATE_PARTITION, alike)
+    till.run()
+    assert ids(till, "bank.alike") == []
+    assert states(till)["bank.alike"] == "live"
 
 
 @pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
