@@ -23,6 +23,7 @@ from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.streaming.statements import named, told_apart
 from pipeline.warehouse.evolution import meet
+from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
 from pipeline.warehouse.pairs import Span as Kept
@@ -404,9 +405,14 @@ def _ended(spans: Sequence[Kept], key: Name, at: int) -> tuple[Kept, ...]:
 
 
 def remove_dropped(bench: Workbench) -> int:
-    """Remove pairs that were dropped, where that is the policy; how many. What their names meant is remembered."""
+    """Remove pairs that were dropped, where that is the policy; how many. What their names meant is remembered.
+
+    One whose rows are yet to change places with another one's stays until they have.
+    """
     history = bench.records.tables["ddl_history"]
-    found = [pair for pair in bench.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
+    needed = {pair.uuid for one in exchanges(bench.tables) if not one.done for pair in (one.table, one.other)}
+    dropped = [pair for pair in bench.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
+    found = [pair for pair in dropped if pair.uuid not in needed]
     for pair in found:
         mine = (span._replace(pair=pair.uuid) for span in pair.spans)
         gone = (*read_spans(history.properties.get(GONE)), *mine)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
-from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import Statement
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 _OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
 _ENDS = (*_OF_COLUMNS, text.RenameTable)
+_NEED_ROWS = (*_OF_COLUMNS, text.DropTable, text.DropDatabase)
 
 
 class Told(NamedTuple):
@@ -87,7 +87,7 @@ def dropped_databases(statement: Statement) -> set[str]:
 
 
 def _about(statement: Statement) -> set[Name]:
-    return {name.key for name in concerned(statement)}
+    return {name.key for name in concerned(statement) if name.table}
 
 
 def _passed(statement: Statement, bench: Workbench) -> bool:
@@ -154,7 +154,7 @@ def _held(bench: Workbench) -> set[Name]:
 def behind_exchanges(
     statements: Sequence[Statement], exchanging: Mapping[Name, int], held: Iterable[Name] = ()
 ) -> list[Statement]:
-    """The statements about the columns of such tables, and those about a table that one of them concerns, behind it.
+    """The statements about the columns of such tables, those that drop them, and all about the same tables behind them.
 
     They wait as if their time had not come, and the rows behind them, until the tables have exchanged theirs: those
     have the columns of that time. So does an exchange of partitions of a table that is held: it cannot note it yet, and
@@ -162,14 +162,15 @@ def behind_exchanges(
     """
     since, waits_for = dict(exchanging), dict.fromkeys(held, 0)
     blocked: set[Name] = set()
+    databases: set[str] = set()
     waits: list[Statement] = []
     for statement in statements if since or waits_for else ():
-        about = _about(statement)
-        schemas = dropped_databases(statement)
-        late = any(since.get(name, EVER) < statement.ddl.commit_ts for name in about)
-        behind = about & blocked or any(name[0] in schemas for name in blocked)
-        if behind or (late and _has(statement, _OF_COLUMNS)) or _exchanged(statement) & waits_for.keys():
-            blocked |= about
+        late = [name for name, at in since.items() if at < statement.ddl.commit_ts]
+        behind = _concerns(statement, blocked) or any(name[0] in databases for name in _about(statement))
+        needs = _has(statement, _NEED_ROWS) and _concerns(statement, late)
+        if behind or needs or _exchanged(statement) & waits_for.keys():
+            blocked |= _about(statement)
+            databases |= dropped_databases(statement)
             waits.append(statement)
             continue
         _follow(statement, since)
@@ -190,6 +191,12 @@ def _follow(statement: Statement, known: dict[Name, int]) -> None:
 def _exchanged(statement: Statement) -> set[Name]:
     """The tables of which it exchanges partitions."""
     return {action.table.key for action in statement.actions if isinstance(action, text.ExchangePartition)}
+
+
+def _concerns(statement: Statement, names: Iterable[Name]) -> bool:
+    """Whether a statement is about one of these tables, or drops the database of one."""
+    about, schemas = _about(statement), dropped_databases(statement)
+    return any(name in about or name[0] in schemas for name in names)
 
 
 def _has(statement: Statement, kinds: tuple[type, ...]) -> bool:

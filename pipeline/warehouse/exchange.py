@@ -37,7 +37,9 @@ class Exchange:
 
     @property
     def done(self) -> bool:
-        """Whether both current tables show it."""
+        """Whether both current tables show it; a pair without one has nothing to show."""
+        if self.table.current is None or self.other.current is None:
+            return True
         return min(self.table.removed_done, self.other.removed_done) >= self.removal.at
 
     @property

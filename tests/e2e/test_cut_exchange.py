@@ -314,3 +314,33 @@ def test_an_exchange_and_the_drop_of_the_other_table_in_one_batch_are_done_by_a_
     assert (state(till, "parts"), till.own("held")) == ("live", [])
     assert kept(till, both) == ({1: 10} if policy == "keep" else None)
     assert till.cut() == ("exact", "")
+
+
+@pytest.mark.parametrize("policy", few("drop", "keep"))
+@pytest.mark.parametrize("held", [PARTS, WHOLE], ids=lambda table: f"{table.name} held")
+def test_a_table_that_is_dropped_while_its_exchange_waits_is_there_until_that_is_done(till, held, policy):
+    """In the same batch, and in a later one."""
+    till.set("warehouse", drop_table=policy)
+    both = Swapped(till)
+    hold(till, PARTS)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    both.insert(held, (3, -3))
+    both.exchange()
+    if held is WHOLE:
+        till.run()
+    till.say("DROP TABLE `bank`.`whole`", DROP_TABLE, WHOLE)
+    both.insert(PARTS, (5, 50))
+    till.run()
+    assert both.rows(PARTS) == {1: 10, 20: 200}
+    assert state(till, held.name) == "held"
+    till.release(name=TableName("bank", held.name))
+    till.note("goes on")
+    till.run()
+    rows, whole = {2: 2, 5: 50, 20: 200}, {1: 10}
+    (rows if held is WHOLE else whole)[3] = -3
+    assert both.rows(PARTS) == rows
+    assert kept(till, both) == (whole if policy == "keep" else None)
+    assert state(till, "parts") == "live"
+    assert till.cut() == ("exact", "")

@@ -1,11 +1,15 @@
 """Statements behind an EXCHANGE PARTITION that waits for one of its tables (cut regime)."""
 
+from types import SimpleNamespace
+
 from pipeline.model.columns import CommitTs
 from pipeline.model.ddl import ActionType, parse
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.statements import behind_exchanges
+from pipeline.warehouse.exchange import Exchange
+from pipeline.warehouse.layout import Removal
 
 PARTS, OTHER = TableName("s", "parts"), TableName("s", "other")
 AT = 100
@@ -75,3 +79,23 @@ def test_a_table_that_is_held_is_followed_under_its_new_name_until_it_is_dropped
     held = {"exchanging": (), "held": [PARTS]}
     assert waiting(rename(101, PARTS, new), exchange(102), exchange(103, new), **held) == [103]
     assert waiting(drop(101, PARTS), exchange(102), **held) == []
+
+
+def test_the_drop_of_a_table_whose_exchange_waits_and_what_gets_its_name_behind_it():
+    again = said(103, ActionType.CREATE_TABLE, "CREATE TABLE `s`.`parts` (`id` INT)")
+    assert waiting(drop(99, PARTS)) == []
+    assert waiting(drop(101, OTHER), drop(102, PARTS), again) == [102, 103]
+
+
+def test_the_drop_of_its_database_and_what_is_made_in_that_anew():
+    drop_database = said(102, ActionType.DROP_SCHEMA, "DROP DATABASE `s`", TableName("", ""))
+    again = said(103, ActionType.CREATE_TABLE, "CREATE TABLE `s`.`other` (`id` INT)", OTHER)
+    others = said(104, ActionType.DROP_SCHEMA, "DROP DATABASE `t`", TableName("", ""))
+    assert waiting(add_column(101, OTHER), drop_database, again, others) == [102, 103]
+
+
+def test_nothing_waits_for_an_exchange_where_there_are_no_current_tables():
+    removal = Removal(AT, None, None, ())
+    bare, shown = SimpleNamespace(current=None, removed_done=0), SimpleNamespace(current=object(), removed_done=0)
+    assert Exchange(bare, bare, removal).done
+    assert not Exchange(shown, shown, removal).done
