@@ -13,7 +13,7 @@ from pipeline.errors import EnvironmentFault
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SECONDS = 30.0
+_SECONDS = 120.0  # a broker that is started again on a busy machine takes more than 30
 _ADMIN_SECONDS = 10.0
 
 

@@ -18,7 +18,8 @@ from pipeline.streaming.landing import NOTHING, TableLanding
 from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse.evolution import Note, exactly, keyed_as, let_leave, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import SPANS, Span, State
+from pipeline.warehouse.pairs import SPANS, Span, State, written_state
+from pipeline.warehouse.records import DROPPED
 from pipeline.warehouse.removals import forgotten, obey_rows
 
 if TYPE_CHECKING:
@@ -87,15 +88,19 @@ class CutLanding(TableLanding):
         if self.table is None:
             if not self.messages.versions:
                 return
-            noted = {**self._noted(), SPANS: json.dumps(self.spans)}
+            noted = {**self._noted(), **self._held_by(State.LIVE), SPANS: json.dumps(self.spans)}
             self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
         else:
-            self.bench.tables.evolve(self.table, layout, self._noted())
+            self.bench.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()
         if self.unclear:
             if self.table.state is State.LIVE:
                 self.bench.tables.set_state(self.table, State.HELD, self.unclear)
             holds.forget(self.bench.records, self.table.source)
+
+    def _held_by(self, state: State) -> dict[str, str]:
+        """That a pair is to be held, for the commit of its layout, in which a second try finds nothing unclear."""
+        return written_state(State.HELD, self.unclear) if self.unclear and state is State.LIVE else {}
 
     def _note_sends(self) -> None:
         if self.sends and self.table is not None:
@@ -168,7 +173,8 @@ class CutLanding(TableLanding):
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))
         source = self.messages.table
-        said = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": "open"}
+        status = DROPPED if self.table is not None and self.table.state is State.DROPPED else "open"
+        said = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": status}
         records = rows.select(*waiting.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
         return aside.written(self.bench, "held", records, self.batch_id)
 

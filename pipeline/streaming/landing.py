@@ -83,8 +83,8 @@ class TableLanding:
     """What the rules say of what was appended."""
     fingerprint: str = ""
     """Of those rules."""
-    forbidden: bool = False
-    """Whether the verdict has made the table wait."""
+    forbidden: str = ""
+    """Why the verdict has made the rows wait, with their table if the source still has that."""
     settles: bool = True
     """Whether a version that the table knows may be the one that the newest statement has made."""
     obliged: bool = False
@@ -104,8 +104,8 @@ class TableLanding:
             obstacle = self.bench.tables.obstacle(self.messages.table)
             self.reason = f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
             return obstacle is not None
-        self.reason = self.table.held_reason
-        return self.table.state in (State.HELD, State.RELEASING)
+        self.reason = self.forbidden or self.table.held_reason
+        return bool(self.forbidden) or self.table.state in (State.HELD, State.RELEASING)
 
     @property
     def waited(self) -> bool:
@@ -219,8 +219,9 @@ class TableLanding:
         staged.drop()
         if forbidden.severity is Severity.FAIL:
             raise forbidden.error(self.messages.table)
-        self.bench.tables.set_state(self._made(), State.HELD, forbidden.reason)
-        self.forbidden = True
+        self.forbidden = forbidden.reason
+        if self._made().state is not State.DROPPED:
+            self.bench.tables.set_state(self._made(), State.HELD, forbidden.reason)
         return {}
 
     def _beyond(self, rules: RuleSet, appended: str) -> tuple[Result, ...]:

@@ -196,6 +196,11 @@ def name_at(spans: Iterable[Span], commit_ts: int) -> TableName | None:
     return next(found, None)
 
 
+def written_state(state: State, reason: str = "") -> dict[str, str]:
+    """The properties that say whether a pair lives."""
+    return {STATE: state.value, HELD_REASON: reason}
+
+
 def written_spans(spans: tuple[Span, ...]) -> dict[str, str]:
     """The property; none where there is nothing to say."""
     return {SPANS: json.dumps(spans)} if spans else {}

@@ -43,7 +43,6 @@ from pipeline.warehouse.pairs import (
     SOURCE_TABLE,
     SPANS,
     STAGE,
-    STATE,
     TRUNCATED,
     Span,
     State,
@@ -54,6 +53,7 @@ from pipeline.warehouse.pairs import (
     read_published,
     read_spans,
     written_spans,
+    written_state,
 )
 
 if TYPE_CHECKING:
@@ -203,7 +203,8 @@ class Tables:
         if layout.before:
             fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*own, _LOST_BEFORE))
             columns.append((change.BEFORE, f"struct<{fields}>"))
-        changes = self._made(name.changes, columns, {**about, **noted, ROLE: "changes", STATE: State.LIVE})
+        properties = {**about, **written_state(State.LIVE), **noted, ROLE: "changes"}
+        changes = self._made(name.changes, columns, properties)
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
         table.spans = read_spans(noted.get(SPANS))
@@ -292,7 +293,7 @@ class Tables:
         self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[Span, ...] = ()
     ) -> None:
         """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
-        held = {STATE: State.HELD.value, HELD_REASON: reason, DUE: json.dumps([source.schema, source.table])}
+        held = {**written_state(State.HELD, reason), DUE: json.dumps([source.schema, source.table])}
         self._name(table, self.put_off_name(table, source, at), {**held, RENAMED: str(at), **written_spans(spans)})
         table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
         table.spans = spans or table.spans
@@ -329,7 +330,7 @@ class Tables:
         spans: tuple[Span, ...] = (),
     ) -> None:
         """Hold, release or mark a table as dropped, durably."""
-        properties = {STATE: state.value, HELD_REASON: reason, **written_spans(spans)}
+        properties = {**written_state(state, reason), **written_spans(spans)}
         if at:
             properties[DROPPED] = str(at)
             table.dropped_at = int(at)

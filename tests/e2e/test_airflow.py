@@ -433,7 +433,12 @@ def test_who_wants_to_know_of_held_tables_is_told_once_and_also_by_a_run_that_fa
         assert "AirflowFailException: HELD_TOO_MANY: why" in said
         assert "a callback of no use" in said
         assert told == ["shop.bad"]
-        assert holding.run({"shop.bad": "NO_HANDLE_KEY"})[1] == ["shop.bad"]  # it did not come through
+        said, told = holding.run({"shop.bad": "NO_HANDLE_KEY"})
+        assert told == ["shop.bad"]  # it did not come through
+        assert "a callback of no use" in said
+        assert "holding/shop.bad" not in office.events()  # the task has failed
+        holding.run({"shop.a": "OTHER", "shop.bad": "NO_HANDLE_KEY"})
+        assert office.events().count("holding/shop.bad") == 1
     finally:
         holding.dag.unlink()
 

@@ -4,16 +4,17 @@ import dataclasses
 from decimal import Decimal
 
 import pytest
-from e2e.bank import ACCOUNT
+from e2e.bank import ACCOUNT, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
 from golden.corpus import EVERY, few, long
 
-from pipeline.errors import SettingsError
+from pipeline.errors import Refused, SettingsError
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.tables import Column, Table
 from pipeline.streaming.errands import CHECK, REBUILD, REDRIVE
 from pipeline.streaming.redrive import Redriven
+from pipeline.warehouse.tables import Tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -32,13 +33,17 @@ def numbers(metrics):
     return {(s.name.removeprefix(f"{PREFIX}_"), *sorted(s.labels.values())): s.value for s in samples}
 
 
+def dies(*_):
+    raise Death
+
+
 def physical(commit_ts):
     """Milliseconds since the epoch."""
     return commit_ts >> LOGICAL_BITS
 
 
 PROTOCOLS = ("simple", "open-protocol") if EVERY else ("simple",)
-ALTER, TRUNCATE_TABLE, TRUNCATE_PARTITION = 5, 11, 23
+DROP_TABLE, ALTER, TRUNCATE_TABLE, TRUNCATE_PARTITION = 4, 5, 11, 23
 REDRIVE_STEPS = ("redrive-begun", "redrive-appended", "redrive-marked") if EVERY else ("redrive-appended",)
 RELEASE_STEPS = (
     ("release-begun", "changes-appended", "published", "ledger-appended") if EVERY else ("changes-appended",)
@@ -340,6 +345,41 @@ class TestHold:
         till.accounts((3, 1))
         till.run()
         till.assert_right()
+
+    def test_a_statement_that_holds_its_table_does_so_too_where_the_process_dies_with_it(self, simple, monkeypatch):
+        simple.accounts((1, 500))
+        simple.run()
+        account = simple.database.table(SCHEMA, ACCOUNT.name)
+        simple.say("ALTER TABLE `bank`.`account` TRUNCATE PARTITION `p`", TRUNCATE_PARTITION, account)
+        simple.accounts((2, 500))
+        with monkeypatch.context() as patch:
+            patch.setattr(Tables, "set_state", dies)  # its layout has noted the statement by then
+            with pytest.raises(Death):
+                simple.run()
+        simple.run()
+        (table,) = simple.own("tables", table_name="account")
+        assert table["state"] == "held"
+        assert simple.balances() == {1: 500}
+        simple.release()
+        simple.assert_right()
+
+    def test_a_table_that_is_dropped_behind_rows_that_are_forbidden_is_no_table_any_more(self, till):
+        till.accounts((1, 500))
+        till.run()
+        till.expect(no_debt("hold"))
+        till.accounts((2, -500))
+        till.say("DROP TABLE `bank`.`account`", DROP_TABLE, till.database.table(SCHEMA, ACCOUNT.name))
+        till.note("first")
+        till.run()
+        (table,) = till.own("tables", table_name="account")
+        assert table["state"] == "dropped"
+        assert {row["status"] for row in till.own("held")} == {"dropped"}
+        assert till.balances() == {1: 500}
+        with pytest.raises(Refused, match="is not held"):
+            till.release()
+        till.note("second")
+        till.run()
+        assert till.cut() == ("exact", "")
 
     @pytest.mark.parametrize("step", RELEASE_STEPS)
     def test_a_release_that_dies_is_ended_by_the_next_one_or_the_next_run(self, simple, step):

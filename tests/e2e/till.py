@@ -128,14 +128,16 @@ class Till:
         return moment
 
     def swap(self):
-        """RENAME TABLE account TO account_old, note TO account: as TiCDC sends it, a message for each."""
+        """RENAME TABLE account TO account_old, note TO account: a message for each; gives both tables behind it."""
         moment = self.database.commit(self.database.begin()).commit_ts
         account, note = (self.database.table(SCHEMA, table.name) for table in (ACCOUNT, NOTE))
-        for before, name in ((account, "account_old"), (note, "account")):
-            sql = f"RENAME TABLE `bank`.`{before.name}` TO `bank`.`{name}`"
-            after = dataclasses.replace(before, name=name)
-            self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, name, after, before), moment)
+        old = dataclasses.replace(account, name="account_old", version=98)
+        new = dataclasses.replace(note, name="account", version=99)
+        for before, after in ((account, old), (note, new)):
+            sql = f"RENAME TABLE `bank`.`{before.name}` TO `bank`.`{after.name}`"
+            self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, after.name, after, before), moment)
         self.last_ts = moment
+        return old, new
 
     def sent(self):
         """All of it is in Kafka, and a watermark says so."""
