@@ -85,6 +85,8 @@ def exact(
         shown = list({table.uuid: (table, at) for table, at in (*shown, *((t, _head(t)) for t in due))}.values())
     bench.late = frozenset(late)
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
+    if not shown and any(table.dropped_at > bench.cut_ts for table in bench.tables if _is_dropped(table, cut_ts)):
+        shown = _any_other(bench)  # for what is gone has no row, and the cut is to be known
     _write(bench, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
     return PARTIAL if late else said[0]
 
@@ -107,6 +109,12 @@ def _due(bench: Workbench, *, whole: bool, late: Collection[str] = ()) -> list[W
 def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
     """Whether the source had no such table any more."""
     return table.state is State.DROPPED and table.dropped_at <= cut_ts
+
+
+def _any_other(bench: Workbench) -> list[tuple[WarehouseTable, int | None]]:
+    """A table that lives and has a snapshot, with that; none where there is none."""
+    heads = ((table, _head(table)) for table in bench.tables if table.state is not State.DROPPED)
+    return next(([one] for one in heads if one[1] is not None), [])
 
 
 def _held(bench: Workbench) -> str:
