@@ -256,9 +256,9 @@ def test_airflow_runs_the_dag(engine, shown):
     compose("--profile", "airflow", "build", "--quiet", "airflow")
     compose("--profile", "airflow", "up", "--detach", "--wait", "airflow")
     office = container(engine, "airflow")
-    code, said = office.exec_run(["airflow", "dags", "test", "ticdc_warehouse_demo"])
-    assert code == 0, said.decode()[-5000:]
-    assert "state=success" in said.decode()
+    states = ["sh", "-c", "airflow dags list-runs ticdc_warehouse_demo --output json 2>/dev/null | tail -1"]
+    runs = until(lambda: [run for run in json.loads(office.exec_run(states).output or "[]") if run["end_date"]])
+    assert [run["state"] for run in runs] == ["success"]  # the first that the scheduler has begun by itself
     filled = tables("airflow")
     assert filled.keys() == {f"shop.{name}" for name in ("customers", "order_items", "orders", "payments", "products")}
     assert all(filled.values())
