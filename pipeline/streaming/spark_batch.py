@@ -25,7 +25,7 @@ from pipeline.streaming import cuts
 from pipeline.streaming.aside import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import APPLIED
-from pipeline.streaming.mirror import mirror
+from pipeline.streaming.mirror import is_behind, mirror
 from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.position import as_json
 from pipeline.streaming.speculation import speculate
@@ -361,7 +361,11 @@ class SparkBatch:
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
         self.bench.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
-        if rows or any(landing.met or landing.forbidden for landing in self.landings):
+        if (
+            rows
+            or any(landing.met or landing.forbidden for landing in self.landings)
+            or (self.bench.recovering and is_behind(self.bench))
+        ):
             self._mirror(number)
 
     def _statements(self) -> Sequence[Row]:
