@@ -199,6 +199,15 @@ def hold(till, table):
     (till.folder / "checks" / f"{table.name}.yaml").write_text(json.dumps(suite))
 
 
+def filled(till):
+    """Both tables with rows that the warehouse has: one of PARTS in the partition, one beyond it."""
+    both = Swapped(till)
+    both.insert(PARTS, (1, 10), (20, 200))
+    both.insert(WHOLE, (2, 2))
+    till.run()
+    return both
+
+
 def state(till, name):
     return next(row["state"] for row in till.own("tables") if row["table_name"] == name)
 
@@ -206,11 +215,8 @@ def state(till, name):
 @pytest.mark.parametrize("held", [WHOLE, PARTS], ids=lambda table: table.name)
 def test_an_exchange_is_done_when_a_table_that_was_held_before_it_is_released(till, held):
     """Neither shows anything behind it until then."""
-    both = Swapped(till)
     hold(till, PARTS)
-    both.insert(PARTS, (1, 10), (20, 200))
-    both.insert(WHOLE, (2, 2))
-    till.run()
+    both = filled(till)
     both.insert(held, (3, -3))
     till.run()
     both.exchange()
@@ -234,10 +240,7 @@ def test_an_exchange_is_done_when_a_table_that_was_held_before_it_is_released(ti
 
 @pytest.mark.parametrize("first", few(True, False), ids=lambda first: "held first" if first else "held behind it")
 def test_an_exchange_is_done_when_a_table_that_the_same_batch_holds_is_released(till, first):
-    both = Swapped(till)
-    both.insert(PARTS, (1, 10), (20, 200))
-    both.insert(WHOLE, (2, 2))
-    till.run()
+    both = filled(till)
     for step in (1, 2) if first else (2, 1):
         if step == 1:
             till.say("RECOVER TABLE `bank`.`parts`", RECOVER_TABLE, PARTS)
@@ -300,10 +303,7 @@ def kept(till, both):
 @pytest.mark.parametrize("policy", few("drop", "keep"))
 def test_an_exchange_and_the_drop_of_the_other_table_in_one_batch_are_done_by_a_second_try(till, policy, dies_at):
     till.set("warehouse", drop_table=policy)
-    both = Swapped(till)
-    both.insert(PARTS, (1, 10), (20, 200))
-    both.insert(WHOLE, (2, 2))
-    till.run()
+    both = filled(till)
     both.exchange()
     till.say("DROP TABLE `bank`.`whole`", DROP_TABLE, WHOLE)
     both.insert(PARTS, (5, 50))
@@ -321,11 +321,8 @@ def test_an_exchange_and_the_drop_of_the_other_table_in_one_batch_are_done_by_a_
 def test_a_table_that_is_dropped_while_its_exchange_waits_is_there_until_that_is_done(till, held, policy):
     """In the same batch, and in a later one."""
     till.set("warehouse", drop_table=policy)
-    both = Swapped(till)
     hold(till, PARTS)
-    both.insert(PARTS, (1, 10), (20, 200))
-    both.insert(WHOLE, (2, 2))
-    till.run()
+    both = filled(till)
     both.insert(held, (3, -3))
     both.exchange()
     if held is WHOLE:
