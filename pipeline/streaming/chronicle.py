@@ -18,14 +18,15 @@ from pipeline.model.names import TableName, folded
 from pipeline.streaming import holds, waiting
 from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.held import last_held
-from pipeline.streaming.renames import first_reason, give_name
+from pipeline.streaming.landing import NAME_TAKEN
+from pipeline.streaming.renames import first_reason, give_name, taken
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.streaming.statements import named, told_apart
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import EXCHANGED, GONE, SPANS, State, read_spans, written_spans
+from pipeline.warehouse.pairs import DUE, EXCHANGED, GONE, SPANS, State, read_spans, written_spans, written_state
 from pipeline.warehouse.pairs import Span as Kept
 from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
@@ -103,15 +104,30 @@ class Chronicle:
         later = [(s, s.ddl.table, f"{waiting.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
         return [
             *later,
-            *((s, table.source, why) for s, table, why in self._stuck() if table.state is not State.DROPPED),
+            *((s, name, why) for s, name, dropped, why in self._stuck() if not dropped),
         ]
 
-    def _stuck(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
-        """Those about tables that are held, with the table as this batch leaves it."""
+    def _stuck(self) -> Iterator[tuple[Statement, TableName, bool, str]]:
+        """Those about tables that are held: the table's name as this batch leaves it, and whether it was dropped."""
         for statement, why in self.stuck:
-            table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
-            if table is not None:
-                yield statement, table, why
+            name, at = statement.ddl.table, statement.ddl.commit_ts
+            pair = self.pair(name.key, at)
+            if pair is None:
+                yield statement, name, self.names.at(name.key, at + 1).until in self.drops(name.key), why
+            else:
+                yield statement, pair.source, pair.state is State.DROPPED, why
+
+    def drops(self, name: Name) -> set[int]:
+        """The commit ts of the statements of this batch that drop what has a name."""
+        found: set[int] = set()
+        for statement in self.obeyed:
+            for action in statement.actions:
+                match action:
+                    case text.DropTable(table) if table.key == name:
+                        found.add(statement.ddl.commit_ts)
+                    case text.DropDatabase(schema) if folded(schema) == name[0]:
+                        found.add(statement.ddl.commit_ts)
+        return found
 
     def pair(self, name: Name, commit_ts: int) -> WarehouseTable | None:
         """The pair that a name means for a change of this commit ts, if it has been made."""
@@ -124,7 +140,11 @@ class Chronicle:
     # ---- what is obeyed
 
     def obey(self, statement: Statement) -> None:
-        """Do what a statement asks for. A second time it does nothing."""
+        """Do what a statement asks for. A second time it does nothing. One about a name that is taken waits."""
+        if why := self._taken(statement):
+            self.stuck += ((statement, why),)
+            self.obeyed = tuple(one for one in self.obeyed if one is not statement)
+            return
         cause = cause_of(statement)
         done = [self._before(action, statement) for action in statement.actions]
         if cause not in self.names.causes:
@@ -138,10 +158,18 @@ class Chronicle:
             told = one if len(done) == 1 or one.status == HELD else Done("done")
             self.history.append(statement.obeyed(action, told))
 
+    def _taken(self, statement: Statement) -> str:
+        """Why a statement waits whose table could not be made, as the rows of that do; nothing, if it does not."""
+        name, at = statement.ddl.table, statement.ddl.commit_ts
+        if statement.naming or not name.table or self.names.at(name.key, at).meaning == REMOVED:
+            return ""
+        obstacle = None if self.pair(name.key, at) else self.bench.tables.obstacle(name)
+        return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
+
     def told(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
         tables = [t for t in self.bench.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
-        ended = [s for s, table, _ in self._stuck() if table.state is State.DROPPED]
+        ended = [s for s, _, dropped, _ in self._stuck() if dropped]
         rows = [s.obeyed(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
         for row in self.history:
             why = f": {row['sql']}"
@@ -300,7 +328,7 @@ class Chronicle:
 
     def _rename(self, old: TableName, new: TableName, statement: Statement) -> Done:
         at = statement.ddl.commit_ts
-        pair = self._ensure(old, at)
+        pair = self._ensure(old, at) or self._parked(old, at)
         if pair is None:
             return Done("no such table")
         spans = (*_ended(pair.spans, old.key, at), Kept(new.schema, new.table, at, EVER, self.clause))
@@ -311,6 +339,28 @@ class Chronicle:
             self._drop(new.key, at)
         give_name(self.bench, pair, new, statement.ddl, spans, until=at)
         return Done.held(new) if pair.due else Done(f"renamed to {pair.name}")
+
+    def _parked(self, name: TableName, at: int) -> WarehouseTable | None:
+        """A pair for a table that has none because its name is taken; None where nothing of it waits, or it is free.
+
+        It waits for that name under one that no table has, and gets another one instead (`give_name`). What columns it
+        has, the rows that wait will tell when it is released.
+        """
+        span, records, obstacle = self.names.now(name.key, at), self.bench.records, self.bench.tables.obstacle(name)
+        own = TableName(name.schema, f"{name.table}@{at}")
+        waits = {held.key for held in last_held(self.bench)} & {name.key, own.key}  # the latter in a second try
+        if obstacle is None or span.meaning == REMOVED or not (waits or self._first(name.key, span, at)):
+            return None
+        records.rename_aside(name, own, at)
+        first, _ = self.unclear.pop(span.meaning, ("", 0))
+        why = taken(first, obstacle)
+        spans = [Kept(name.schema, name.table, span.since, EVER, span.cause)]
+        noted = {**written_state(State.HELD, why), DUE: json.dumps([name.schema, name.table]), SPANS: json.dumps(spans)}
+        pair = self.bench.tables.create(own, Layout(before=self.bench.protocol.sends_before), noted=noted)
+        pair.state, pair.held_reason, pair.due = State.HELD, why, name
+        self.pairs[span.meaning] = pair
+        holds.forget(records, name)
+        return pair
 
     def _drop(self, key: Name, at: int) -> str:
         pair = self._ensure(key, at)

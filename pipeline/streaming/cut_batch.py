@@ -293,6 +293,7 @@ class CutBatch(SparkBatch):
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         landing.partners = self.chronicle.partners
+        landing.ended = any(part.until in self.chronicle.drops(part.table.key) for part in messages.parts)
         waited = (place for part in messages.parts for place in self.resent.get(part.table.key, ()))
         landing.sends = [*self.sends.get(id(messages), ()), *waited] if sends.may_double(messages) else ()
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
@@ -377,9 +378,14 @@ class CutBatch(SparkBatch):
         return until
 
     def _is_late(self, table: WarehouseTable) -> bool:
-        """Whether rows may be missing up to where the others are: its topic came later. Rows that waited have none."""
-        topics = {self.topic_ids.get(topic) for topic in self.late}
-        return bool(self.late) and (not table.ends or any(topic in topics for topic, _ in table.ends))
+        """Whether rows may be missing up to where the others are: its topic came later, or nobody knows it yet.
+
+        Rows that waited have none, and a new name may have another one.
+        """
+        if not self.late:
+            return False
+        topics = table.topics_at()
+        return not topics or not topics.isdisjoint(self.topic_ids.get(topic, "") for topic in self.late)
 
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due

@@ -45,6 +45,8 @@ class CutLanding(TableLanding):
     sends: Sequence[Place] = ()
     """Where its rows, which have no key, begin to be sent again."""
     lets_in: bool = False
+    ended: bool = False
+    """Whether the source has dropped it, though no pair was made."""
     waits_on: bool = field(default=False, init=False)
     """Whether its rows were held after all: what has waited waits on."""
 
@@ -93,6 +95,7 @@ class CutLanding(TableLanding):
         else:
             self.bench.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()
+        self._note_topics()
         if self.unclear:
             if self.table.state is State.LIVE:
                 self.bench.tables.set_state(self.table, State.HELD, self.unclear)
@@ -105,6 +108,11 @@ class CutLanding(TableLanding):
     def _note_sends(self) -> None:
         if self.sends and self.table is not None:
             self.bench.tables.note_sends(self.table, self.sends)
+
+    def _note_topics(self) -> None:
+        if self.table is not None and self.table.renamed_at:
+            new = (seen for seen in self.messages.versions if seen.since > self.table.renamed_at)
+            self.bench.tables.note_topics(self.table, {self.topic_ids[at.topic] for seen in new for at in seen.last})
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""
@@ -169,11 +177,13 @@ class CutLanding(TableLanding):
         self._named(f"{self.messages.table}: hold")
         self.waits_on = True
         self._note_sends()
+        self._note_topics()
         wanted = waiting.is_copy_of(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))
         source = self.messages.table
-        status = DROPPED if self.table is not None and self.table.state is State.DROPPED else "open"
+        gone = self.ended if self.table is None else self.table.state is State.DROPPED
+        status = DROPPED if gone else "open"
         said = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": status}
         records = rows.select(*waiting.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
         return aside.written(self.bench, "held", records, self.batch_id)

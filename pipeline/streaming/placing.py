@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.model import ddl as text
 from pipeline.model.messages import EVER, Part, TableMessages
-from pipeline.model.names import folded
 from pipeline.streaming import waiting
 from pipeline.streaming.spans import GONE
 from pipeline.streaming.statements import concerned, dropped_databases
@@ -87,23 +85,12 @@ def _is_over(told: Chronicle, span: Span) -> bool:
     if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
         return False
     known = pair is not None or span.meaning == GONE
-    return known or any(span.since < at <= span.until for at in _drops(told, span.name))
+    return known or any(span.since < at <= span.until for at in told.drops(span.name))
 
 
 def _is_past(told: Chronicle, span: Span) -> bool:
     """Whether rows are of a table that was gone before anything was known of it."""
     return not told.late and told.pair_of(span.meaning) is None and told.names.is_past(span)
-
-
-def _drops(told: Chronicle, name: Name) -> Iterator[int]:
-    """The commit ts of the obeyed statements that drop what has a name."""
-    for statement in told.obeyed:
-        for action in statement.actions:
-            match action:
-                case text.DropTable(table) if table.key == name:
-                    yield statement.ddl.commit_ts
-                case text.DropDatabase(schema) if folded(schema) == name[0]:
-                    yield statement.ddl.commit_ts
 
 
 def _behind(told: Chronicle, statement: Statement) -> Iterator[TableName]:

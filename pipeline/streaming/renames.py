@@ -26,14 +26,15 @@ def give_name(
 ) -> None:
     """Rename a pair, or hold it (`Tables.put_off`); what is set aside of it goes along. `until`: see `mark_dropped`."""
     tables, at = bench.tables, ddl.commit_ts
-    taken = tables.obstacle(new, pair)
-    if taken is None:
+    obstacle = tables.obstacle(new, pair)
+    first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
+    if obstacle is None:
         bench.records.rename_aside(pair.source, new, until)
         waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, at, spans, _reasons(pair, waited) if pair.due else "")
+        tables.rename(pair, new, at, spans, taken(first, waited) if pair.due else "")
     else:
         bench.records.rename_aside(pair.source, tables.put_off_name(pair, new, at), until)
-        tables.put_off(pair, new, at, _reasons(pair, f"{taken}: {ddl.sql}"), spans)
+        tables.put_off(pair, new, at, taken(first, f"{obstacle}: {ddl.sql}"), spans)
 
 
 def first_reason(reason: str) -> str:
@@ -41,7 +42,6 @@ def first_reason(reason: str) -> str:
     return reason.partition(_ALSO)[0]
 
 
-def _reasons(pair: WarehouseTable, about_name: str) -> str:
-    """Why a pair is held whose name is taken: what held it before, if anything did, and its newest name."""
-    first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
+def taken(first: str, about_name: str) -> str:
+    """Why a table is held whose name is, or was, taken; `first`: what held it before, if anything did."""
     return f"{NAME_TAKEN}: {about_name}" if not first or first.startswith(NAME_TAKEN) else f"{first}{_ALSO}{about_name}"

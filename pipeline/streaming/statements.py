@@ -103,7 +103,8 @@ def _passed(statement: Statement, bench: Workbench) -> bool:
         return True
     here = {partition.topic for partition in at}
     names = {topic: name for topic, name in bench.ledger.topics.items() if name not in here}
-    return any(topic in names for pair in _pairs_of(statement, bench) for topic, _ in pair.ends)
+    known = (pair.topics_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, bench))
+    return any(topic in names for topics in known for topic in topics)
 
 
 def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.model.messages import EVER
 from pipeline.model.names import CHANGES_SUFFIX, TableName, WarehouseName
 from pipeline.warehouse.layout import Layout
 
@@ -39,6 +40,7 @@ LATE = "ticdc.late"
 LATE_SHOWN = "ticdc.late-shown"
 REMOVED = "ticdc.removed-at"
 SENDS = "ticdc.sends"
+TOPICS = "ticdc.topics"
 EXCHANGED = "ticdc.exchanged"
 EXCHANGED_FROM = "ticdc.exchanged-from"
 GONE = "ticdc.gone"
@@ -115,6 +117,8 @@ class WarehouseTable:
     sends: frozenset[Place] = frozenset()
     """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.sends`)."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    """Cut regime: those (ids) in which rows stand under the name that the newest RENAME has given (`topics_at`)."""
     applied: int | None = None
     filled: frozenset[str] = frozenset()
     unshown: bool = True
@@ -124,6 +128,13 @@ class WarehouseTable:
     def uuid(self) -> str:
         """The identity that outlives renames: that of the changes table."""
         return self.changes.uuid
+
+    def topics_at(self, commit_ts: int = EVER) -> frozenset[str]:
+        """Topics (ids) that bring the table under the name which it has at a time; none as long as no row has told it.
+
+        A changefeed sends rows by the name of their table, so those of another name may stand in another topic.
+        """
+        return self.topics if 0 < self.renamed_at < commit_ts else frozenset(topic for topic, _ in self.ends)
 
     @property
     def parked(self) -> bool:
@@ -152,6 +163,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     table.spans = read_spans(properties.get(SPANS))
     table.sends = frozenset(Place(*one) for one in json.loads(properties.get(SENDS, "[]")))
     table.ends = read_ends(changes.inherited(ENDS))
+    table.topics = frozenset(json.loads(properties.get(TOPICS) or "[]"))
     read_published(table)
     return table
 

@@ -43,6 +43,7 @@ from pipeline.warehouse.pairs import (
     SOURCE_TABLE,
     SPANS,
     STAGE,
+    TOPICS,
     TRUNCATED,
     Span,
     State,
@@ -285,8 +286,9 @@ class Tables:
         else:  # a first try may have moved it, and got no further
             self._say_names(target)
         held = {HELD_REASON: reason} if reason else {}
-        self._name(table, source, {RENAMED: str(at), DUE: "", **held, **written_spans(spans)})
+        self._name(table, source, {RENAMED: str(at), TOPICS: "", DUE: "", **held, **written_spans(spans)})
         table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
+        table.topics = frozenset()
         table.spans = spans or table.spans
 
     def put_off(
@@ -294,8 +296,10 @@ class Tables:
     ) -> None:
         """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
         held = {**written_state(State.HELD, reason), DUE: json.dumps([source.schema, source.table])}
-        self._name(table, self.put_off_name(table, source, at), {**held, RENAMED: str(at), **written_spans(spans)})
+        held |= {RENAMED: str(at), TOPICS: ""}
+        self._name(table, self.put_off_name(table, source, at), {**held, **written_spans(spans)})
         table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
+        table.topics = frozenset()
         table.spans = spans or table.spans
 
     def put_off_name(self, table: WarehouseTable, source: TableName, at: int) -> TableName:
@@ -349,6 +353,13 @@ class Tables:
         if known != table.sends:
             table.changes.set_properties({SENDS: json.dumps(sorted(known))})
             table.sends = known
+
+    def note_topics(self, table: WarehouseTable, topics: Iterable[str]) -> None:
+        """Remember in which topics (ids) rows stand under the name that the newest RENAME has given."""
+        known = table.topics.union(topics)
+        if known != table.topics:
+            table.changes.set_properties({TOPICS: json.dumps(sorted(known))})
+            table.topics = known
 
     def truncate(self, table: WarehouseTable, at: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""

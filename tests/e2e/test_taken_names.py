@@ -21,7 +21,7 @@ from pipeline.warehouse.tables import Tables
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 TAKEN = "TABLE_NAME_TAKEN: bank.note__changes already belongs to the source table bank.note"
-CREATE_TABLE, DROP_TABLE = 3, 4
+CREATE_TABLE, DROP_TABLE, TRUNCATE_TABLE = 3, 4, 11
 RENAMED = dataclasses.replace(ACCOUNT, name="note__changes")
 SQL = "RENAME TABLE `bank`.`account` TO `bank`.`note__changes`"
 NAME = TableName(SCHEMA, RENAMED.name)
@@ -92,17 +92,87 @@ def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     assert till.cut()[0] == "exact"
 
 
-def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(till):
+@pytest.mark.parametrize("apart", few(True, False))
+def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(till, apart):
+    till.note("here")
+    till.run()
+    till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
+    till.row(RENAMED, None, {"id": 7, "owner": "other", "balance": 70})
+    if apart:
+        till.run()
+        assert till.cut()[0] == "partial"
+    till.say("TRUNCATE TABLE `bank`.`note__changes`", TRUNCATE_TABLE, RENAMED)
+    till.say("DROP TABLE `bank`.`note__changes`", DROP_TABLE, RENAMED)
+    till.run()
+    assert {row["status"] for row in till.own("held")} == {"dropped"}
+    assert till.cut() == ("exact", "")
+
+
+@pytest.mark.parametrize("apart", few(False, True))
+def test_what_a_new_table_waits_with_goes_along_to_a_name_that_is_free(till, apart):
+    """Its rows, and the statements about it: what was truncated does not come back."""
+    till.note("here")
+    till.run()
+    runs = till.run if apart else lambda: None
+    till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
+    till.row(RENAMED, None, {"id": 6, "owner": "gone", "balance": 60})
+    runs()
+    till.say("TRUNCATE TABLE `bank`.`note__changes`", TRUNCATE_TABLE, RENAMED)
+    till.row(RENAMED, None, {"id": 7, "owner": "other", "balance": 70})
+    runs()
+    account = dataclasses.replace(ACCOUNT, name="account__changes")
+    onto_a_taken_name = "RENAME TABLE `bank`.`note__changes` TO `bank`.`account__changes`"
+    till.say(onto_a_taken_name, RENAME_TABLE, RENAMED, account)
+    till.row(account, None, {"id": 8, "owner": "waits", "balance": 80})
+    runs()
+    to_konto = "RENAME TABLE `bank`.`account__changes` TO `bank`.`konto`"
+    till.say(to_konto, RENAME_TABLE, account, KONTO)
+    till.row(KONTO, None, {"id": 9, "owner": "new", "balance": 90})
+    till.run()
+    (held,) = till.own("tables", table_name="konto")
+    assert (held["warehouse_name"], held["state"]) == ("bank.konto", "held")
+    assert held["held_reason"].endswith("to go on: ticdc-warehouse tables release bank.konto")
+    assert {row["table_name"] for row in till.own("held")} == {"konto"}
+    assert till.cut()[0] == "partial"
+    konto = TableName(SCHEMA, "konto")
+    till.release(name=konto)
+    assert balances(till.warehouse, "bank.konto") == {7: 70, 8: 80, 9: 90}
+    assert len(till.warehouse.changes()["bank.konto"]) == 4
+    assert told(till.own("ddl_history"), "TRUNCATE TABLE `bank`.`note__changes`") == [
+        ("rows up to this commit ts leave the current table", "applied")
+    ]
+    till.row(KONTO, None, {"id": 10, "owner": "newer", "balance": 100})
+    till.run()
+    assert balances(till.warehouse, "bank.konto") == {7: 70, 8: 80, 9: 90, 10: 100}
+    assert till.cut() == ("exact", "")
+
+
+@pytest.mark.parametrize("dies_before", few("rename", "create"))
+def test_a_batch_that_dies_while_a_new_table_gets_a_name_that_is_free_is_taken_again(till, monkeypatch, dies_before):
     till.note("here")
     till.run()
     till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
     till.row(RENAMED, None, {"id": 7, "owner": "other", "balance": 70})
     till.run()
-    assert till.cut()[0] == "partial"
-    till.say("DROP TABLE `bank`.`note__changes`", DROP_TABLE, RENAMED)
+    till.say("RENAME TABLE `bank`.`note__changes` TO `bank`.`konto`", RENAME_TABLE, RENAMED, KONTO)
+    till.row(KONTO, None, {"id": 8, "owner": "new", "balance": 80})
+
+    def dies(*_, **__):
+        raise Death
+
+    monkeypatch.setattr(Tables, dies_before, dies)
+    with pytest.raises(Death):
+        till.run()
+    monkeypatch.undo()
     till.run()
-    assert {row["status"] for row in till.own("held")} == {"dropped"}
+    konto = TableName(SCHEMA, "konto")
+    assert states(till) == {
+        "bank.account": ("account", "live"), "bank.konto": ("konto", "held"), "bank.note": ("note", "live"),
+    }  # fmt: skip
+    till.release(name=konto)
+    assert balances(till.warehouse, "bank.konto") == {7: 70, 8: 80}
     assert till.cut() == ("exact", "")
+    till.assert_right(complete=False)
 
 
 @long
