@@ -9,6 +9,7 @@ import base64
 import json
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,14 @@ from golden.expected import expected_table
 from golden.values import CALENDAR, Cell, Column, Row, calendar, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from golden.corpus import GoldenCase, Record
 
 _VERSION = (1).to_bytes(8, "big")
 _LENGTH = 8
+_MANY = 10_000
+"""More than there are rows in a record."""
 _ROW = 1
 _BINARY = 1
 _TEXT_OR_BLOB = range(249, 253)
@@ -39,6 +42,22 @@ def rows(case: GoldenCase, record: Record) -> list[Sent]:
     return [_sent(case, key, value) for key, value in zip(keys, values, strict=True)]
 
 
+def singly(records: Iterable[Record]) -> Iterator[Record]:
+    """The rows of a topic in records of their own, as TiCDC sends them where `max-batch-size` is 1."""
+    for record in records:
+        if record.kind != "row":
+            yield replace(record, seq=record.seq * _MANY)
+            continue
+        assert record.key is not None
+        assert record.value is not None
+        parts = zip(_cut(record.key[len(_VERSION) :]), _cut(record.value), strict=True)
+        for number, (key, value) in enumerate(parts):
+            about = json.loads(key)
+            name, seq = f"{about['scm']}.{about['tbl']}", record.seq * _MANY + number
+            bytes_of = {"key": _VERSION + _with_length(key), "value": _with_length(value)}
+            yield replace(record, seq=seq, commit_ts=about["ts"], table=name, **bytes_of)
+
+
 def statement(_case: GoldenCase, record: Record) -> tuple[str, str, str]:
     """Schema, table (none, where it is about a database) and text of a DDL."""
     assert record.key is not None
@@ -48,12 +67,20 @@ def statement(_case: GoldenCase, record: Record) -> tuple[str, str, str]:
 
 
 def _framed(data: bytes) -> Iterator[dict[str, Any]]:
+    return map(json.loads, _cut(data))
+
+
+def _with_length(data: bytes) -> bytes:
+    return len(data).to_bytes(_LENGTH, "big") + data
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         start = at + _LENGTH
         at = start + int.from_bytes(data[at:start], "big")
         assert start < at <= len(data)
-        yield json.loads(data[start:at])
+        yield data[start:at]
 
 
 def _sent(case: GoldenCase, key: dict[str, Any], value: dict[str, Any]) -> Sent:
