@@ -26,8 +26,7 @@ from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
 from pipeline.streaming.cut_batch import TABLE_REMOVED
-from pipeline.streaming.held import last_held
-from pipeline.streaming.landing import NAME_TAKEN
+from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
 from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone
@@ -225,8 +224,7 @@ def _reason(bench: Workbench, source: TableName) -> str:
     table = bench.tables.find(source)
     if table is not None:
         return table.held_reason
-    obstacle = bench.tables.obstacle(source)
-    return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
+    return unmade(bench, source)
 
 
 @contextmanager

@@ -17,9 +17,8 @@ from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
 from pipeline.streaming import holds, waiting
 from pipeline.streaming.epochs import HELD, Done, Statement
-from pipeline.streaming.held import last_held
-from pipeline.streaming.landing import NAME_TAKEN
-from pipeline.streaming.renames import first_reason, give_name, taken
+from pipeline.streaming.held import last_held, unmade
+from pipeline.streaming.renames import also, first_reason, give_name
 from pipeline.streaming.spans import GONE as REMOVED
 from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.streaming.statements import named, told_apart
@@ -104,18 +103,15 @@ class Chronicle:
         later = [(s, s.ddl.table, f"{waiting.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
         return [
             *later,
-            *((s, name, why) for s, name, dropped, why in self._stuck() if not dropped),
+            *((s, table.source, why) for s, table, why in self._stuck() if table.state is not State.DROPPED),
         ]
 
-    def _stuck(self) -> Iterator[tuple[Statement, TableName, bool, str]]:
-        """Those about tables that are held: the table's name as this batch leaves it, and whether it was dropped."""
+    def _stuck(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
+        """Those about tables that are held, with the table as this batch leaves it."""
         for statement, why in self.stuck:
-            name, at = statement.ddl.table, statement.ddl.commit_ts
-            pair = self.pair(name.key, at)
-            if pair is None:
-                yield statement, name, self.names.at(name.key, at + 1).until in self.drops(name.key), why
-            else:
-                yield statement, pair.source, pair.state is State.DROPPED, why
+            table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
+            if table is not None:
+                yield statement, table, why
 
     def drops(self, name: Name) -> set[int]:
         """The commit ts of the statements of this batch that drop what has a name."""
@@ -140,11 +136,7 @@ class Chronicle:
     # ---- what is obeyed
 
     def obey(self, statement: Statement) -> None:
-        """Do what a statement asks for. A second time it does nothing. One about a name that is taken waits."""
-        if why := self._taken(statement):
-            self.stuck += ((statement, why),)
-            self.obeyed = tuple(one for one in self.obeyed if one is not statement)
-            return
+        """Do what a statement asks for. A second time it does nothing."""
         cause = cause_of(statement)
         done = [self._before(action, statement) for action in statement.actions]
         if cause not in self.names.causes:
@@ -154,22 +146,25 @@ class Chronicle:
                     done[number] = self._act(action, statement)
                     self.names.act(action, statement.ddl.commit_ts, self.clause)
             self.names.causes.add(cause)
+        if self.waits_for_its_name(statement):
+            done = [Done.held(statement.ddl.table)] * len(done)
         for action, one in zip(statement.actions, done, strict=True) if cause not in self.said else ():
             told = one if len(done) == 1 or one.status == HELD else Done("done")
             self.history.append(statement.obeyed(action, told))
 
-    def _taken(self, statement: Statement) -> str:
-        """Why a statement waits whose table could not be made, as the rows of that do; nothing, if it does not."""
+    def waits_for_its_name(self, statement: Statement) -> bool:
+        """Whether a statement is about a table that has no pair because its name is taken: it waits as its rows do."""
         name, at = statement.ddl.table, statement.ddl.commit_ts
-        if statement.naming or not name.table or self.names.at(name.key, at).meaning == REMOVED:
-            return ""
-        obstacle = None if self.pair(name.key, at) else self.bench.tables.obstacle(name)
-        return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
+        if statement.naming or not name.table:
+            return False
+        span = self.names.at(name.key, at)
+        known = span.until < EVER or span.meaning == REMOVED or self.pair_of(span.meaning) is not None
+        return not known and bool(unmade(self.bench, name))
 
     def told(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
         tables = [t for t in self.bench.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
-        ended = [s for s, _, dropped, _ in self._stuck() if dropped]
+        ended = [s for s, table, _ in self._stuck() if table.state is State.DROPPED]
         rows = [s.obeyed(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
         for row in self.history:
             why = f": {row['sql']}"
@@ -248,11 +243,18 @@ class Chronicle:
     def _dropped(self, action: text.DropTable | text.DropDatabase, at: int) -> list[Name]:
         if isinstance(action, text.DropTable):
             return [action.table.key]
-        for unknown in self.messages.unknown:  # their names had tables, though no pair was made
-            if unknown.table.key[0] == folded(action.name):
-                self.names.settle(unknown.table.key, at)
+        for name in self._unmade(at):
+            if name[0] == folded(action.name):
+                self.names.settle(name, at)
         known = set(self.names.spans) | {table.table.key for table in self.messages.tables}
         return sorted(name for name in known if name[0] == folded(action.name))
+
+    def _unmade(self, at: int) -> set[Name]:
+        """Names that had tables before a commit ts, though pairs may not have been made."""
+        told = [(one.table, version.since) for one in self.messages.tables for version in one.versions]
+        told += [(one.ddl.table, one.ddl.commit_ts) for one in self.obeyed if not one.naming and one.ddl.table.table]
+        names = {name.key for name, since in told if since < at}
+        return names | {one.table.key for one in self.messages.unknown} | {name.key for name in last_held(self.bench)}
 
     def _create(self, table: TableName, statement: Statement) -> Done:
         at, version = statement.ddl.commit_ts, statement.ddl.version
@@ -312,7 +314,7 @@ class Chronicle:
         if pair is not None or span.meaning == REMOVED:
             return pair
         seen = self._first(key, span, at)
-        if seen is None or self.bench.tables.obstacle(seen.version.table) is not None:
+        if seen is None or unmade(self.bench, seen.version.table):
             return None
         table = seen.version.table
         self.names.settle(key, at)
@@ -333,6 +335,8 @@ class Chronicle:
             return Done("no such table")
         spans = (*_ended(pair.spans, old.key, at), Kept(new.schema, new.table, at, EVER, self.clause))
         holds.forget(self.bench.records, new)
+        if pair.parked:
+            holds.forget(self.bench.records, old)
         span = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
         taken = self.pair_of(span.meaning) if span is not None and span.since <= at else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
@@ -346,20 +350,24 @@ class Chronicle:
         It waits for that name under one that no table has, and gets another one instead (`give_name`). What columns it
         has, the rows that wait will tell when it is released.
         """
-        span, records, obstacle = self.names.now(name.key, at), self.bench.records, self.bench.tables.obstacle(name)
-        own = TableName(name.schema, f"{name.table}@{at}")
+        span, records, own = (
+            self.names.now(name.key, at),
+            self.bench.records,
+            TableName(name.schema, f"{name.table}@{at}"),
+        )
+        why = unmade(self.bench, name) or unmade(self.bench, own)
         waits = {held.key for held in last_held(self.bench)} & {name.key, own.key}  # the latter in a second try
-        if obstacle is None or span.meaning == REMOVED or not (waits or self._first(name.key, span, at)):
+        known = waits or self._first(name.key, span, at) is not None
+        if not known or not why or span.meaning == REMOVED or self.bench.tables.find(name) is not None:
             return None
         records.rename_aside(name, own, at)
         first, _ = self.unclear.pop(span.meaning, ("", 0))
-        why = taken(first, obstacle)
+        why = also(first, why)
         spans = [Kept(name.schema, name.table, span.since, EVER, span.cause)]
         noted = {**written_state(State.HELD, why), DUE: json.dumps([name.schema, name.table]), SPANS: json.dumps(spans)}
         pair = self.bench.tables.create(own, Layout(before=self.bench.protocol.sends_before), noted=noted)
         pair.state, pair.held_reason, pair.due = State.HELD, why, name
         self.pairs[span.meaning] = pair
-        holds.forget(records, name)
         return pair
 
     def _drop(self, key: Name, at: int) -> str:

@@ -293,13 +293,16 @@ class CutBatch(SparkBatch):
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         landing.partners = self.chronicle.partners
-        landing.ended = any(part.until in self.chronicle.drops(part.table.key) for part in messages.parts)
+        landing.ended = pair is None and self._has_ended(messages)
         waited = (place for part in messages.parts for place in self.resent.get(part.table.key, ()))
         landing.sends = [*self.sends.get(id(messages), ()), *waited] if sends.may_double(messages) else ()
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
         landing.obliged = messages.table.key in self.obliged
         return landing
+
+    def _has_ended(self, messages: TableMessages) -> bool:
+        return any(part.until in self.chronicle.drops(part.table.key) for part in messages.parts)
 
     def keep_waiting(self) -> int:
         """See `Port.keep_waiting`."""
@@ -419,7 +422,8 @@ class CutBatch(SparkBatch):
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[TopicPartition, CommitTs]) -> str:
         cut_ts = moments.commit_ts_of(self.resolved)
-        late = {table.uuid for table in self.bench.tables if self._is_late(table)}
+        living = (table for table in self.bench.tables if table.state is not State.DROPPED)
+        late = {table.uuid for table in living if self._is_late(table)}
         return cuts.exact(self.bench, self.batch_id, cut_ts, self.shown, self.parts, late)
 
     def _complete(self, fresh: Ledger) -> None:

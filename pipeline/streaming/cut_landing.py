@@ -14,6 +14,7 @@ from pipeline.model.places import stands_in
 from pipeline.streaming import aside, holds, waiting
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.chronicle import NOT_UNDERSTOOD, with_handles
+from pipeline.streaming.held import unmade
 from pipeline.streaming.landing import NOTHING, TableLanding
 from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse.evolution import Note, exactly, keyed_as, let_leave, meet, meet_key, newest, obey
@@ -73,6 +74,9 @@ class CutLanding(TableLanding):
     def _wall(self) -> int:
         return max((part.until for part in self.messages.parts), default=EVER)
 
+    def _unmade(self) -> str:
+        return unmade(self.bench, self.messages.table)
+
     def evolve(self) -> None:
         """See `TablePort.evolve`."""
         if self.table is not None and self.bench.recovering:
@@ -110,9 +114,11 @@ class CutLanding(TableLanding):
             self.bench.tables.note_sends(self.table, self.sends)
 
     def _note_topics(self) -> None:
+        """Of a renamed pair: where rows stand behind the RENAME (a redrive's stood somewhere once)."""
         if self.table is not None and self.table.renamed_at:
             new = (seen for seen in self.messages.versions if seen.since > self.table.renamed_at)
-            self.bench.tables.note_topics(self.table, {self.topic_ids[at.topic] for seen in new for at in seen.last})
+            places = (at.topic for seen in new for at in seen.last if at.topic in self.topic_ids)
+            self.bench.tables.note_topics(self.table, {self.topic_ids[topic] for topic in places})
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""

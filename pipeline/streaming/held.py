@@ -15,7 +15,25 @@ if TYPE_CHECKING:
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.records import Waiting
 
+NAME_TAKEN = "TABLE_NAME_TAKEN"
 _RELEASED = LET_IN[-1]
+
+
+def taken(obstacle: str | None) -> str:
+    """Why records wait whose table's name in the warehouse is taken (`Tables.obstacle`); nothing, if it is not."""
+    return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
+
+
+def unmade(bench: Workbench, name: TableName) -> str:
+    """Why no pair is made for a new table (cut regime): its name is taken, or it was, and its records wait for that."""
+    why = taken(bench.tables.obstacle(name))
+    if why or not _count(last_held(bench), name) or not _count(held_tables(bench), name):
+        return why
+    return taken(f"it was, and is free now; to go on: ticdc-warehouse tables release {name}")
+
+
+def _count(held: Mapping[TableName, int], name: TableName) -> int:
+    return sum(count for one, count in held.items() if one.key == name.key)
 
 
 def held_tables(bench: Workbench) -> dict[TableName, int]:

@@ -20,6 +20,7 @@ from pipeline.streaming import aside, waiting
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import late, timeline
 from pipeline.streaming.fence import fence
+from pipeline.streaming.held import taken
 from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 NO_KEY = "NO_HANDLE_KEY"
 NOTES = "ticdc.notes"
 BORN = "ticdc.born"
-NAME_TAKEN = "TABLE_NAME_TAKEN"
 NOTHING = (2**62, 2**62)
 """The range of a partition of which a table has everything."""
 
@@ -101,11 +101,14 @@ class TableLanding:
     def held(self) -> bool:
         """Whether the table's records must wait."""
         if self.table is None:
-            obstacle = self.bench.tables.obstacle(self.messages.table)
-            self.reason = f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
-            return obstacle is not None
+            self.reason = self._unmade()
+            return bool(self.reason)
         self.reason = self.forbidden or self.table.held_reason
         return bool(self.forbidden) or self.table.state in (State.HELD, State.RELEASING)
+
+    def _unmade(self) -> str:
+        """Why no pair can be made of them; nothing, if it can."""
+        return taken(self.bench.tables.obstacle(self.messages.table))
 
     @property
     def waited(self) -> bool:

@@ -120,10 +120,11 @@ def placed(told: Chronicle) -> list[Placed]:
                 known[version.version.version] = _joined(known.get(version.version.version), version)
     for statement in told.obeyed:
         if not statement.naming and statement.ddl.table.table:
-            meaning = told.names.at(statement.ddl.table.key, statement.ddl.commit_ts).meaning
-            pair = told.pair_of(meaning)
-            if pair is not None or meaning in parts:
-                parts.setdefault(meaning, [])
+            span = told.names.at(statement.ddl.table.key, statement.ddl.commit_ts)
+            if told.pair_of(span.meaning) is not None:
+                parts.setdefault(span.meaning, [])
+            elif span.meaning not in parts and told.waits_for_its_name(statement):
+                parts[span.meaning] = [Part(statement.ddl.table, span.since, _wall_in(span, walls))]
     return [_placed(told, meaning, parts[meaning], seen.get(meaning, {})) for meaning in parts]
 
 

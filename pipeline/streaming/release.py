@@ -14,7 +14,8 @@ from pipeline.streaming import holds
 from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.cut_batch import CutBatch
-from pipeline.streaming.landing import NAME_TAKEN, TableLanding
+from pipeline.streaming.held import NAME_TAKEN, taken
+from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import understood
 from pipeline.streaming.waiting import let_go, nothing, released
@@ -150,7 +151,7 @@ def unfinished(bench: Workbench) -> None:
         if obstacle is None:
             release(bench, table.source)
         else:
-            bench.tables.set_state(table, State.HELD, f"{NAME_TAKEN}: {obstacle}")
+            bench.tables.set_state(table, State.HELD, taken(obstacle))
             mirror(bench, max(0, bench.ledger.batch_id))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.streaming.landing import NAME_TAKEN
+from pipeline.streaming.held import NAME_TAKEN, taken
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import Span, WarehouseTable
 
-_ALSO = f"; and {NAME_TAKEN}: "
+_ALSO = "; and "
 
 
 def give_name(
@@ -31,17 +31,17 @@ def give_name(
     if obstacle is None:
         bench.records.rename_aside(pair.source, new, until)
         waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, at, spans, taken(first, waited) if pair.due else "")
+        tables.rename(pair, new, at, spans, also(first, taken(waited)) if pair.due else "")
     else:
         bench.records.rename_aside(pair.source, tables.put_off_name(pair, new, at), until)
-        tables.put_off(pair, new, at, taken(first, f"{obstacle}: {ddl.sql}"), spans)
+        tables.put_off(pair, new, at, also(first, taken(f"{obstacle}: {ddl.sql}")), spans)
 
 
 def first_reason(reason: str) -> str:
     """Why a pair was held before its name was taken; else all that there is."""
-    return reason.partition(_ALSO)[0]
+    return reason.partition(f"{_ALSO}{NAME_TAKEN}: ")[0]
 
 
-def taken(first: str, about_name: str) -> str:
+def also(first: str, name_taken: str) -> str:
     """Why a table is held whose name is, or was, taken; `first`: what held it before, if anything did."""
-    return f"{NAME_TAKEN}: {about_name}" if not first or first.startswith(NAME_TAKEN) else f"{first}{_ALSO}{about_name}"
+    return name_taken if not first or first.startswith(NAME_TAKEN) else f"{first}{_ALSO}{name_taken}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.model.messages import EVER
+from pipeline.model.messages import EVER, Regime
 from pipeline.model.names import TableName
 from pipeline.observe.logs import bound
 from pipeline.streaming.staged import stage
@@ -66,9 +66,12 @@ def speculate(
     table = bench.tables.find(bench.expected.table) if bench.expected.table else None
     known = bench.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
     ranges = _ranges(planned, known) if planned else {}
+    topics = {topic_ids[at.topic] for at in ranges}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
-    if not table.layout.handle:  # of rows without a key it has to be seen first whether they are sent again
+    # Of rows without a key it has to be seen first whether they are sent again. By cut, an append says in which topics
+    # rows of the table stand: other ones may have watermarks alone.
+    if not table.layout.handle or (bench.protocol.regime is Regime.CUT and not topics <= table.topics_at()):
         return None
     landing = table.layout.landing
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)

@@ -286,9 +286,10 @@ class Tables:
         else:  # a first try may have moved it, and got no further
             self._say_names(target)
         held = {HELD_REASON: reason} if reason else {}
-        self._name(table, source, {RENAMED: str(at), TOPICS: "", DUE: "", **held, **written_spans(spans)})
+        topics = {} if table.renamed_at == at else {TOPICS: ""}  # what was put off, and is released, is no other name
+        self._name(table, source, {RENAMED: str(at), **topics, DUE: "", **held, **written_spans(spans)})
+        table.topics = frozenset() if topics else table.topics
         table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
-        table.topics = frozenset()
         table.spans = spans or table.spans
 
     def put_off(

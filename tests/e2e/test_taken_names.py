@@ -21,7 +21,7 @@ from pipeline.warehouse.tables import Tables
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 TAKEN = "TABLE_NAME_TAKEN: bank.note__changes already belongs to the source table bank.note"
-CREATE_TABLE, DROP_TABLE, TRUNCATE_TABLE = 3, 4, 11
+DROP_DATABASE, CREATE_TABLE, DROP_TABLE, TRUNCATE_TABLE = 2, 3, 4, 11
 RENAMED = dataclasses.replace(ACCOUNT, name="note__changes")
 SQL = "RENAME TABLE `bank`.`account` TO `bank`.`note__changes`"
 NAME = TableName(SCHEMA, RENAMED.name)
@@ -92,8 +92,16 @@ def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     assert till.cut()[0] == "exact"
 
 
-@pytest.mark.parametrize("apart", few(True, False))
-def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(till, apart):
+@pytest.mark.parametrize(
+    ("statement", "apart"),
+    few(
+        (("DROP TABLE `bank`.`note__changes`", DROP_TABLE, RENAMED), True),
+        (("DROP TABLE `bank`.`note__changes`", DROP_TABLE, RENAMED), False),
+        (("DROP DATABASE `bank`", DROP_DATABASE), True),
+        (("DROP DATABASE `bank`", DROP_DATABASE), False),
+    ),
+)
+def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(till, statement, apart):
     till.note("here")
     till.run()
     till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
@@ -102,10 +110,13 @@ def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(til
         till.run()
         assert till.cut()[0] == "partial"
     till.say("TRUNCATE TABLE `bank`.`note__changes`", TRUNCATE_TABLE, RENAMED)
-    till.say("DROP TABLE `bank`.`note__changes`", DROP_TABLE, RENAMED)
+    till.say(*statement)
     till.run()
-    assert {row["status"] for row in till.own("held")} == {"dropped"}
-    assert till.cut() == ("exact", "")
+    assert {row["status"] for row in till.own("held")} <= {"dropped"}
+    assert states(till).get("bank.note__changes", ("", "dropped"))[1] == "dropped"
+    if statement[1] == DROP_TABLE:  # of a database without tables there is no cut
+        assert till.own("held")
+        assert till.cut() == ("exact", "")
 
 
 @pytest.mark.parametrize("apart", few(False, True))
@@ -139,11 +150,43 @@ def test_what_a_new_table_waits_with_goes_along_to_a_name_that_is_free(till, apa
     assert balances(till.warehouse, "bank.konto") == {7: 70, 8: 80, 9: 90}
     assert len(till.warehouse.changes()["bank.konto"]) == 4
     assert told(till.own("ddl_history"), "TRUNCATE TABLE `bank`.`note__changes`") == [
-        ("rows up to this commit ts leave the current table", "applied")
+        ("held; to go on: ticdc-warehouse tables release bank.note__changes", "held")
     ]
     till.row(KONTO, None, {"id": 10, "owner": "newer", "balance": 100})
     till.run()
     assert balances(till.warehouse, "bank.konto") == {7: 70, 8: 80, 9: 90, 10: 100}
+    assert till.cut() == ("exact", "")
+
+
+@long
+def test_a_new_table_whose_name_becomes_free_in_the_same_batch_is_as_in_the_source(till):
+    till.note("here")
+    till.run()
+    till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
+    till.row(RENAMED, None, {"id": 6, "owner": "gone", "balance": 60})
+    till.say("TRUNCATE TABLE `bank`.`note__changes`", TRUNCATE_TABLE, RENAMED)
+    till.say("DROP TABLE `bank`.`note`", DROP_TABLE, NOTE)
+    till.row(RENAMED, None, {"id": 7, "owner": "other", "balance": 70})
+    till.run()
+    assert balances(till.warehouse, "bank.note__changes") == {7: 70}
+    assert till.cut() == ("exact", "")
+
+
+@long
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_new_table_without_rows_is_renamed_to_a_name_that_is_free(till, apart):
+    till.note("here")
+    till.run()
+    till.say("CREATE TABLE `bank`.`note__changes` (`id` bigint PRIMARY KEY)", CREATE_TABLE, RENAMED)
+    till.say("TRUNCATE TABLE `bank`.`note__changes`", TRUNCATE_TABLE, RENAMED)
+    if apart:
+        till.run()
+    till.say("RENAME TABLE `bank`.`note__changes` TO `bank`.`konto`", RENAME_TABLE, RENAMED, KONTO)
+    till.row(KONTO, None, {"id": 7, "owner": "other", "balance": 70})
+    till.run()
+    if apart:  # the statement waits for its table
+        till.release(name=TableName(SCHEMA, "konto"))
+    assert balances(till.warehouse, "bank.konto") == {7: 70}
     assert till.cut() == ("exact", "")
 
 
@@ -227,9 +270,15 @@ def test_a_new_table_waits_whose_name_is_taken(till):
     with pytest.raises(Refused, match=r"rename or drop bank\.note in the source, or set warehouse\.namespace apart"):
         till.release(name=NAME)
     till.say("DROP TABLE `bank`.`note`", DROP_TABLE, NOTE)
+    till.row(RENAMED, None, {"id": 8, "owner": "behind it", "balance": 80})
     till.run()
+    till.row(RENAMED, None, {"id": 9, "owner": "later", "balance": 90})
+    till.run()
+    free = "TABLE_NAME_TAKEN: it was, and is free now; to go on: ticdc-warehouse tables release bank.note__changes"
+    assert {row["reason"] for row in till.own("held")} == {TAKEN, free}
     till.release(name=NAME)
-    assert balances(till.warehouse, "bank.note__changes") == {7: 70}
+    assert balances(till.warehouse, "bank.note__changes") == {7: 70, 8: 80, 9: 90}
+    assert till.cut() == ("exact", "")
 
 
 @long
