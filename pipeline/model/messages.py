@@ -37,6 +37,10 @@ EVER = 2**63 - 1
 """Behind every commit ts."""
 
 
+DdlIdentity = tuple[int, tuple[str, str], str]
+"""Commit ts, `TableName.key` and text of a DDL event. One commit ts may have many, and one text be sent of several."""
+
+
 class Regime(StrEnum):
     """In which order changes apply (DESIGN rule 1): a property of the protocol."""
 
@@ -154,6 +158,11 @@ class Ddl:
     at: Mapping[TopicPartition, int]
     version: TableVersion | None = None
     old: TableName | None = None
+
+    @property
+    def identity(self) -> DdlIdentity:
+        """What all copies of it have in common."""
+        return self.commit_ts, self.table.key, self.sql
 
 
 @dataclass(frozen=True, slots=True)

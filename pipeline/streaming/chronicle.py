@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.ddl.partitions import PartitionScheme
-    from pipeline.model.messages import Ddl, Messages, SeenVersion
+    from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.streaming.workbench import Workbench
@@ -79,7 +79,7 @@ class Chronicle:
 
     @classmethod
     def begin(
-        cls, bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[tuple[int, str]]
+        cls, bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
     ) -> Chronicle:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
         now, later, wall, said = told_apart(bench, messages.ddl, due, waited)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import CommitTs
-    from pipeline.model.messages import Ddl, Messages, Part, SeenVersion, TableMessages, Unknown
+    from pipeline.model.messages import Ddl, DdlIdentity, Messages, Part, SeenVersion, TableMessages, Unknown
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.placing import Placed
@@ -83,7 +83,7 @@ class CutBatch(SparkBatch):
     held: DataFrame | None = None
     """What has waited, prepared."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
-    waited_statements: frozenset[tuple[int, str]] = frozenset()
+    waited_statements: frozenset[DdlIdentity] = frozenset()
     kept: int = 0
     """Records that began to wait in this batch."""
     let_in: int = 0
@@ -143,7 +143,7 @@ class CutBatch(SparkBatch):
             messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
         self.raw = self.raw.unionByName(held)
         self.waited_names = frozenset(table.table.key for table in waited.tables)
-        self.waited_statements = frozenset((ddl.commit_ts, ddl.sql) for ddl in waited.ddl)
+        self.waited_statements = frozenset(ddl.identity for ddl in waited.ddl)
         return _joined(messages, self._without_hope(waited))
 
     def _without_hope(self, waited: Messages) -> Messages:
@@ -489,11 +489,10 @@ def _joined(messages: Messages, waited: Messages) -> Messages:
         other = unknown[one.table.key, one.version]
         since, until = min(one.since, other.since), max(one.until, other.until)
         unknown[one.table.key, one.version] = replace(one, since=since, until=until)
-    ddl = {(d.commit_ts, d.sql, d.table.key): d for d in waited.ddl}
+    ddl = {d.identity: d for d in waited.ddl}
     for d in messages.ddl:
-        copy = ddl.get((d.commit_ts, d.sql, d.table.key))
-        at = {**d.at, **copy.at} if copy else d.at
-        ddl[d.commit_ts, d.sql, d.table.key] = replace(d, at=at)
+        copy = ddl.get(d.identity)
+        ddl[d.identity] = replace(d, at={**d.at, **copy.at} if copy else d.at)
     return replace(
         messages,
         tables=tuple(tables.values()),

@@ -26,11 +26,21 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout
 
 Name = tuple[str, str]
-Bindings = dict[Name, str]
-"""Which table (by uuid) a name means."""
 
-NEW = "new@"
-"""With the commit ts of its CREATE TABLE: what a name means from there on, until its first row makes the pair."""
+
+class Birth(NamedTuple):
+    """What a name means from its CREATE TABLE on, until the first row makes the pair.
+
+    One commit ts may create many tables (a restore by BR, a batch CREATE), so it takes the table's name as well: the
+    one that the statement gave, whatever a later RENAME has made of it.
+    """
+
+    commit_ts: int
+    name: Name
+
+
+Bindings = dict[Name, "str | Birth"]
+"""Which table a name means: a pair by its uuid, or one that has no row yet."""
 
 APPLIED, HELD = "applied", "held"
 
@@ -90,7 +100,7 @@ def rebound(bindings: Bindings, statement: Statement) -> Bindings:
     for action in statement.actions:
         match action:
             case text.CreateTable(table) if not statement.repeated(names):
-                names[table.key] = f"{NEW}{statement.ddl.commit_ts}"
+                names[table.key] = Birth(statement.ddl.commit_ts, table.key)
             case text.DropTable(table):
                 names.pop(table.key, None)
             case text.RenameTable(old, new):

@@ -25,7 +25,7 @@ from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import State
+from pipeline.warehouse.pairs import CREATED_AS, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Range, TableMessages
     from pipeline.quality.rules import Result, RuleSet
     from pipeline.quality.samples import Sample
-    from pipeline.streaming.epochs import Statement
+    from pipeline.streaming.epochs import Birth, Statement
     from pipeline.streaming.speculation import Speculation
     from pipeline.streaming.staged import Staged
     from pipeline.streaming.workbench import Workbench
@@ -66,8 +66,8 @@ class TableLanding:
     """Versions that this batch brought for the first time."""
     started: float = field(default_factory=time.monotonic)
     reason: str = ""
-    created_at: int = 0
-    """Commit ts of the CREATE TABLE that the pair will come from, where there was one."""
+    birth: Birth | None = None
+    """The CREATE TABLE that the pair will come from, where there was one."""
     obeyed_until: int = 0
     """Commit ts of the newest statement about a table that had no rows: older ones are re-sent, and change nothing."""
     entered: int = 0
@@ -141,7 +141,8 @@ class TableLanding:
         if self.table is None:
             if not self.messages.versions:
                 return  # a statement about a table of which no row has come
-            self.table = self.bench.tables.create(self.messages.table, layout, self.created_at, self._born())
+            created_at = self.birth.commit_ts if self.birth else 0
+            self.table = self.bench.tables.create(self.messages.table, layout, created_at, self._born())
             if self.truncated_at:
                 self.bench.tables.truncate(self.table, self.truncated_at)
         else:
@@ -157,7 +158,10 @@ class TableLanding:
 
     def _born(self) -> dict[str, str]:
         """Where in which batch the pair was made: a second try finds it under whatever name it has by then."""
-        return {**self._noted(), BORN: json.dumps([self.batch_id, self.entered, *self.messages.table.key])}
+        created = {CREATED_AS: json.dumps(self.birth.name)} if self.birth else {}
+        return {
+            **self._noted(), **created, BORN: json.dumps([self.batch_id, self.entered, *self.messages.table.key])
+        }  # fmt: skip
 
     def _recall(self, table: WarehouseTable) -> None:
         saved = json.loads(table.changes.properties.get(NOTES, "{}"))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pipeline.model import ddl as text
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
-from pipeline.streaming.epochs import HELD, NEW, Done, Statement, cut, rebound
+from pipeline.streaming.epochs import HELD, Birth, Done, Statement, cut, rebound
 from pipeline.streaming.landing import BORN, TableLanding
 from pipeline.streaming.renames import give_name
 from pipeline.warehouse.pairs import State
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import Ddl, Messages, TableMessages
+    from pipeline.model.messages import Ddl, DdlIdentity, Messages, TableMessages
     from pipeline.streaming.batch import Epoch
     from pipeline.streaming.epochs import Bindings
     from pipeline.streaming.workbench import Workbench
@@ -79,7 +79,7 @@ class Obedience:
         saved = json.loads(history.inherited(BINDINGS) or "{}")
         if saved.get("batch") == batch_id:
             return {(schema, table): uuid for schema, table, uuid in saved["names"]}
-        names = {t.source.key: t.uuid for t in bench.tables if t.state != State.DROPPED}
+        names: Bindings = {t.source.key: t.uuid for t in bench.tables if t.state != State.DROPPED}
         if any(statement.naming for statement in statements):
             listed = [[*name, uuid] for name, uuid in sorted(names.items())]
             history.mark({BINDINGS: json.dumps({"batch": batch_id, "names": listed})}, "main")
@@ -92,7 +92,7 @@ class Obedience:
         known = self._bound(messages.table) if meaning else self.bench.tables.find(messages.table)
         about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
         landing = TableLanding(self.bench, raw, self.batch_id, messages, topic_ids, about, known)
-        landing.created_at = int(meaning.removeprefix(NEW)) if meaning.startswith(NEW) else 0
+        landing.birth = meaning if isinstance(meaning, Birth) else None
         landing.obeyed_until = self.past.newest.get(key, 0) if known is None else 0
         landing.entered = self.entered
         landing.unclear = self.unclear.get(key, "")
@@ -166,8 +166,8 @@ class Obedience:
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
         meaning = self.bindings.get(name.key, "")
-        if meaning.startswith(NEW):
-            return self.bench.tables.born(int(meaning.removeprefix(NEW))) or self._made_since(name)
+        if isinstance(meaning, Birth):
+            return self.bench.tables.born(*meaning) or self._made_since(name)
         return self.bench.tables.by_uuid(meaning)
 
     def _made_since(self, name: TableName) -> WarehouseTable | None:
@@ -222,7 +222,7 @@ def understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
 class _Past:
     """What earlier batches have done, as far as the statements of this one go back."""
 
-    obeyed: frozenset[tuple[int, str, str, str]] = frozenset()
+    obeyed: frozenset[DdlIdentity] = frozenset()
     newest: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Commit ts of the newest statement about a name."""
 
@@ -234,13 +234,13 @@ class _Past:
         history = bench.records.read("ddl_history").where(F.col("batch_id") < bench.ledger.unfinished)
         rows = history.where(F.col("commit_ts") >= oldest).collect()
         newest: dict[tuple[str, str], int] = {}
+        obeyed: set[DdlIdentity] = set()
         for row in rows:
             key = TableName(row["schema_name"], row["table_name"]).key
             newest[key] = max(row["commit_ts"], newest.get(key, 0))
-        return cls(
-            frozenset((row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in rows), newest
-        )
+            obeyed.add((row["commit_ts"], key, row["sql"]))
+        return cls(frozenset(obeyed), newest)
 
     def has(self, ddl: Ddl) -> bool:
         """Whether a statement was obeyed: this is another partition's copy, or a re-send."""
-        return (ddl.commit_ts, ddl.table.schema, ddl.table.table, ddl.sql) in self.obeyed
+        return ddl.identity in self.obeyed

@@ -21,7 +21,7 @@ from pipeline.warehouse.pairs import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.model.messages import Ddl
+    from pipeline.model.messages import Ddl, DdlIdentity
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.streaming.workbench import Workbench
@@ -44,15 +44,15 @@ class Told(NamedTuple):
 
 
 def told_apart(
-    bench: Workbench, ddl: Iterable[Ddl], due: Callable[[Ddl], Moment], waited: frozenset[tuple[int, str]]
+    bench: Workbench, ddl: Iterable[Ddl], due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
 ) -> Told:
     """The statements understood, and told apart; those that are sent again are left out.
 
-    `due`: up to which moment a statement is obeyed. `waited`: commit ts and text of those that come from `held`; the
+    `due`: up to which moment a statement is obeyed. `waited`: those that come from `held`; the
     others are sent again, if the ledger has passed them (see `_passed`).
     """
     statements = sorted((understood(bench, one) for one in ddl), key=lambda one: one.ddl.commit_ts)
-    news = [s for s in statements if (s.ddl.commit_ts, s.ddl.sql) in waited or not _passed(s, bench)]
+    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, bench)]
     now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
     waits = behind_exchanges(now, _exchanging(bench), _held(bench))
     now = [s for s in now if s not in waits]
@@ -210,8 +210,8 @@ def _said(bench: Workbench, statements: Sequence[Statement]) -> set[str]:
         return set()
     oldest = min(s.ddl.commit_ts for s in statements)
     history = bench.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
-    said = {(row["commit_ts"], row["schema_name"], row["table_name"], row["sql"]) for row in history.collect()}
-    return {
-        cause_of(s) for s in statements
-        if (s.ddl.commit_ts, s.ddl.table.schema, s.ddl.table.table, s.ddl.sql) in said
-    }  # fmt: skip
+    told = {
+        (row["commit_ts"], TableName(row["schema_name"], row["table_name"]).key, row["sql"])
+        for row in history.collect()
+    }
+    return {cause_of(s) for s in statements if s.ddl.identity in told}

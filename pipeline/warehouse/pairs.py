@@ -25,6 +25,8 @@ STATE = "ticdc.state"
 HELD_REASON = "ticdc.held-reason"
 TRUNCATED = "ticdc.truncated-at"
 CREATED = "ticdc.created-at"
+CREATED_AS = "ticdc.created-as"
+"""`TableName.key` that the CREATE TABLE of this commit ts gave, where the first rows have made the pair."""
 RENAMED = "ticdc.renamed-at"
 DUE = "ticdc.rename-due"
 NAME = "ticdc.name"
@@ -97,6 +99,8 @@ class WarehouseTable:
     state: State = State.LIVE
     held_reason: str = ""
     created_at: int = 0
+    created_as: tuple[str, str] | None = None
+    """The name (`TableName.key`) that the CREATE TABLE gave, as far as it is known."""
     renamed_at: int = 0
     due: TableName | None = None
     """The source's name that the pair is to get, which was taken: it is held under its old one.
@@ -154,6 +158,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     table.state = State(properties.get(STATE, State.LIVE))
     table.held_reason = properties.get(HELD_REASON, "")
     table.created_at = int(properties.get(CREATED, "0"))
+    table.created_as = read_key(properties.get(CREATED_AS))
     table.renamed_at = int(properties.get(RENAMED, "0"))
     table.due = TableName(*json.loads(properties[DUE])) if properties.get(DUE) else None
     table.truncated_at = int(properties.get(TRUNCATED, "0"))
@@ -195,6 +200,14 @@ def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
         for number in range(1, len(column.conversions) + 1):
             found[f"{column.id}:{number}"] = (column, number)
     return found
+
+
+def read_key(text: str | None) -> tuple[str, str] | None:
+    """A `TableName.key` as a property carries it; None where there is none."""
+    if not text:
+        return None
+    schema, table = json.loads(text)
+    return schema, table
 
 
 def read_spans(text: str | None) -> tuple[Span, ...]:

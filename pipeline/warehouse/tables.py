@@ -30,6 +30,7 @@ from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import (
     CREATED,
+    CREATED_AS,
     DROPPED,
     DUE,
     HELD_REASON,
@@ -51,6 +52,7 @@ from pipeline.warehouse.pairs import (
     current_of,
     loaded,
     obligations,
+    read_key,
     read_published,
     read_spans,
     written_spans,
@@ -144,9 +146,10 @@ class Tables:
         """The pair of this identity."""
         return self._tables.get(uuid)
 
-    def born(self, created_at: int) -> WarehouseTable | None:
-        """The pair that a CREATE TABLE of this commit ts has led to."""
-        return next((t for t in self._tables.values() if t.created_at == created_at), None)
+    def born(self, created_at: int, name: tuple[str, str]) -> WarehouseTable | None:
+        """The pair that a CREATE TABLE of this commit ts and name (`TableName.key`) has led to."""
+        of_then = (table for table in self._tables.values() if table.created_at == created_at)
+        return next((table for table in of_then if (table.created_as or table.source.key) == name), None)
 
     def obstacle(self, source: TableName, renamed: WarehouseTable | None = None) -> str | None:
         """Why a source table that is new, or was `renamed`, cannot get its warehouse name; None where it can."""
@@ -208,6 +211,7 @@ class Tables:
         changes = self._made(name.changes, columns, properties)
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
+        table.created_as = read_key(noted.get(CREATED_AS))
         table.spans = read_spans(noted.get(SPANS))
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table

@@ -7,7 +7,7 @@ from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersio
 from pipeline.model.ddl import AddColumn, CreateTable, DropTable, RenameTable
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages, TopicPartition
 from pipeline.model.names import TableName
-from pipeline.streaming.epochs import Statement, cut, late, rebound, restricted, timeline
+from pipeline.streaming.epochs import Birth, Statement, cut, late, rebound, restricted, timeline
 from pipeline.warehouse.layout import Layout
 
 A, B, X = (TableName("s", name) for name in "abx")
@@ -68,7 +68,7 @@ def test_a_statement_belongs_to_the_epoch_in_which_its_name_means_a_table():
 @pytest.mark.parametrize(
     ("action", "after"),
     [
-        (CreateTable(X), {A.key: "1", B.key: "2", X.key: "new@9"}),
+        (CreateTable(X), {A.key: "1", B.key: "2", X.key: Birth(9, X.key)}),
         (CreateTable(A), {A.key: "1", B.key: "2"}),
         (DropTable(A), {B.key: "2"}),
         (RenameTable(A, X), {X.key: "1", B.key: "2"}),

@@ -19,6 +19,7 @@ from pipeline.streaming.staged import Staged
 from pipeline.streaming.workbench import Ledger
 from pipeline.warehouse import changes, current, evolution, pairs, publisher
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
     import pytest
@@ -246,6 +247,16 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
 
 
+def a_new_table_known_by_its_commit_ts_alone(plant: Plant) -> Hunt:
+    """Tables that were created at one commit ts are one table."""
+
+    def born(self: Tables, created_at: int, _name: Any) -> Any:
+        return next((table for table in self if table.created_at == created_at), None)
+
+    plant.setattr(Tables, "born", born)
+    return Hunt(NAMES, (ROWS, BATCH, "names_change"))
+
+
 def statements_obeyed_with_each_copy(plant: Plant) -> Hunt:
     """A copy of DROP or RENAME that comes in a later batch is obeyed again."""
     plant.setattr(obedience._Past, "has", lambda *_: False)
@@ -420,6 +431,7 @@ FAULTS = (
     a_truncate_forgotten_before_the_first_row,
     names_bound_anew_by_each_copy,
     names_bound_as_they_are_today,
+    a_new_table_known_by_its_commit_ts_alone,
     statements_obeyed_with_each_copy,
     held_records_left_under_the_old_name,
     speculation_never_doubted,

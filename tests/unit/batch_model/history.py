@@ -183,7 +183,7 @@ class History:
     def a_statement_of_another_kind(self, name, what):
         getattr(self.source, what)(self.table(name))
 
-    @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back"))
+    @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back", "restore"))
     def names_change(self, name, what):
         source, other = self.source, "b" if name == "a" else "a"
         if what == "swap" and not self.swapped:
@@ -193,6 +193,11 @@ class History:
         elif what == "recreate":
             source.drop_table(name)
             source.create(name)
+            source.put(self.table(name), 2)
+        elif what == "restore":
+            for old in (name, other):
+                source.drop_table(old)
+            source.create(name, other)
             source.put(self.table(name), 2)
         elif what == "away and back":
             source.rename_table(name, "y")

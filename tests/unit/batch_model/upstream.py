@@ -199,14 +199,19 @@ class Source:
             for partition in range(PARTITIONS):
                 self._send(self.topic_of(topic), partition, Message("ddl", ts, name, sql=sql, action=int(kind)))
 
-    def create(self, name: str) -> None:
-        """CREATE TABLE with a handle and one more column."""
+    def create(self, *names: str) -> None:
+        """CREATE TABLE with a handle and one more column; several at one commit ts, as a restore has them."""
+        ts = self._tick()
+        for name in names:
+            self._create(name, ts)
+        self._since_naming = len(self._log)
+
+    def _create(self, name: str, ts: int) -> None:
         table = SourceTable(TableName("s", name), (HANDLE, SourceColumn("c0", types.INT, "INT")), next_column=1)
         self.tables[name] = table
         self.broker.topic(self.topic_of(table.name))
         sql = f"CREATE TABLE `s`.`{name}` (`id` INT PRIMARY KEY,`c0` INT)"
-        self._state(self._tick(), table.name, ActionType.CREATE_TABLE, sql, table.name)
-        self._since_naming = len(self._log)
+        self._state(ts, table.name, ActionType.CREATE_TABLE, sql, table.name)
 
     def put(self, table: SourceTable, key: int) -> None:
         """INSERT or UPDATE one row."""

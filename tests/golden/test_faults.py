@@ -1,0 +1,18 @@
+"""Small inputs that once lost, mixed or held data: what each gives now."""
+
+import pytest
+from golden.faults import FaultCase
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+
+def rows(warehouse, name):
+    """The rows of a current table, as tuples of its columns, in order."""
+    return sorted((tuple(row.values.values()) for row in warehouse.current(name).rows), key=repr)
+
+
+def test_tables_that_were_created_at_one_commit_ts_stay_apart(running):
+    with running(FaultCase("b10_created_at_one_ts")) as run:
+        run.take()
+        assert rows(run.warehouse, "br.customers") == [(1, "ann"), (2, "bob")]
+        assert rows(run.warehouse, "br.invoices") == [(1, 100), (3, 300)]
