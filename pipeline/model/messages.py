@@ -158,6 +158,8 @@ class Ddl:
     at: Mapping[TopicPartition, int]
     version: TableVersion | None = None
     old: TableName | None = None
+    table_id: int = 0
+    """TiDB's id of the table, which a RENAME leaves as it is; 0 where the protocol does not tell."""
 
     @property
     def identity(self) -> DdlIdentity:

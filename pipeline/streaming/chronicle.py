@@ -82,7 +82,7 @@ class Chronicle:
         cls, bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
     ) -> Chronicle:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
-        now, later, wall, said = told_apart(bench, messages.ddl, due, waited)
+        now, later, wall, said = told_apart(bench, messages, due, waited)
         names = Names.of(_spans(bench), said)
         known = holds.remembered(bench.records)
         unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}

@@ -96,18 +96,24 @@ class Statement:
 
 def rebound(bindings: Bindings, statement: Statement) -> Bindings:
     """What names mean after a statement."""
-    names = dict(bindings)
     for action in statement.actions:
-        match action:
-            case text.CreateTable(table) if not statement.repeated(names):
-                names[table.key] = Birth(statement.ddl.commit_ts, table.key)
-            case text.DropTable(table):
-                names.pop(table.key, None)
-            case text.RenameTable(old, new):
-                if old.key in names:
-                    names[new.key] = names.pop(old.key)
-            case text.DropDatabase(name):
-                names = {key: uuid for key, uuid in names.items() if key[0] != folded(name)}
+        bindings = bound_after(bindings, action, statement.ddl.commit_ts)
+    return bindings
+
+
+def bound_after(bindings: Bindings, action: Action, commit_ts: int) -> Bindings:
+    """What names mean after one action of a statement; a CREATE TABLE of what is there changes nothing."""
+    names = dict(bindings)
+    match action:
+        case text.CreateTable(table):
+            names.setdefault(table.key, Birth(commit_ts, table.key))
+        case text.DropTable(table):
+            names.pop(table.key, None)
+        case text.RenameTable(old, new):
+            if old.key in names:
+                names[new.key] = names.pop(old.key)
+        case text.DropDatabase(name):
+            names = {key: uuid for key, uuid in names.items() if key[0] != folded(name)}
     return names
 
 
@@ -172,9 +178,10 @@ def _placed(
     pieces: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
     for at in table.partitions:
         walls = [(statement.ddl.at[at], number) for number, statement in enumerate(cuts, 1) if at in statement.ddl.at]
-        walls.sort()
-        edges = [(0, 0), *walls]
-        for index, (low, least) in enumerate(edges):
+        edges = [(0, 0), *sorted(walls)]
+        least = 0
+        for index, (low, epoch) in enumerate(edges):
+            least = max(least, epoch)  # RENAMEs of one commit ts may stand in another order than they are applied in
             high = edges[index + 1][0] if index + 1 < len(edges) else 2**62
             number = _meaningful(table.table.key, least, meanings)
             known = pieces.setdefault(number, {}).get(at)

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from pipeline.model import ddl as text
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
-from pipeline.streaming.epochs import HELD, Birth, Done, Statement, cut, rebound
+from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after, cut
 from pipeline.streaming.landing import BORN, TableLanding
+from pipeline.streaming.rename_steps import executable
 from pipeline.streaming.renames import give_name
 from pipeline.warehouse.pairs import State
 
@@ -67,6 +68,7 @@ class Obedience:
         # The name of one that was obeyed may mean another table by now, which must not be dropped or renamed for it.
         statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
         before = cls._meanings(bench, batch_id, statements) if statements else {}
+        statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
         made = cls(bench, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
         made.epoch = made.epochs[0]
         made._bind_made()
@@ -110,7 +112,7 @@ class Obedience:
                 self.bindings[name] = table.uuid
         for action in statement.actions:
             self._act(action, statement)
-        self.bindings = rebound(self.bindings, statement)
+            self.bindings = bound_after(self.bindings, action, ddl.commit_ts)
         if statement.naming:
             self.entered = statement.ddl.commit_ts
             self._pass_on_names()
@@ -146,7 +148,7 @@ class Obedience:
         done = Done("waits with its table", HELD) if waits else Done("done")
         match action:
             case text.RenameTable(old, new):
-                done = self._rename(self._bound(old), new, statement)
+                done = self._rename(old, new, statement)
             case text.DropTable(name):
                 done = Done(self._drop(self._bound(name), at))
             case text.DropDatabase(name):
@@ -175,12 +177,14 @@ class Obedience:
         table = self.bench.tables.find(name)
         return None if table is None or table.uuid in self.before.values() else table
 
-    def _rename(self, table: WarehouseTable | None, new: TableName, statement: Statement) -> Done:
+    def _rename(self, old: TableName, new: TableName, statement: Statement) -> Done:
+        table = self._bound(old)
         if table is None:
             return Done("no such table")
         at = statement.ddl.commit_ts
         # A second try finds what the first has done, be it a whole chain of names in which this one is taken again.
-        if table.source.key != new.key and table.renamed_at < at and table.layout.ddl_at <= at:
+        is_new = table.renamed_at < at or (table.renamed_at == at and table.source.key == old.key)
+        if table.source.key != new.key and is_new and table.layout.ddl_at <= at:
             give_name(self.bench, table, new, statement.ddl)
         return Done.held(table.due) if table.due else Done(f"renamed to {table.name}")
 

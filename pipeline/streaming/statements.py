@@ -14,6 +14,7 @@ from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.moments import NEVER, behind_ddl
+from pipeline.streaming.rename_steps import executable
 from pipeline.streaming.spans import cause_of
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.pairs import State
@@ -21,7 +22,7 @@ from pipeline.warehouse.pairs import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.model.messages import Ddl, DdlIdentity
+    from pipeline.model.messages import Ddl, DdlIdentity, Messages
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
     from pipeline.streaming.workbench import Workbench
@@ -44,14 +45,16 @@ class Told(NamedTuple):
 
 
 def told_apart(
-    bench: Workbench, ddl: Iterable[Ddl], due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
+    bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
 ) -> Told:
     """The statements understood, and told apart; those that are sent again are left out.
 
     `due`: up to which moment a statement is obeyed. `waited`: those that come from `held`; the
     others are sent again, if the ledger has passed them (see `_passed`).
     """
-    statements = sorted((understood(bench, one) for one in ddl), key=lambda one: one.ddl.commit_ts)
+    sent = sorted((understood(bench, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
+    pairs = {pair.source.key for pair in bench.tables if pair.state is not State.DROPPED}
+    statements = executable(sent, pairs | {table.table.key for table in messages.tables})
     news = [s for s in statements if s.ddl.identity in waited or not _passed(s, bench)]
     now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
     waits = behind_exchanges(now, _exchanging(bench), _held(bench))

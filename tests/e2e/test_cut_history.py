@@ -32,15 +32,18 @@ def till(request, stack, tmp_path):
     made.feed.close()
 
 
-@pytest.mark.parametrize("policy", few("drop", "keep"))
-def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till, policy):
-    """As online schema changes end: the old table goes aside, and the new one takes its name."""
+@pytest.mark.parametrize(("policy", "backwards"), few(("drop", True), ("drop", False), ("keep", False)))
+def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till, policy, backwards):
+    """As online schema changes end: the old table goes aside, and the new one takes its name.
+
+    The DDL event by which it takes it may come first.
+    """
     till.set("warehouse", drop_table=policy)
     till.accounts((1, 500), (2, 7))
     till.note("new")
     till.run()
     till.accounts((3, 9))
-    till.swap()
+    till.swap(backwards=backwards)
     till.run()
     old, new = (till.warehouse.current(f"bank.{name}").rows for name in ("account_old", "account"))
     assert sorted(row.values["id"] for row in old) == [1, 2, 3]

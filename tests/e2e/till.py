@@ -127,13 +127,17 @@ class Till:
         self.last_ts = moment
         return moment
 
-    def swap(self):
-        """RENAME TABLE account TO account_old, note TO account: a message for each; gives both tables behind it."""
+    def swap(self, *, backwards=False):
+        """RENAME TABLE account TO account_old, note TO account: a message for each; gives both tables behind it.
+
+        `backwards`: the last one first, as TiCDC may send them.
+        """
         moment = self.database.commit(self.database.begin()).commit_ts
         account, note = (self.database.table(SCHEMA, table.name) for table in (ACCOUNT, NOTE))
         old = dataclasses.replace(account, name="account_old", version=98)
         new = dataclasses.replace(note, name="account", version=99)
-        for before, after in ((account, old), (note, new)):
+        renamed = ((account, old), (note, new))
+        for before, after in reversed(renamed) if backwards else renamed:
             sql = f"RENAME TABLE `bank`.`{before.name}` TO `bank`.`{after.name}`"
             self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, after.name, after, before), moment)
         self.last_ts = moment

@@ -16,3 +16,11 @@ def test_tables_that_were_created_at_one_commit_ts_stay_apart(running):
         run.take()
         assert rows(run.warehouse, "br.customers") == [(1, "ann"), (2, "bob")]
         assert rows(run.warehouse, "br.invoices") == [(1, 100), (3, 300)]
+
+
+def test_renames_of_one_commit_ts_are_one_step_whatever_their_order(running):
+    with running(FaultCase("c13_rename_order", "simple", "json")) as run:
+        run.take()
+        assert rows(run.warehouse, "nw.orders_backup") == [(1, "old")]
+        assert rows(run.warehouse, "nw.orders") == [(1, "new"), (2, "new")]
+        assert {row["state"] for row in run.warehouse.own("tables")} == {"live"}

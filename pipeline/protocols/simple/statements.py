@@ -111,7 +111,8 @@ def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType
     table = named(about) if about else _NO_TABLE
     old = named(then) if then and message["type"] == _NAMING else None
     version = None if message["type"] == _GONE else _version(message, "tableSchema", overrides)
-    return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version, old)
+    table_id = int((about or {}).get("tableID") or 0)
+    return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version, old, table_id)
 
 
 def _version_before(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion | None:

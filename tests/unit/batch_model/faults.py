@@ -10,6 +10,7 @@ from unit.batch_model.batch import ModelBatch, ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
+from pipeline.model import ddl as text
 from pipeline.quality import rules
 from pipeline.streaming import batch, epochs, fence, landing, obedience, redrive, release, speculation, standing
 from pipeline.streaming.landing import TableLanding
@@ -243,6 +244,16 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     """A copy of CREATE TABLE that comes late means another table."""
     plant.setattr(obedience._Past, "has", lambda *_: False)
     plant.setattr(epochs.Statement, "repeated", lambda *_: False)
+
+    def bound_after(bindings: Any, action: Any, commit_ts: int) -> Any:
+        names = dict(bindings)
+        if isinstance(action, text.CreateTable):
+            names.pop(action.table.key, None)
+        return bound(names, action, commit_ts)
+
+    bound = epochs.bound_after
+    for module in (epochs, obedience):
+        plant.setattr(module, "bound_after", bound_after)
     plant.setattr(Obedience, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
 
@@ -254,6 +265,12 @@ def a_new_table_known_by_its_commit_ts_alone(plant: Plant) -> Hunt:
         return next((table for table in self if table.created_at == created_at), None)
 
     plant.setattr(Tables, "born", born)
+    return Hunt(NAMES, (ROWS, BATCH, "names_change"))
+
+
+def renames_in_the_order_in_which_they_come(plant: Plant) -> Hunt:
+    """RENAMEs of one commit ts are applied as they are sent."""
+    plant.setattr(obedience, "executable", lambda statements, _live: list(statements))
     return Hunt(NAMES, (ROWS, BATCH, "names_change"))
 
 
@@ -432,6 +449,7 @@ FAULTS = (
     names_bound_anew_by_each_copy,
     names_bound_as_they_are_today,
     a_new_table_known_by_its_commit_ts_alone,
+    renames_in_the_order_in_which_they_come,
     statements_obeyed_with_each_copy,
     held_records_left_under_the_old_name,
     speculation_never_doubted,

@@ -183,7 +183,7 @@ class History:
     def a_statement_of_another_kind(self, name, what):
         getattr(self.source, what)(self.table(name))
 
-    @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back", "restore"))
+    @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back", "restore", "cycle", "replace"))
     def names_change(self, name, what):
         source, other = self.source, "b" if name == "a" else "a"
         if what == "swap" and not self.swapped:
@@ -199,6 +199,11 @@ class History:
                 source.drop_table(old)
             source.create(name, other)
             source.put(self.table(name), 2)
+        elif what == "cycle":
+            source.rename_at_once((name, other), (other, name))
+        elif what == "replace":  # the new one first, as TiCDC may send it
+            source.rename_at_once((other, name), (name, "old"))
+            source.rename_at_once(("old", other))
         elif what == "away and back":
             source.rename_table(name, "y")
             source.put(source.tables["y"], 0)
@@ -265,7 +270,12 @@ class History:
         if not unread or not count:
             return None
         last = unread[min(count, len(unread)) - 1]
-        copies = [r.sequence for r in unread if r.message.kind == "ddl" and r.message == last.message]
+        of_then = last.message.commit_ts  # a statement, with all its messages
+        copies = [
+            r.sequence
+            for r in unread
+            if r.message.kind == last.message.kind == "ddl" and r.message.commit_ts == of_then
+        ]
         self.world.least = max(self.world.least, last.sequence, *copies)
         ends = {at: sum(r.sequence <= self.world.least for r in log) for at, log in logs.items()}
         return self.without_a_copy(starts, ends) if late else ends

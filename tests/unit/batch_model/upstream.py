@@ -297,6 +297,19 @@ class Source:
         self.broker.topic(self.topic_of(table.name))
         self._since_naming = len(self._log)
 
+    def rename_at_once(self, *renames: tuple[str, str]) -> None:
+        """RENAME TABLE of several tables: a message for each, of one commit ts, in this order or any other."""
+        tables = {old: self.tables.pop(old) for old, _ in renames}
+        ts = self._tick()
+        for old, new in renames:
+            table = tables[old]
+            before, table.name = table.name, TableName("s", new)
+            self.tables[new] = table
+            sql = f"RENAME TABLE `s`.`{old}` TO `s`.`{new}`"
+            self._state(ts, table.name, ActionType.RENAME_TABLE, sql, before)
+            self.broker.topic(self.topic_of(table.name))
+        self._since_naming = len(self._log)
+
     def drop_table(self, name: str) -> None:
         """DROP TABLE."""
         table = self.tables.pop(name)
