@@ -92,17 +92,26 @@ class Unknown:
     where: Column = field(compare=False)
 
 
+class Origin(NamedTuple):
+    """Where the rows of a table come from: TiCDC sends a table to one topic. `keyspace`: none where it is not told."""
+
+    topic: str
+    keyspace: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class TableMessages:
     """All row messages of one source table name in this batch, or those within `bounds` (offsets [from, to)).
 
     `parts`: in the cut regime, under which names at which times the rows of one table stand; none: under `table`.
+    `origin`: by offset, where they come from; a protocol that gives it has an entry for each origin of a name.
     """
 
     table: TableName
     versions: tuple[SeenVersion, ...]
     bounds: Mapping[TopicPartition, Range] | None = None
     parts: tuple[Part, ...] = ()
+    origin: Origin | None = None
 
     @property
     def rows(self) -> int:
@@ -160,6 +169,8 @@ class Ddl:
     old: TableName | None = None
     table_id: int = 0
     """TiDB's id of the table, which a RENAME leaves as it is; 0 where the protocol does not tell."""
+    in_source: TableName | None = None
+    """The table as the source names it, where its rows name it otherwise (`SourceProtocol.as_sent`)."""
 
     @property
     def identity(self) -> DdlIdentity:
@@ -257,6 +268,10 @@ class SourceProtocol(Protocol):
     @property
     def decimals_as_text(self) -> bool:
         """Whether DECIMAL comes as text, as far as the settings say: of a table whose columns are not known yet."""
+        ...
+
+    def as_sent(self, name: str) -> str:
+        """The name of a schema, table or column of the source as rows have it."""
         ...
 
     def about(self) -> About:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Range, TopicPartition
     from pipeline.streaming.epochs import Statement
-    from pipeline.warehouse.pairs import Place
+    from pipeline.warehouse.pairs import Place, WarehouseTable
 
 MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 
@@ -99,7 +99,7 @@ class CutLanding(TableLanding):
         else:
             self.bench.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()
-        self._note_topics()
+        self._note_topics(self.table)
         if self.unclear:
             if self.table.state is State.LIVE:
                 self.bench.tables.set_state(self.table, State.HELD, self.unclear)
@@ -113,12 +113,12 @@ class CutLanding(TableLanding):
         if self.sends and self.table is not None:
             self.bench.tables.note_sends(self.table, self.sends)
 
-    def _note_topics(self) -> None:
+    def _note_topics(self, table: WarehouseTable) -> None:
         """Of a renamed pair: where rows stand behind the RENAME (a redrive's stood somewhere once)."""
-        if self.table is not None and self.table.renamed_at:
-            new = (seen for seen in self.messages.versions if seen.since > self.table.renamed_at)
+        if table.renamed_at:
+            new = (seen for seen in self.messages.versions if seen.since > table.renamed_at)
             places = (at.topic for seen in new for at in seen.last if at.topic in self.topic_ids)
-            self.bench.tables.note_topics(self.table, {self.topic_ids[topic] for topic in places})
+            self.bench.tables.note_topics(table, {self.topic_ids[topic] for topic in places})
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""
@@ -183,7 +183,8 @@ class CutLanding(TableLanding):
         self._named(f"{self.messages.table}: hold")
         self.waits_on = True
         self._note_sends()
-        self._note_topics()
+        if self.table is not None:
+            self._note_topics(self.table)
         wanted = waiting.is_copy_of(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))

@@ -72,10 +72,16 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A DDL message and what its text asks for."""
+    """A DDL message and what its text asks for.
+
+    `tables`: those that it names. `sources`: what the source calls the tables that it is about, by their names here
+    (`TableName.key`), where a protocol spells names otherwise.
+    """
 
     ddl: Ddl
     actions: tuple[Action, ...]
+    tables: tuple[TableName, ...] = ()
+    sources: tuple[tuple[Name, TableName], ...] = ()
 
     @property
     def naming(self) -> bool:

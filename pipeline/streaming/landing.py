@@ -25,7 +25,7 @@ from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import CREATED_AS, State
+from pipeline.warehouse.pairs import CREATED_AS, KEYSPACE, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,9 +147,16 @@ class TableLanding:
                 self.bench.tables.truncate(self.table, self.truncated_at)
         else:
             self.bench.tables.evolve(self.table, layout, self._noted())
+            self._note_topics(self.table)
         why = self.unclear or ("" if layout.handle else f"{NO_KEY}: no handle columns are known")
         if why and self.table.state == State.LIVE:
             self.bench.tables.set_state(self.table, State.HELD, why)
+
+    def _note_topics(self, table: WarehouseTable) -> None:
+        """Of a renamed pair: in which topics the rows of its new name come."""
+        if table.renamed_at and table.source.key == self.messages.table.key:
+            topics = {at.topic for at in self.messages.partitions if at.topic in self.topic_ids}
+            self.bench.tables.note_topics(table, {self.topic_ids[topic] for topic in topics})
 
     def _noted(self) -> dict[str, str]:
         """What this batch has to say of the layout, for the commit that changes it: a second try finds it changed."""
@@ -158,10 +165,10 @@ class TableLanding:
 
     def _born(self) -> dict[str, str]:
         """Where in which batch the pair was made: a second try finds it under whatever name it has by then."""
+        born = json.dumps([self.batch_id, self.entered, *self.messages.table.key])
         created = {CREATED_AS: json.dumps(self.birth.name)} if self.birth else {}
-        return {
-            **self._noted(), **created, BORN: json.dumps([self.batch_id, self.entered, *self.messages.table.key])
-        }  # fmt: skip
+        keyspace = {KEYSPACE: self.messages.origin.keyspace} if self.messages.origin else {}
+        return {**self._noted(), BORN: born, **created, **keyspace}
 
     def _recall(self, table: WarehouseTable) -> None:
         saved = json.loads(table.changes.properties.get(NOTES, "{}"))

@@ -7,34 +7,41 @@ the batch begins with the same meanings as the first, whatever that one has rena
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
+from pipeline.model.ddl.spelling import spelled
+from pipeline.model.messages import Origin, TopicPartition
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after, cut
 from pipeline.streaming.landing import BORN, TableLanding
 from pipeline.streaming.rename_steps import executable
 from pipeline.streaming.renames import give_name
+from pipeline.streaming.shared_names import checked
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, TableMessages
     from pipeline.streaming.batch import Epoch
-    from pipeline.streaming.epochs import Bindings
+    from pipeline.streaming.epochs import Bindings, Name
+    from pipeline.streaming.origins import Origins
+    from pipeline.streaming.shared_names import Called
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
 BINDINGS = "ticdc.bindings-before"
 NAMED = "ticdc.named"
 """As `BORN`: where in which batch a pair got the name that it had waited for."""
+CALLED = "ticdc.called"
+"""What the source calls tables (`shared_names.Called`) before and after the newest batch that has learned of it."""
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 
 
@@ -61,13 +68,14 @@ class Obedience:
     epoch: Epoch = field(init=False)
 
     @classmethod
-    def begin(cls, bench: Workbench, batch_id: int, messages: Messages) -> Obedience:
+    def begin(cls, bench: Workbench, batch_id: int, messages: Messages, origins: Origins) -> Obedience:
         """The statements understood, and the messages cut into epochs where names change their meaning."""
-        statements = understood(bench, messages)
+        statements = understood(bench, messages, origins)
         past = _Past.of(bench, statements)
         # The name of one that was obeyed may mean another table by now, which must not be dropped or renamed for it.
         statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
         before = cls._meanings(bench, batch_id, statements) if statements else {}
+        statements = _told_apart(bench, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
         made = cls(bench, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
         made.epoch = made.epochs[0]
@@ -162,8 +170,7 @@ class Obedience:
                 done = Done("rows up to this commit ts leave the current table")
             case text.NotUnderstood(reason):
                 why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
-                concerned = text.named_tables(statement.ddl.sql, statement.ddl.table)
-                done = Done.of_all([self._hold(name, why, at) for name in concerned])
+                done = Done.of_all([self._hold(name, why, at) for name in statement.tables])
         self.history.append(statement.obeyed(action, done))
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
@@ -210,16 +217,56 @@ class Obedience:
         return Done.held(name)
 
 
-def understood(bench: Workbench, messages: Messages) -> tuple[Statement, ...]:
-    """The statements of a batch with what they ask for, of columns as the rows will have them."""
+def understood(bench: Workbench, messages: Messages, origins: Origins) -> tuple[Statement, ...]:
+    """The statements of a batch with what they ask for, of tables and columns as the rows will have them."""
     as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in bench.tables}
+    return tuple(_understood(bench, ddl, origins, as_text) for ddl in messages.ddl)
 
-    def actions(ddl: Ddl) -> tuple[text.Action, ...]:
-        decimals_as_text = as_text.get(ddl.table.key, bench.protocol.decimals_as_text)
-        read = text.parse(ddl.kind, ddl.sql, ddl.table, decimals_as_text=decimals_as_text)
-        return overridden(read, bench.overrides, ddl.table)
 
-    return tuple(Statement(ddl, actions(ddl)) for ddl in messages.ddl)
+def _understood(bench: Workbench, ddl: Ddl, origins: Origins, as_text: Mapping[Name, bool]) -> Statement:
+    spell, source = bench.protocol.as_sent, ddl.in_source or ddl.table
+    origin = Origin(min(ddl.at, default=TopicPartition("", 0)).topic)
+
+    def here(table: TableName) -> TableName:
+        sent = TableName(spell(table.schema), spell(table.table))
+        return origins.name_of(origin, sent) if sent.table else sent
+
+    decimals_as_text = as_text.get(ddl.table.key, bench.protocol.decimals_as_text)
+    read = text.parse(ddl.kind, ddl.sql, source, decimals_as_text=decimals_as_text)
+    renames = [action.old for action in read if isinstance(action, text.RenameTable)]
+    sent = replace(ddl, table=ddl.table if renames else here(source))
+    actions = overridden([spelled(action, spell, here) for action in read], bench.overrides, sent.table)
+    tables = tuple(here(table) for table in text.named_tables(ddl.sql, source))
+    about = renames or [source] * bool(source.table)
+    sources = tuple((here(table).key, table) for table in about) if ddl.in_source else ()
+    return Statement(sent, actions, tables, sources)
+
+
+def _told_apart(
+    bench: Workbench, batch_id: int, statements: tuple[Statement, ...], past: _Past, names: Bindings
+) -> tuple[Statement, ...]:
+    """The statements without doubts of whose they are (`shared_names`); what the source calls tables is kept."""
+    news = [statement for statement in statements if statement.ddl.in_source and not past.has(statement.ddl)]
+    if not news:
+        return statements
+    history = bench.records.tables["ddl_history"]
+    saved = json.loads(history.inherited(CALLED) or "{}")
+    called = _read_called(saved.get("before" if saved.get("batch") == batch_id else "after", ()))
+    parked = {table.source.key for table in bench.tables if table.parked}
+    safe, after = checked(news, called, names.keys() - parked)
+    if after != called:
+        noted = {"batch": batch_id, "before": _written_called(called), "after": _written_called(after)}
+        history.mark({CALLED: json.dumps(noted)}, "main")
+    by_id = {id(statement): new for statement, new in zip(news, safe, strict=True)}
+    return tuple(by_id.get(id(statement), statement) for statement in statements)
+
+
+def _read_called(saved: Iterable[Sequence[str]]) -> Called:
+    return {(schema, table): TableName(*source) for schema, table, *source in saved}
+
+
+def _written_called(called: Called) -> list[list[str]]:
+    return [[*name, source.schema, source.table] for name, source in sorted(called.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +286,12 @@ class _Past:
         rows = history.where(F.col("commit_ts") >= oldest).collect()
         newest: dict[tuple[str, str], int] = {}
         obeyed: set[DdlIdentity] = set()
+        spell = bench.protocol.as_sent
         for row in rows:
-            key = TableName(row["schema_name"], row["table_name"]).key
-            newest[key] = max(row["commit_ts"], newest.get(key, 0))
-            obeyed.add((row["commit_ts"], key, row["sql"]))
+            schema, table = row["schema_name"], row["table_name"]
+            for name in {TableName(schema, table), TableName(spell(schema), spell(table))}:  # the latter: of old
+                newest[name.key] = max(row["commit_ts"], newest.get(name.key, 0))
+                obeyed.add((row["commit_ts"], name.key, row["sql"]))
         return cls(frozenset(obeyed), newest)
 
     def has(self, ddl: Ddl) -> bool:

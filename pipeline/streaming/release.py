@@ -18,6 +18,7 @@ from pipeline.streaming.held import NAME_TAKEN, taken
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import understood
+from pipeline.streaming.origins import Origins
 from pipeline.streaming.waiting import let_go, nothing, released
 from pipeline.warehouse.pairs import OPERATION, State
 
@@ -187,7 +188,8 @@ def _begun(bench: Workbench, table: WarehouseTable | None) -> str:
 
 def _statements(bench: Workbench, messages: Messages) -> list[Statement]:
     """The statements that came while the table was held; what was not understood is passed over now."""
-    read = understood(bench, messages)
+    topics = bench.ledger.topics
+    read = understood(bench, messages, Origins.of(bench.tables, topics, topics.values()))
     return [s for s in read if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
 
 

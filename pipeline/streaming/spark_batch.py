@@ -27,6 +27,7 @@ from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import APPLIED
 from pipeline.streaming.mirror import is_behind, mirror
 from pipeline.streaming.obedience import Obedience
+from pipeline.streaming.origins import Origins, identified
 from pipeline.streaming.position import as_json
 from pipeline.streaming.speculation import speculate
 from pipeline.streaming.waiting import RELEASED
@@ -72,6 +73,7 @@ class SparkBatch:
     landings: list[TableLanding] = field(default_factory=list)
     obeyed: Obedience = field(init=False)
     speculation: Speculation | None = None
+    origins: Origins | None = None
     letters: Mapping[str, int] = field(default_factory=dict)
     """Dead letters that no landing has made, by the table that they are of."""
     _kept: DataFrame | None = None
@@ -94,7 +96,7 @@ class SparkBatch:
             if not self._lets_in():
                 self.speculation = speculate(self.bench, raw, self.planned, self.topic_ids, self.batch_id)
             if self.speculation is not None:
-                return self.speculation.messages
+                return identified(self.speculation.messages, self._known_origins())
         self._keep_raw(len(self.bench.tables))
         messages = self._routed(self.raw)
         self._keep_raw(len(messages.tables))
@@ -127,7 +129,14 @@ class SparkBatch:
         messages = self.bench.protocol.read(raw)
         if any(at.topic not in self.topic_ids for at in messages.starts):
             self.topic_ids = self.bench.cluster.topic_ids()
-        return messages
+        return identified(messages, self._known_origins())
+
+    def _known_origins(self) -> Origins:
+        """Which table has which name, as the tables have told and this batch."""
+        if self.origins is None:
+            topics = self.bench.ledger.topics | {topic: name for name, topic in self.topic_ids.items()}
+            self.origins = Origins.of(self.bench.tables, topics, self.topic_ids)
+        return self.origins
 
     def _unsettled(self, messages: Messages) -> Messages:
         """Without records that an unfinished batch has set aside already: they count as read."""
@@ -163,7 +172,7 @@ class SparkBatch:
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """See `Port.epochs`."""
         self._named("statements")
-        self.obeyed = Obedience.begin(self.bench, self.batch_id, messages)
+        self.obeyed = Obedience.begin(self.bench, self.batch_id, messages, self._known_origins())
         return self.obeyed.epochs
 
     def apply(self, ddl: Ddl) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.model.messages import EVER, Regime
+from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.observe.logs import bound
 from pipeline.streaming.staged import stage
@@ -69,9 +69,9 @@ def speculate(
     topics = {topic_ids[at.topic] for at in ranges}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
-    # Of rows without a key it has to be seen first whether they are sent again. By cut, an append says in which topics
-    # rows of the table stand: other ones may have watermarks alone.
-    if not table.layout.handle or (bench.protocol.regime is Regime.CUT and not topics <= table.topics_at()):
+    # Of rows without a key it has to be seen first whether they are sent again. An append says in which topics rows of
+    # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
+    if not table.layout.handle or not topics <= table.topics_at():
         return None
     landing = table.layout.landing
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)

@@ -27,6 +27,7 @@ TRUNCATED = "ticdc.truncated-at"
 CREATED = "ticdc.created-at"
 CREATED_AS = "ticdc.created-as"
 """`TableName.key` that the CREATE TABLE of this commit ts gave, where the first rows have made the pair."""
+KEYSPACE = "ticdc.keyspace"
 RENAMED = "ticdc.renamed-at"
 DUE = "ticdc.rename-due"
 NAME = "ticdc.name"
@@ -101,6 +102,8 @@ class WarehouseTable:
     created_at: int = 0
     created_as: tuple[str, str] | None = None
     """The name (`TableName.key`) that the CREATE TABLE gave, as far as it is known."""
+    keyspace: str = ""
+    """Where the rows that made the pair come from (`Origin.keyspace`); none is any."""
     renamed_at: int = 0
     due: TableName | None = None
     """The source's name that the pair is to get, which was taken: it is held under its old one.
@@ -122,7 +125,7 @@ class WarehouseTable:
     """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.sends`)."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
-    """Cut regime: those (ids) in which rows stand under the name that the newest RENAME has given (`topics_at`)."""
+    """Those (ids) in which rows stand under the name that the newest RENAME has given (`topics_at`)."""
     applied: int | None = None
     filled: frozenset[str] = frozenset()
     unshown: bool = True
@@ -159,6 +162,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     table.held_reason = properties.get(HELD_REASON, "")
     table.created_at = int(properties.get(CREATED, "0"))
     table.created_as = read_key(properties.get(CREATED_AS))
+    table.keyspace = properties.get(KEYSPACE, "")
     table.renamed_at = int(properties.get(RENAMED, "0"))
     table.due = TableName(*json.loads(properties[DUE])) if properties.get(DUE) else None
     table.truncated_at = int(properties.get(TRUNCATED, "0"))

@@ -34,6 +34,7 @@ from pipeline.warehouse.pairs import (
     DROPPED,
     DUE,
     HELD_REASON,
+    KEYSPACE,
     LAYOUT,
     NAME,
     NEXT_NAME,
@@ -212,6 +213,7 @@ class Tables:
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
         table.created_as = read_key(noted.get(CREATED_AS))
+        table.keyspace = noted.get(KEYSPACE, "")
         table.spans = read_spans(noted.get(SPANS))
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table

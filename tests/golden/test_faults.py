@@ -24,3 +24,21 @@ def test_renames_of_one_commit_ts_are_one_step_whatever_their_order(running):
         assert rows(run.warehouse, "nw.orders_backup") == [(1, "old")]
         assert rows(run.warehouse, "nw.orders") == [(1, "new"), (2, "new")]
         assert {row["state"] for row in run.warehouse.own("tables")} == {"live"}
+
+
+def test_tables_of_two_keyspaces_stay_apart(running):
+    with running(FaultCase("a05_two_keyspaces")) as run:
+        run.take()
+        other = f"bank.accounts@{run.loaded.prefix}_tidb_pa_ks2_bank_accounts"
+        assert rows(run.warehouse, "bank.accounts") == [(1, "of ks1")]
+        assert rows(run.warehouse, other) == [(1, "of ks2")]
+
+
+def test_tables_of_one_sanitised_name_stay_apart(running):
+    with running(FaultCase("a06_sanitised_alike")) as run:
+        for part in (run.loaded.case.records[:1], run.loaded.case.records[1:]):
+            run.take(part)
+        other = f"shop.order_items@{run.loaded.prefix}_tidb_pa_shop_order_items"
+        assert rows(run.warehouse, "shop.order_items") == [(1, "of order-items"), (2, "of order-items")]
+        assert rows(run.warehouse, other) == [(1, 77)]
+        assert list(run.warehouse.current(other).types) == ["id", "qty"]

@@ -19,6 +19,7 @@ from pipeline.model.messages import (
     Ddl,
     Guess,
     Messages,
+    Origin,
     Refused,
     Regime,
     SeenVersion,
@@ -34,7 +35,7 @@ from pipeline.protocols.avro.fields import source_column
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.overrides import overrides_for
-from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, split, subjects_of
+from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, sanitise, split, subjects_of
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class AvroProtocol:
     def decimals_as_text(self) -> bool:
         """With `avro-decimal-handling-mode=string`."""
         return self.asserted.decimal == "string"
+
+    def as_sent(self, name: str) -> str:
+        """Avro names, of tables and columns alike."""
+        return sanitise(name)
 
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
@@ -206,7 +211,7 @@ class AvroProtocol:
         ]
 
     def _resolve(self, groups: Iterable[_Group]) -> tuple[tuple[TableMessages, ...], tuple[Refused, ...]]:
-        seen: dict[tuple[SchemaId, bool], list[_Group]] = defaultdict(list)
+        seen: dict[tuple[SchemaId, bool, str], list[_Group]] = defaultdict(list)
         refused: list[Refused] = []
         for group in groups:
             if group.kind in (DDL, CHECKPOINT):
@@ -217,9 +222,9 @@ class AvroProtocol:
                 continue
             header = group.key if group.is_delete else group.value
             schema_id = SchemaId(split(header or b"").schema_id)
-            seen[schema_id, group.is_delete].append(group)
-        tables: dict[tuple[str, str], list[SeenVersion]] = defaultdict(list)
-        for (schema_id, key_only), found in sorted(seen.items()):
+            seen[schema_id, group.is_delete, group.topic].append(group)
+        tables: dict[tuple[Origin, tuple[str, str]], list[SeenVersion]] = defaultdict(list)
+        for (schema_id, key_only, topic), found in sorted(seen.items()):
             try:
                 version = self._version(schema_id, found, key_only=key_only)
             except (SchemaNotFound, NotATicdcSchema) as error:
@@ -229,8 +234,9 @@ class AvroProtocol:
             first = extremes(found, lambda group: group.first, min)
             rows = sum(group.rows for group in found)
             last = extremes(found, lambda group: group.last, max)
-            tables[version.table.key].append(SeenVersion(version, first, last, rows, key_only))
-        return tuple(_table(versions) for versions in tables.values()), tuple(refused)
+            origin = Origin(topic, self.registry.ticdc_schema(schema_id).namespace)
+            tables[origin, version.table.key].append(SeenVersion(version, first, last, rows, key_only))
+        return tuple(_table(versions, origin) for (origin, _), versions in tables.items()), tuple(refused)
 
     def _version(self, schema_id: SchemaId, groups: list[_Group], *, key_only: bool) -> TableVersion:
         schema = self.registry.ticdc_schema(schema_id)
@@ -275,8 +281,15 @@ class AvroProtocol:
             at = TopicPartition(row.topic, row.partition)
             copies[commit_ts, sql, table].setdefault(at, row.offset)
             kinds[commit_ts, sql, table] = kind
-        ddl = [Ddl(CommitTs(key[0]), key[2], kinds[key], key[1], at) for key, at in copies.items()]
+        ddl = [
+            Ddl(CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, at, in_source=table)
+            for (ts, sql, table), at in copies.items()
+        ]
         return tuple(sorted(ddl, key=lambda d: d.commit_ts)), tuple(_bad_ddl(row) for row in bad)
+
+    def _sent(self, table: TableName) -> TableName:
+        """The name that rows of a table have."""
+        return TableName(self.as_sent(table.schema), self.as_sent(table.table))
 
 
 def parse_ddl(text: bytes) -> tuple[int, str, TableName, int] | None:
@@ -343,8 +356,8 @@ def _bad_ddl(row: Row) -> Refused:
     return Refused("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
 
 
-def _table(versions: list[SeenVersion]) -> TableMessages:
-    return TableMessages(versions[0].version.table, tuple(versions))
+def _table(versions: list[SeenVersion], origin: Origin) -> TableMessages:
+    return TableMessages(versions[0].version.table, tuple(versions), origin=origin)
 
 
 def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:

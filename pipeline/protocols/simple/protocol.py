@@ -140,6 +140,10 @@ class SimpleProtocol:
         """A DECIMAL's digits are read as what they are."""
         return False
 
+    def as_sent(self, name: str) -> str:
+        """Names are sent as they are."""
+        return name
+
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES

@@ -212,6 +212,10 @@ class ModelProtocol:
         columns = (*_ENVELOPE, *(target.name for target in landing.targets))
         return Frame(lambda: [_changed(row, landing) for row in mine.rows], columns, raw.catalog)
 
+    def as_sent(self, name: str) -> str:
+        """See `SourceProtocol.as_sent`."""
+        return name
+
     def sentences(self) -> Mapping[str, str]:
         """See `SourceProtocol.sentences`."""
         return {CORRUPT: "the body ends too early"}

@@ -1,0 +1,133 @@
+"""Which table the rows of a name are of, where several tables are sent under one name (ordering by offset).
+
+A protocol may write `_` for every character that its schemas refuse, and none names the cluster. `order-items` and
+`order_items`, or the `orders` of two clusters or keyspaces, so arrive under one name. What tells them apart is the
+topic, for TiCDC sends a table to one topic, and the keyspace, where the protocol has it.
+
+The table that comes first has the plain name as long as its topic is read. Another one is `<name>@<topic>`, or
+`<name>@<keyspace>` where both stand in one topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pipeline.model.messages import Origin, TableMessages
+from pipeline.model.names import TableName
+from pipeline.warehouse.pairs import State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pipeline.model.messages import Messages, SeenVersion
+    from pipeline.warehouse.pairs import WarehouseTable
+
+Name = tuple[str, str]
+_APART = "@"
+"""No name that is sent has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Where the rows of a table come from, as far as that is known: no topics, or no keyspace, are any."""
+
+    topics: frozenset[str] = frozenset()
+    keyspace: str = ""
+
+    def sends(self, origin: Origin) -> bool:
+        """Whether rows of this origin are the table's."""
+        same = not (self.keyspace and origin.keyspace) or self.keyspace == origin.keyspace
+        return same and (not self.topics or origin.topic in self.topics)
+
+
+@dataclass(slots=True)
+class Origins:
+    """What tables of which origins are called. `owners`: by the name (`TableName.key`) that a table has here."""
+
+    owners: dict[Name, Owner] = field(default_factory=dict)
+
+    @staticmethod
+    def of(pairs: Iterable[WarehouseTable], topics: Mapping[str, str], read: Collection[str]) -> Origins:
+        """What the warehouse knows. `topics`: names by id, `read`: the names of the topics that are read now."""
+        owners: dict[Name, Owner] = {}
+        for pair in pairs:
+            names = {topics[topic] for topic in pair.topics_at() if topic in topics}
+            if pair.state is not State.DROPPED and (not names or names & {*read}):
+                owners[pair.source.key] = Owner(frozenset(names), pair.keyspace)
+        return Origins(owners)
+
+    def name_of(self, origin: Origin, table: TableName) -> TableName:
+        """What the table is called whose rows this origin sends under a name."""
+        owner = self.owners.get(table.key)
+        shares_topic = owner is not None and origin.topic in owner.topics
+        apart = _apart(origin, table, shares_topic=shares_topic)
+        for name in apart:
+            if name.key in self.owners and self.owners[name.key].sends(origin):
+                return name
+        if owner is None or owner.sends(origin):
+            return table
+        return next((name for name in apart if name.key not in self.owners), apart[-1])
+
+    def claim(self, origin: Origin, table: TableName) -> TableName:
+        """The same, and from here on the name is this table's."""
+        name = self.name_of(origin, table)
+        known = self.owners.get(name.key, Owner())
+        self.owners[name.key] = Owner(known.topics or frozenset({origin.topic}), known.keyspace or origin.keyspace)
+        return name
+
+
+def _apart(origin: Origin, table: TableName, *, shares_topic: bool) -> list[TableName]:
+    """What a table may be called that is not the first of its name: after its topic or keyspace, else after both."""
+    both = f"{origin.keyspace}{_APART}{origin.topic}"
+    marks = [origin.keyspace if shares_topic and origin.keyspace else origin.topic, both]
+    return [TableName(table.schema, f"{table.table}{_APART}{mark}") for mark in marks]
+
+
+def identified(messages: Messages, origins: Origins) -> Messages:
+    """The messages by table, each under the name that it has here; says so of those that get another one.
+
+    The origins learn where tables come from that are new.
+    """
+    if all(table.origin is None for table in messages.tables):
+        return messages
+    known = set(origins.owners)
+    found: dict[Name, TableMessages] = {}
+    said: list[str] = []
+    for table in sorted(messages.tables, key=_by_likeness):
+        name = table.table if table.origin is None else origins.claim(table.origin, table.table)
+        if name.key != table.table.key and name.key not in known:
+            where = f"topic {table.origin.topic}, keyspace {table.origin.keyspace}" if table.origin else ""
+            said.append(f"{table.table} of {where} is not the table that had this name before: it is {name} here")
+        mine = replace(table, table=name)
+        found[name.key] = _joined(found[name.key], mine) if name.key in found else mine
+    return replace(messages, tables=tuple(found.values()), warnings=(*messages.warnings, *said))
+
+
+def _by_likeness(table: TableMessages) -> tuple[bool, Origin]:
+    """First those whose topic ends in the very name: of two that are new it is theirs in the source, too."""
+    origin = table.origin or Origin("")
+    return not origin.topic.endswith(table.table.table), origin
+
+
+def _joined(some: TableMessages, others: TableMessages) -> TableMessages:
+    """The messages of one table, which stand in several topics."""
+    versions: dict[tuple[int, bool], SeenVersion] = {}
+    for seen in (*some.versions, *others.versions):
+        known = versions.get((seen.version.version, seen.key_only))
+        versions[seen.version.version, seen.key_only] = seen if known is None else _seen(known, seen)
+    return replace(some, versions=_in_order(list(versions.values())))
+
+
+def _seen(known: SeenVersion, seen: SeenVersion) -> SeenVersion:
+    return replace(
+        known,
+        first={**known.first, **seen.first},
+        last={**known.last, **seen.last},
+        rows=known.rows + seen.rows,
+        version=replace(known.version, keys_vary=known.version.keys_vary or seen.version.keys_vary),
+    )
+
+
+def _in_order(versions: Sequence[SeenVersion]) -> tuple[SeenVersion, ...]:
+    return tuple(sorted(versions, key=lambda seen: (seen.version.version, seen.key_only)))

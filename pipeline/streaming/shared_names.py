@@ -1,0 +1,89 @@
+"""Tables of the source whose rows come under one name and in one topic (ordering by offset).
+
+`a b` and `a_b` are both sent as `a_b`, and to one topic. Nothing tells their rows apart, but DDL events have the names
+of the source: a statement about the one must not be applied to the other. What the source calls a table is remembered
+from its DDL events; where one names another table, the table is held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipeline.model import ddl as text
+from pipeline.model.names import TableName, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pipeline.streaming.epochs import Name, Statement
+
+Called = dict["Name", TableName]
+"""What the source calls a table, by its name here, as far as DDL events have told."""
+
+
+def checked(
+    statements: Iterable[Statement], called: Mapping[Name, TableName], tables: Collection[Name]
+) -> tuple[tuple[Statement, ...], Called]:
+    """The statements (by commit ts), those not understood that may be about another table; and what is called what.
+
+    `tables`: the names here of the tables that there are. `called`: before the first statement.
+    """
+    known, found = dict(called), []
+    for statement in statements:
+        safe = _of_database(statement, known, tables) or _of_tables(statement, known)
+        found.append(safe)
+        if safe is statement:
+            known = _after(statement, known)
+    return tuple(found), known
+
+
+def _of_tables(statement: Statement, called: Called) -> Statement:
+    for name, source in statement.sources:
+        other = called.get(name, source)
+        if other.key != source.key:
+            here = next((table for table in statement.tables if table.key == name), TableName(*name))
+            why = f"{other} and {source} are both sent as {here} and in one topic: nothing tells their rows apart"
+            return replace(statement, actions=(text.NotUnderstood(why),), tables=(here,))
+    return statement
+
+
+def _of_database(statement: Statement, called: Called, tables: Collection[Name]) -> Statement | None:
+    """A DROP DATABASE where others are sent under its name: it drops the tables that are known to be its own.
+
+    The others are held, but for those that are known to be of another database. None: it is no such statement.
+    """
+    database = next((action.name for action in statement.actions if isinstance(action, text.DropDatabase)), None)
+    if database is None or statement.ddl.in_source is None:
+        return None
+    mine = {name for name in {*tables, *called} if name[0] == folded(database)}
+    source = folded(statement.ddl.in_source.schema)
+    others = {name for name in mine if name in called and folded(called[name].schema) != source}
+    apart = {name for name in mine if "@" in name[1]}
+    if not others and not apart:
+        return None
+    own = {name for name in mine - others if name in called and not apart}
+    unknown = sorted(mine - others - own)
+    why = (
+        f"several databases are sent as {database}: which tables were in {statement.ddl.in_source.schema} is not known"
+    )
+    holds = (text.NotUnderstood(why),) if unknown else ()
+    drops = tuple(text.DropTable(TableName(*name)) for name in sorted(own))
+    return replace(statement, actions=(*drops, *holds), tables=tuple(TableName(*name) for name in unknown))
+
+
+def _after(statement: Statement, called: Called) -> Called:
+    """What the source calls the tables behind a statement."""
+    known = {**dict(statement.sources), **called}
+    for action in statement.actions:
+        match action:
+            case text.CreateTable(table) if statement.ddl.in_source is not None:
+                known[table.key] = statement.ddl.in_source
+            case text.DropTable(table):
+                known.pop(table.key, None)
+            case text.RenameTable(old, new) if statement.ddl.in_source is not None:
+                known.pop(old.key, None)
+                known[new.key] = statement.ddl.in_source
+            case text.DropDatabase(database):
+                known = {name: source for name, source in known.items() if name[0] != folded(database)}
+    return known
