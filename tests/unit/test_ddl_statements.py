@@ -51,11 +51,58 @@ def test_every_kind_of_tidb_is_in_exactly_one_group():
     assert set().union(*groups) == set(A)
 
 
-@pytest.mark.parametrize("kind", [66, 78, 200, 255, -1])
+@pytest.mark.parametrize("kind", [66, 85, 200, 255, -1])
 def test_a_kind_that_tidb_will_invent_is_not_understood(kind):
     (action,) = parsed("ALTER TABLE t SOMETHING", kind)
     assert isinstance(action, ddl.NotUnderstood)
     assert str(kind) in action.reason
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE `d`.`t` ADD FULLTEXT INDEX (`v`) WITH PARSER standard",
+        "CREATE HYBRID INDEX i_idx ON t(b, c, d, e, g) PARAMETER '{\"a\": [1, 2]}'",
+        "ALTER TABLE t ADD INDEX `a` USING BTREE (`a`,(`b` + 1)) COMMENT 'ADD COLUMN x' INVISIBLE, ADD KEY (`c`)",
+        "CREATE INDEX IF NOT EXISTS `i` ON `d`.`t` (`a` DESC) USING HASH KEY_BLOCK_SIZE = 8;",
+        "ALTER TABLE t ADD VECTOR INDEX v((VEC_COSINE_DISTANCE(`e`))) USING HNSW ADD_COLUMNAR_REPLICA_ON_DEMAND",
+    ],
+)
+def test_an_index_of_a_kind_that_tidb_will_invent_changes_no_row(sql):
+    assert parsed(sql, 251) == (ddl.NoEffect("an index"),)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t ADD FULLTEXT INDEX (v), ADD COLUMN x INT",
+        "ALTER TABLE t ADD FULLTEXT INDEX (v) PURGE ROWS",
+        "ALTER TABLE t ADD UNIQUE INDEX (v)",
+        "CREATE UNIQUE INDEX i ON t (v)",
+        "ALTER TABLE t ADD PRIMARY KEY (v)",
+        "ALTER IGNORE TABLE t ADD INDEX (v)",
+        "ALTER TABLE t DROP INDEX i",
+        "ALTER TABLE t ADD HYBRID INT",
+        "ALTER TABLE t ADD INDEX (v",
+        "CREATE INDEX i ON t (v); DROP TABLE t",
+        "CREATE TABLE t (v INT)",
+        "ALTER TABLE t ADD INDEX",
+        "",
+    ],
+)
+def test_a_text_of_an_unknown_kind_that_says_more_than_an_index_is_not_understood(sql):
+    assert parsed(sql, 251) == (ddl.NotUnderstood("DDL type 251 of TiDB is not known here"),)
+
+
+def test_sorts_of_index_with_a_ddl_type_of_their_own_change_no_row():
+    fulltext, hybrid = "ALTER TABLE `t` ADD FULLTEXT INDEX (`v`)", "CREATE HYBRID INDEX i ON t(a, b) PARAMETER 'x'"
+    assert only(fulltext, 230) == only(hybrid, 231) == ddl.NoEffect("an index")
+    assert only(fulltext) == only("ALTER TABLE t ADD HYBRID INDEX i (a, b)") == ddl.NoEffect("an index or a constraint")
+    assert only(hybrid, classify(hybrid)) == ddl.NoEffect("an index")
+
+
+def test_soft_deletes_are_not_guessed():
+    assert isinstance(only("ALTER TABLE t SOFTDELETE = ON", 79), ddl.NotUnderstood)
 
 
 @pytest.mark.parametrize("kind", sorted(NO_EFFECT))

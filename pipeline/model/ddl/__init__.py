@@ -34,6 +34,7 @@ from pipeline.model.ddl.actions import (
     UnclearPartitions,
 )
 from pipeline.model.ddl.alter import Statement, read_alter
+from pipeline.model.ddl.indexes import only_adds_indexes
 from pipeline.model.ddl.kinds import (
     COLUMN_KINDS,
     NO_EFFECT,
@@ -112,7 +113,7 @@ def parse(  # noqa: PLR0913 - what a protocol may tell besides the text
     """
     action_type = known(kind)
     if action_type is None:
-        return (NotUnderstood(f"DDL type {kind} of TiDB is not known here"),)
+        return (_of_unknown_kind(kind, sql),)
     if keys and action_type in PRIMARY_KEY_KINDS:
         return (NoEffect("the primary key, which the protocol tells"),)
     if not (partitions and action_type in PARTITION_KINDS):
@@ -124,6 +125,13 @@ def parse(  # noqa: PLR0913 - what a protocol may tell besides the text
         return _read(action_type, sql, Statement(table, decimals_as_text, partitions, keys, old))
     except NotParsedError as error:
         return (NotUnderstood(str(error)),)
+
+
+def _of_unknown_kind(kind: int, sql: str) -> Action:
+    """Read a statement of a kind that this version has not heard of: its text alone may say that no row changes."""
+    if only_adds_indexes(sql):
+        return NoEffect("an index")
+    return NotUnderstood(f"DDL type {kind} of TiDB is not known here")
 
 
 def _read(kind: ActionType, sql: str, statement: Statement) -> tuple[Action, ...]:

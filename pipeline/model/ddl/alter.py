@@ -118,7 +118,7 @@ def _add_other(cursor: Cursor) -> Action | None:
     if cursor.accept("PRIMARY", "KEY"):
         cursor.skip_clause()
         return _NEW_KEY
-    if cursor.accept_any(*_INDEX_WORDS):
+    if cursor.accept_any(*_INDEX_WORDS) or cursor.accept("HYBRID", "INDEX"):
         cursor.skip_clause()
         return _INDEX
     return None

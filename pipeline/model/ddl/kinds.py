@@ -1,6 +1,7 @@
 """TiDB's DDL types as they stand in messages, and which of them leave rows and columns as they are.
 
-Numbers: TiDB `pkg/meta/model/job.go`, `ActionType`. A number never changes its meaning there; 66 is unused.
+Numbers: TiDB `pkg/meta/model/job.go`, `ActionType`. A number never changes its meaning there; 66 is unused. From 230 on
+they are TiCDC's own (`pkg/filter` of its new architecture), for statements that TiDB's parser does not read yet.
 """
 
 from __future__ import annotations
@@ -90,6 +91,17 @@ class ActionType(IntEnum):
     ALTER_TABLE_MODE = 75
     REFRESH_META = 76
     MODIFY_SCHEMA_READ_ONLY = 77
+    ALTER_TABLE_AFFINITY = 78
+    ALTER_TABLE_SOFT_DELETE_INFO = 79
+    MODIFY_SCHEMA_SOFT_DELETE_AND_ACTIVE_ACTIVE = 80
+    CREATE_MASKING_POLICY = 81
+    ALTER_MASKING_POLICY = 82
+    DROP_MASKING_POLICY = 83
+    ALTER_TABLE_SET_REGION_SPLIT_POLICY = 84
+    ADD_FULLTEXT_INDEX = 230
+    """TiCDC's number; the text is as the user wrote it."""
+    CREATE_HYBRID_INDEX = 231
+    """TiCDC's number; the text is as the user wrote it."""
 
 
 _A = ActionType
@@ -161,6 +173,13 @@ NO_EFFECT = {
     _A.MODIFY_ENGINE_ATTRIBUTE: "storage attributes",
     _A.ALTER_TABLE_MODE: "who may use the table",
     _A.MODIFY_SCHEMA_READ_ONLY: "who may write to the database",
+    _A.ALTER_TABLE_AFFINITY: "placement",
+    _A.CREATE_MASKING_POLICY: "what readers of TiDB may see; rows are sent as they are",
+    _A.ALTER_MASKING_POLICY: "what readers of TiDB may see; rows are sent as they are",
+    _A.DROP_MASKING_POLICY: "what readers of TiDB may see; rows are sent as they are",
+    _A.ALTER_TABLE_SET_REGION_SPLIT_POLICY: "how the table is split into regions",
+    _A.ADD_FULLTEXT_INDEX: "an index",
+    _A.CREATE_HYBRID_INDEX: "an index",
 }
 """Statements after which every row and column is what it was, with what they are about."""
 
@@ -176,6 +195,8 @@ NOT_HANDLED = {
     _A.FLASHBACK_CLUSTER: "FLASHBACK CLUSTER turns every table back without sending the changes",
     _A.RECOVER_SCHEMA: "FLASHBACK DATABASE brings rows back without sending them",
     _A.REFRESH_META: "REFRESH META replaces definitions",
+    _A.ALTER_TABLE_SOFT_DELETE_INFO: "SOFTDELETE changes what a DELETE is, and which columns the table has",
+    _A.MODIFY_SCHEMA_SOFT_DELETE_AND_ACTIVE_ACTIVE: "SOFTDELETE and ACTIVE_ACTIVE change what a DELETE is",
 }
 """Statements that change rows or keys in a way that no message shows, with why."""
 
