@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 from confluent_kafka.schema_registry import Schema
 
 from registry.cache import CachedSchema, SchemaCache
-from registry.columns import TicdcSchema, read_schema
+from registry.columns import TicdcSchema, is_same, read_schema
 from registry.config import RegistryConfig
 from registry.errors import AuthenticationRefused, NotARegistry, SchemaNotFound, SubjectNotFound
 from registry.transport import Transport
@@ -175,7 +175,7 @@ class RegistryClient:
 
     def _is_still(self, schema_id: int, text: str) -> bool:
         try:
-            same = self._fetch(schema_id) == text
+            same = is_same(self._fetch(schema_id), text)
         except SchemaNotFound:
             same = False
         if not same:

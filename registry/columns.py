@@ -1,17 +1,19 @@
 """TiCDC's Avro schemas, read as columns.
 
 Written by `columns2AvroSchema` in TiCDC's pkg/sink/codec/avro: one record per table version, one field per
-column, each with `connect.parameters` that name the TiDB type; then TiCDC's own fields, which have none.
+column, each with `connect.parameters` that name the TiDB type; then TiCDC's own fields, which have none. A registry may
+give the text back in another form of the same schema (`registry.avro`).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeGuard, cast
 
 from pydantic_core import from_json
 
+from registry.avro import PRIMITIVES, plain
 from registry.errors import NotATicdcSchema
 
 AvroType = Literal["int", "long", "float", "double", "string", "bytes", "boolean"]
@@ -93,6 +95,8 @@ class AvroColumn:
     has_default: bool = False
     default: object = None
     """The JSON value as sent. Not data: bytes are base64, expressions are text, unsigned bigints wrap."""
+    default_told: bool = True
+    """Whether the schema has defaults at all. False: what gave the text back has left them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +126,14 @@ def read_schema(text: str) -> TicdcSchema:
     record = _parse(text)
     namespace, schema_name = _namespace(record)
     fields = _fields(record)
-    columns = tuple(_column(field) for field in fields if not _is_own(field))
+    told = not _without_defaults(fields)
+    columns = tuple(_column(field, told=told) for field in fields if not _is_own(field))
     if not columns:
         raise _refusal("It has no column.")
     own = {field["name"] for field in fields if _is_own(field)}
     before = next((field for field in fields if field["name"] == BEFORE and BEFORE in own), None)
     if before is not None:
-        _check_before(before, columns)
+        _check_before(before, columns, told=told)
     return TicdcSchema(
         namespace=namespace,
         schema_name=schema_name,
@@ -141,6 +146,14 @@ def read_schema(text: str) -> TicdcSchema:
         text=text,
         operation=OPERATION in own,
     )
+
+
+def is_same(text: str, other: str) -> bool:
+    """Whether two texts are of one schema: alike, or what is read from both is."""
+    try:
+        return text == other or replace(read_schema(text), text="") == replace(read_schema(other), text="")
+    except NotATicdcSchema:
+        return False
 
 
 def members_of(allowed: str) -> tuple[str, ...]:
@@ -159,6 +172,7 @@ def _parse(text: str) -> dict[str, Any]:
         record = from_json(text.encode(), allow_inf_nan=False)  # bounded depth, no lone surrogates
     except ValueError as error:
         raise _refusal(f"It is no JSON: {error}.") from error
+    record = plain(record)
     if not _is_object(record) or record.get("type") != "record":
         raise _refusal("It is no Avro record.")
     return record
@@ -204,22 +218,28 @@ def _has_all(own: set[str], group: dict[str, AvroType], *, allowed_alone: set[st
     return present == group.keys()
 
 
-def _check_before(field: dict[str, Any], columns: tuple[AvroColumn, ...]) -> None:
+def _without_defaults(fields: list[dict[str, Any]]) -> bool:
+    """Whether somebody has left out defaults: TiCDC gives one to each of its own fields and to each nullable column."""
+    always = (field for field in fields if isinstance(field.get("type"), list) or _is_own(field))
+    return any("default" not in field for field in always)
+
+
+def _check_before(field: dict[str, Any], columns: tuple[AvroColumn, ...], *, told: bool) -> None:
     branches = field["type"]
     record = next(branch for branch in branches if _is_object(branch))
     if len(branches) != _UNION_BRANCHES or "null" not in branches:
         raise _refusal(f"{BEFORE} is no union of null and a record.")
-    if tuple(_column(inner) for inner in _fields(record)) != columns:
+    if tuple(_column(inner, told=told) for inner in _fields(record)) != columns:
         raise _refusal(f"The columns of {BEFORE} are not the columns of the record.")
 
 
-def _column(field: dict[str, Any]) -> AvroColumn:
+def _column(field: dict[str, Any], *, told: bool) -> AvroColumn:
     name = field["name"]
     avro, nullable, null_first = _branch(field)
     parameters = avro.get("connect.parameters")
     tidb_type = parameters.get("tidb_type") if _is_object(parameters) else None
     if not _is_object(parameters) or not isinstance(tidb_type, str) or not tidb_type:
-        raise _refusal(f"The field {name} has no connect.parameters with a tidb_type.")
+        raise _untyped(name)
     tidb_type, avro_type = tidb_type.upper(), _avro_type(avro, name)
     if avro_type not in _CARRIERS.get(tidb_type, _AVRO_TYPES):
         raise _refusal(f"The field {name} is {tidb_type}, which is never sent as {avro_type}.")
@@ -239,6 +259,7 @@ def _column(field: dict[str, Any]) -> AvroColumn:
         allowed=_allowed(parameters, tidb_type, name) if tidb_type in {"ENUM", "SET"} else (),
         has_default="default" in field,
         default=default,
+        default_told=told,
     )
 
 
@@ -249,8 +270,12 @@ def _branch(field: dict[str, Any]) -> tuple[dict[str, Any], bool, bool]:
         others = [branch for branch in avro if branch != "null"]
         if len(avro) == _UNION_BRANCHES and len(others) == 1 and _is_object(others[0]):
             return others[0], True, avro[0] == "null"
+        if len(others) == 1 and isinstance(others[0], str) and others[0] in PRIMITIVES:
+            raise _untyped(field["name"])
     elif _is_object(avro):
         return avro, False, False
+    elif isinstance(avro, str) and avro in PRIMITIVES:
+        raise _untyped(field["name"])
     raise _refusal(f"The field {field['name']} has no tidb_type: {_shown(avro)} is no type of TiCDC's.")
 
 
@@ -310,9 +335,17 @@ def _shown(value: object) -> str:
     return shown if len(shown) <= 80 else shown[:77] + "…"  # noqa: PLR2004 - a line
 
 
-def _refusal(why: str) -> NotATicdcSchema:
+def _untyped(name: str) -> NotATicdcSchema:
+    return _refusal(
+        f"The field {name} has no connect.parameters with a tidb_type.",
+        "Does something else write to this topic or subject? Or does the registry, or what stands before it, leave out "
+        "attributes that Avro itself does not know, as Avro's Parsing Canonical Form does? They have to be kept.",
+    )
+
+
+def _refusal(why: str, hint: str = "Does something else write to this topic or subject?") -> NotATicdcSchema:
     return NotATicdcSchema(
         "NOT_A_TICDC_SCHEMA",
         f"This is not a schema of TiCDC's Avro encoder. {why}",
-        "Does something else write to this topic or subject?",
+        hint,
     )

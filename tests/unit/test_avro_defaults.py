@@ -71,7 +71,11 @@ def test_an_unsigned_number_may_be_sent_as_text(sent, shown):
 
 @pytest.mark.parametrize("kind", ["INT", "BIGINT UNSIGNED", "DOUBLE", "BIT", "TEXT", "DATE", "ENUM"])
 def test_null_is_a_default(kind):
-    assert default_of(kind, None, nullable=True) == default_of(kind, nullable=True) == NULL_DEFAULT
+    assert default_of(kind, None, nullable=True) == NULL_DEFAULT
+
+
+def test_a_default_that_the_registry_has_left_out_is_unknown():
+    assert default_of("INT", nullable=True) == UNKNOWN_DEFAULT
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.protocols.avro.decode import reading_schema
 from registry import AvroColumn, NotATicdcSchema, TicdcSchema, read_schema
-from registry.columns import MAX_FIELDS, MAX_TEXT, members_of
+from registry.columns import MAX_FIELDS, MAX_TEXT, is_same, members_of
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*.registry.json"))
+FOLDER = Path(__file__).parents[1] / "golden"
+GOLDEN = sorted(path for path in FOLDER.glob("*/*.registry.json") if path.parent.name != "faults")
 EXTENSION = ("_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time")
 CHECKSUMS = ("_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version")
 
@@ -322,6 +325,75 @@ SEED["fields"] += json.loads(newest("all_types", "avro_noext", "tidb_types_t_bit
 )
 def test_a_real_schema_with_anything_replaced_is_a_schema_or_refused_and_nothing_else(path, value):
     read_or_refuse(json.dumps(replaced(SEED, path, value)))
+
+
+# --- other forms of the same schema ---
+
+
+EXTRA = st.sampled_from([{}, {"doc": "x"}, {"avro.java.string": "String"}, {"aliases": ["u"]}])
+
+
+def shuffled(draw, members):
+    return {name: members[name] for name in draw(st.permutations(list(members)))}
+
+
+def rewritten(draw, schema, namespace=""):
+    """The schema in a form that Avro takes for the same."""
+    if isinstance(schema, list):
+        return [rewritten(draw, branch, namespace) for branch in schema]
+    if isinstance(schema, str):
+        return draw(
+            st.sampled_from([schema, {"type": schema}, {"type": {"type": schema}}, {"type": schema, "doc": "x"}])
+        )
+    if schema["type"] != "record":
+        return shuffled(draw, schema | draw(EXTRA))
+    own = schema.get("namespace", namespace)
+    forms = [{"name": f"{own}.{schema['name']}"}, {"name": f"{own}.{schema['name']}", "namespace": "of.nobody"}]
+    forms += [{"name": schema["name"], "namespace": own}, *([{"name": schema["name"]}] if own == namespace else [])]
+    fields = [
+        shuffled(draw, field | {"type": rewritten(draw, field["type"], own)} | draw(EXTRA))
+        for field in schema["fields"]
+    ]
+    return shuffled(draw, {"type": "record", "fields": fields} | draw(st.sampled_from(forms)) | draw(EXTRA))
+
+
+def texts():
+    for path in GOLDEN:
+        yield from (entry["schema"] for entry in json.loads(path.read_text()))
+    inner = [ID, {"name": "v", "type": ["null", typed("string", "TEXT")], "default": None}]
+    yield record(*inner, before(*inner), OPERATION)
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from(sorted(set(texts()))))
+def test_a_schema_in_another_form_that_avro_takes_for_the_same_is_read_as_the_same(data, text):
+    other = json.dumps(rewritten(data.draw, json.loads(text)))
+    assert replace(read_schema(other), text="") == replace(read_schema(text), text="")
+    assert is_same(other, text)
+    assert json.loads(reading_schema(other)) == json.loads(reading_schema(text))
+
+
+@pytest.mark.parametrize(("name", "table"), [("n01_full_name", ("s1", "t")), ("n02_wrapped_primitives", ("s2", "t"))])
+def test_schemas_that_a_registry_has_printed_anew_are_ticdcs(name, table):
+    for entry in json.loads((FOLDER / "faults" / f"{name}.registry.json").read_text()):
+        schema = read_schema(entry["schema"])
+        assert (schema.schema_name, schema.table_name) == table
+        assert (schema.namespace, schema.extension) == ("default", entry["subject"].endswith("-value"))
+
+
+def test_a_schema_whose_attributes_were_left_out_is_refused_with_where_they_may_have_gone():
+    canonical = {"name": "default.shop.t", "type": "record", "fields": [{"name": "id", "type": "int"}]}
+    with pytest.raises(NotATicdcSchema) as refused:
+        read_schema(json.dumps(canonical))
+    assert "Parsing Canonical Form" in refused.value.hint
+
+
+def test_defaults_that_were_left_out_are_not_taken_for_none():
+    value = {"name": "v", "type": ["null", typed("string", "TEXT")]}
+    assert [c.default_told for c in read_schema(record(ID, value)).columns] == [False, False]
+    assert [c.default_told for c in read_schema(record(ID, value | {"default": None})).columns] == [True, True]
+    own = [{"name": n, "type": t} for n, t in zip(EXTENSION, ("string", "long", "long"), strict=True)]
+    assert not read_schema(record(ID, *own)).columns[0].default_told
 
 
 # --- members ---

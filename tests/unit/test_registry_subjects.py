@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from registry import Subjects, read_schema, sanitise, subjects_of
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*.registry.json"))
+GOLDEN = sorted(
+    path for path in (Path(__file__).parents[1] / "golden").glob("*/*.registry.json") if path.parent.name != "faults"
+)
 AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

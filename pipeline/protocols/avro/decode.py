@@ -27,6 +27,7 @@ from pipeline.protocols.avro.fields import is_doubtful, read_value
 from pipeline.protocols.envelope import envelope
 from pipeline.protocols.settled import Settled
 from registry import join
+from registry.avro import plain
 from registry.wire import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def reading_schema(text: str) -> str:
     Defaults are dropped because TiCDC's are not always valid Avro; a decimal beyond 38 digits is read as bytes.
     """
     fields = [
-        {"name": f"f{index}", "type": _plain(field["type"])} for index, field in enumerate(json.loads(text)["fields"])
+        {"name": f"f{index}", "type": _plain(field["type"])}
+        for index, field in enumerate(plain(json.loads(text))["fields"])
     ]
     fields.append({"name": sentinel.FIELD, "type": "long"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})

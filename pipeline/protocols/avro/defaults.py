@@ -61,6 +61,8 @@ def origin_default(column: AvroColumn, kind: str, target: WarehouseType) -> Defa
     NOT NULL without default: the type's zero value (ENUM: its first member). DECIMAL in precise mode never shows its
     default, in string mode as the statement wrote it: that is the value, and not its text.
     """
+    if not column.default_told:
+        return UNKNOWN_DEFAULT
     precise = kind == "DECIMAL" and column.precision is not None
     if column.default is None and (column.has_default or column.nullable) and not precise:
         return NULL_DEFAULT
