@@ -82,6 +82,43 @@ def test_a_definition_of_another_type_is_not_believed():
     assert (column.tidb_type, column.type, column.members) == ("INT", "int", ())
 
 
+@pytest.mark.parametrize(
+    ("code", "tidb_type", "kind", "unsigned"),
+    [
+        (252, "BLOB", "binary", False),
+        (15, "BLOB", "binary", False),
+        (254, "BLOB", "binary", False),
+        (252, "TEXT", "string", False),
+        (8, "BIGINT UNSIGNED", "decimal(20,0)", True),
+        (3, "INT UNSIGNED", "bigint", True),
+        (8, "BIGINT", "bigint", False),
+    ],
+)
+def test_where_flags_say_nothing_the_definition_does(code, tidb_type, kind, unsigned):
+    (column,) = columns(("c", code, 0), defined=[SourceColumn("c", kind, tidb_type)])
+    assert (column.tidb_type, column.type, column.unsigned, column.nullable) == (tidb_type, kind, unsigned, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "defined", "tidb_type"),
+    [
+        (252, 64, "BLOB", "TEXT"),
+        (252, 65, "TEXT", "BLOB"),
+        (8, 1, "BIGINT UNSIGNED", "BIGINT"),
+        (8, 0, "INT UNSIGNED", "BIGINT"),
+        (252, 0, "BIGINT", "TEXT"),
+        (12, 0, "TIMESTAMP(0)", "DATETIME"),
+    ],
+)
+def test_a_definition_does_not_outrank_flags_nor_a_type_code(code, flags, defined, tidb_type):
+    (column,) = columns(("c", code, flags), defined=[SourceColumn("c", "string", defined)])
+    assert column.tidb_type == tidb_type
+
+
+def test_flags_decide_where_no_statement_has_defined_the_column():
+    assert [c.tidb_type for c in columns(("b", 252, 0), ("u", 8, 0))] == ["TEXT", "BIGINT"]
+
+
 def test_the_settings_have_the_last_word_on_the_type():
     (column,) = columns(("C", 246, 1), said=Said(types={"c": "decimal(18,4)"}))
     assert (column.tidb_type, column.type) == ("DECIMAL", "decimal(18,4)")

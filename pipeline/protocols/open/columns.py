@@ -2,6 +2,10 @@
 
 The protocol tells a column's MySQL type and flags (TiCDC Open Protocol, "Column type codes", "Column flags"). It does
 not tell members, precision and defaults: these come from the DDL that was sent (`definitions`), where that agrees.
+
+TiCDC looks flags up by column id. Where its table is older than the column, as in a partition of which it has not yet
+taken in the ALTER, it finds none and sends 0. That is what a NOT NULL text has too, so that 0 alone says nothing: what
+the type code leaves open, bytes or text, signed or not, is then what the DDL has said.
 """
 
 from __future__ import annotations
@@ -59,6 +63,13 @@ class Sent:
             return "BLOB" if self.flags & _BINARY else "TEXT"
         return _FAMILIES.get(self.code, "TEXT")
 
+    def allows(self, family: str) -> bool:
+        """Whether it may be of this family: its own, or without flags any that the type code leaves open."""
+        if self.flags:
+            return family == self.family
+        unsigned = replace(self, flags=UNSIGNED).family
+        return family in (self.family, unsigned, replace(self, flags=_BINARY).family)
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -98,7 +109,8 @@ class Said:
 def source_columns(sent: Iterable[Sent], defined: Mapping[str, SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
     """The columns of a version. `defined` goes by the name in lower case.
 
-    Where a definition is of another type than what was sent, the protocol wins (DESIGN rule 5).
+    Where a definition is of another type than what was sent, the protocol wins (DESIGN rule 5). Flags that are 0 do
+    not say what was sent (`Sent.allows`).
     """
     return tuple(_column(one, defined.get(folded(one.name)), said) for one in sent)
 
@@ -112,11 +124,14 @@ def _column(sent: Sent, defined: SourceColumn | None, said: Said) -> SourceColum
         default=UNKNOWN_DEFAULT,
         unsigned=bool(sent.flags & UNSIGNED),
     )
-    if defined is not None and family_of(defined.tidb_type) == sent.family:
+    if defined is not None and sent.allows(family_of(defined.tidb_type)):
         column = replace(
             column, tidb_type=defined.tidb_type, default=defined.default,
             members=defined.members, written=defined.written,
         )  # fmt: skip
+        if not sent.flags:
+            unsigned = family_of(defined.tidb_type).endswith(" UNSIGNED")
+            column = replace(column, nullable=defined.nullable, unsigned=unsigned)
     return _settled(column, said)
 
 
