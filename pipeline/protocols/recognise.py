@@ -9,18 +9,21 @@ import json
 from typing import Any, NamedTuple
 
 import registry.wire
+from pipeline.protocols.compressed import SETTING, codec_of
 from registry.wire import HEADER_BYTES
 
 _OPEN_VERSION = b"\x00\x00\x00\x00\x00\x00\x00\x01"
 _SIMPLE_BRANCH = b"\x16"
 """The branch of the union that a Simple message in Avro begins with."""
 _MOMENT_BYTES = 9
+_LENGTH_BYTES = 8
+"""Of each row in a record of the Open protocol."""
 _COMPRESSED = {
-    b"\x04\x22\x4d\x18": "LZ4",
     b"\xff\x06\x00\x00sNaPpY": "Snappy",
     b"\x28\xb5\x2f\xfd": "Zstandard",
     b"\x1f\x8b": "gzip",
 }
+"""What TiCDC does not use inside a message."""
 _SIMPLE = frozenset(
     "WATERMARK BOOTSTRAP INSERT UPDATE DELETE CREATE ALTER ERASE RENAME TRUNCATE CINDEX DINDEX QUERY".split()  # noqa: SIM905
 )
@@ -39,7 +42,10 @@ def recognise(key: bytes | None, value: bytes | None) -> Likeness:
     if not key and not value:
         return Likeness("", "", "neither key nor value: not from TiCDC, or compacted away")
     if key and key.startswith(_OPEN_VERSION):
-        return Likeness("open-protocol", "", "the key begins with the Open protocol's version, 8 bytes 00 … 01")
+        codec = codec_of(value[_LENGTH_BYTES:]) if value else ""
+        compressed = f"; {_by_ticdc(codec)}" if codec else ""
+        sentence = f"the key begins with the Open protocol's version, 8 bytes 00 … 01{compressed}"
+        return Likeness("open-protocol", "", sentence)
     if key and key[0] == registry.wire.MAGIC and len(key) >= HEADER_BYTES and not value:
         return Likeness("avro", "", "a delete in Avro: a key with a schema id, and no value")
     if not value:
@@ -48,13 +54,20 @@ def recognise(key: bytes | None, value: bytes | None) -> Likeness:
 
 
 def _by_value(value: bytes) -> Likeness:
+    codec = codec_of(value)
+    if codec:
+        return Likeness("", "", _by_ticdc(codec))
     for magic, name in _COMPRESSED.items():
         if value.startswith(magic):
-            return Likeness("", "", f"compressed by {name} inside the message (large-message-handle-compression)")
+            return Likeness("", "", f"compressed by {name} inside the message, which TiCDC does not do")
     if value.startswith(_SIMPLE_BRANCH):
         return Likeness("simple", "avro", "a Simple message in Avro")
     avro = _avro(value)
     return Likeness("avro", "", avro) if avro else _by_json(value)
+
+
+def _by_ticdc(codec: str) -> str:
+    return f"compressed by {codec} inside the message (the changefeed has not {SETTING})"
 
 
 def _avro(value: bytes) -> str:

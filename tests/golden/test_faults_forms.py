@@ -3,6 +3,10 @@
 import pytest
 from golden.faults import FaultCase
 
+from pipeline.cli.checkup import whole
+from pipeline.cli.inspection import inspected
+from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SETTING
+
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 
@@ -31,3 +35,26 @@ def test_an_index_of_a_new_sort_holds_no_table(running):
         assert {row["state"] for row in run.warehouse.own("tables") if row["table_name"] == "ix"} == {"live"}
         indexed = [row for row in run.warehouse.own("ddl_history") if "FULLTEXT" in row["sql"]]
         assert [row["status"] for row in indexed] == ["applied"]
+
+
+@pytest.mark.parametrize(
+    ("case", "letters", "table"),
+    [
+        (FaultCase("d03_snappy_json", "simple", "json"), 7, (None, None)),
+        (FaultCase("e07_lz4", "open-protocol"), 5, ("cz", "t")),
+    ],
+    ids=str,
+)
+def test_messages_that_are_compressed_inside_are_named_everywhere_with_the_setting(running, case, letters, table):
+    with running(case) as run:
+        run.take()
+        found = run.warehouse.own("dead_letters")
+        assert {(one["code"], one["schema_name"], one["table_name"]) for one in found} == {(MESSAGE_COMPRESSED, *table)}
+        assert len(found) == letters
+        assert all(SETTING in one["message"] for one in found)
+        topic = run.loaded.topic(case.records[0])
+        shown = inspected(run.settings, topic, 0, 0)
+        assert {code for code, _ in shown.refusals} == {MESSAGE_COMPRESSED}
+        assert SETTING in shown.facts["looks like"]
+        said = [finding for finding in whole.examined(run.settings, able=True) if MESSAGE_COMPRESSED in finding.said]
+        assert [SETTING in finding.todo for finding in said] == [True]

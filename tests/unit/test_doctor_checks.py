@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from filelock import FileLock
+from golden.faults import FaultCase
 from pyiceberg.catalog.sql import SqlCatalog
 from unit.configuration import SMALL
 from unit.test_report_cli import schema
@@ -21,8 +22,9 @@ from pipeline.devstack import ledger
 from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault
 from pipeline.model.columns import SourceColumn, TableVersion
-from pipeline.model.messages import Messages, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
+from pipeline.model.messages import Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
 from pipeline.model.names import TableName
+from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
 from pipeline.settings import parse
 from pipeline.sources.kafka import Topic
 from pipeline.streaming.position import Committed, KafkaState
@@ -386,6 +388,18 @@ def calls():
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("note", "wrong"):
                 yield f"{file.name}:{node.lineno}", node.args
+
+
+@pytest.mark.parametrize("rows", [5, 200])
+def test_messages_that_are_compressed_inside_are_wrong_with_the_setting(settings, rows):
+    lz4 = FaultCase("d03_lz4_json", "simple", "json").records[1]
+    row = {"topic": "t", "partition": 0, "offset": 7, "key": lz4.key, "value": lz4.value}
+    frame = SimpleNamespace(where=lambda _: SimpleNamespace(select=lambda *_: SimpleNamespace(first=lambda: row)))
+    refused = Refused(MESSAGE_COMPRESSED, SENTENCE, None, rows)
+    found = messages._refusal(settings, refused, frame, alone=rows == 200)
+    assert (found.mark, "large-message-handle-compression is lz4 or snappy" in found.said) == (Mark.WRONG, True)
+    assert "compressed by lz4" in found.said
+    assert SETTING in found.todo
 
 
 def test_what_is_not_in_order_is_told_with_a_next_step_everywhere():

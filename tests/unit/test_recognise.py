@@ -2,7 +2,9 @@
 
 import pytest
 from golden.corpus import manifest
+from golden.faults import FaultCase
 
+from pipeline.protocols.compressed import SENTENCE, SETTING
 from pipeline.protocols.recognise import recognise
 
 CASES = [case for case in manifest() if case.protocol != "storage"]
@@ -24,7 +26,7 @@ def test_a_golden_record_is_recognised_as_what_it_is(case):
         (None, b'{"version":1,"type":"INS', "", "cut off or damaged"),
         (None, b"[1,2]", "", "a list"),
         (None, b'{"a":1}', "", "no protocol of TiCDC"),
-        (None, b"\x28\xb5\x2f\xfd\x00\x00", "", "Zstandard"),
+        (None, b"\x28\xb5\x2f\xfd\x00\x00", "", "Zstandard inside the message, which TiCDC does not do"),
         (None, b"<html>", "", "no form"),
         (None, b"[" * 100_000, "", "cut off or damaged"),
     ],
@@ -33,3 +35,15 @@ def test_what_ticdc_does_not_send_is_named(key, value, protocol, words):
     found = recognise(key, value)
     assert found.protocol == protocol
     assert words in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "codec"),
+    [("d03_lz4_json", "", "lz4"), ("d03_snappy_json", "", "snappy"), ("e07_lz4", "open-protocol", "lz4")],
+)
+def test_what_ticdc_has_compressed_inside_is_named_with_the_setting(name, protocol, codec):
+    records = [one for one in FaultCase(name).records if one.value != bytes(8)]  # a watermark of Open is plain
+    found = {recognise(record.key, record.value) for record in records}
+    assert {one.protocol for one in found} == {protocol}
+    assert all(f"compressed by {codec} inside" in one.sentence and SETTING in one.sentence for one in found)
+    assert SETTING in SENTENCE

@@ -417,6 +417,17 @@ def test_a_restart_compares_one_id_and_asks_for_nothing_else(fake, tmp_path):
     assert fake.asked == ["/api/schemas/ids/1", "/api/schemas/ids/3"]  # oldest and newest of the subject
 
 
+def test_a_registry_that_prints_its_schemas_anew_is_still_the_same(fake, tmp_path):
+    fake.add("orders-value", ORDERS_1)
+    with connect(fake, tmp_path / "ids.json") as client:
+        client.schema_text(1)
+    told = json.loads(ORDERS_1)
+    full_name = f"{told.pop('namespace')}.{told['name']}"
+    fake.texts = [json.dumps({**dict(sorted(told.items())), "name": full_name})]
+    with restarted(fake, tmp_path / "ids.json") as client:
+        assert client.verify_cache()
+
+
 def test_a_wiped_registry_reuses_ids_and_the_old_texts_are_discarded(fake, tmp_path, caplog):
     fake.add("orders-value", ORDERS_1)
     fake.add("users-value", USERS)

@@ -14,6 +14,7 @@ from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.words import counted, some
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import Regime
+from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SETTING
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka import records
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
     from pipeline.streaming.position import KafkaState
 
+_UNCOMPRESSED = (
+    f"set {SETTING} in the changefeed's [sink.kafka-config.large-message-handle] (cdc cli changefeed update): what it "
+    "has sent before becomes dead letters, with all their bytes"
+)
 NEWEST = 200
 """Records of each partition that are looked at."""
 _STEPS = (
@@ -126,6 +131,8 @@ def _refusal(settings: Settings, refused: Refused, prepared: DataFrame, *, alone
         settings.source.protocol,
         settings.source.encoding,
     )
+    if refused.code == MESSAGE_COMPRESSED:
+        return wrong("messages", said, _UNCOMPRESSED)
     if alone and other:
         encoding = f" and source.encoding: {like.encoding}" if like.encoding else ""
         return wrong("messages", said, f"set source.protocol: {like.protocol}{encoding}")

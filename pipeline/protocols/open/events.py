@@ -19,6 +19,7 @@ from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import sentinel
+from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
 from pipeline.protocols.open.shapes import (
@@ -50,7 +51,10 @@ HEAD = "_open"
 KIND, SCHEMA, TABLE, COMMIT_TS, NUMBER, DELETE = "kind", "schema", "table", "ts", "number", "delete"
 
 ROW, DDL, RESOLVED = "row", "ddl", "resolved"
-"""Kinds, with the codes of rows that are `too_large`; NULL for an event that cannot be read."""
+"""Kinds, with the codes of rows that are `too_large` and of events that are `compressed`, whose keys never are.
+
+NULL for an event that cannot be read.
+"""
 
 LIMITS = {"maxStringLen": str(2**31 - 1)}
 """Of the JSON reader: a LONGTEXT may be longer than its 20 million characters."""
@@ -175,8 +179,12 @@ def _sorted_out(likely: Shapes) -> tuple[Projection, ...]:
     """From events to their heads, in steps that Spark may not repeat."""
     event = [F.col(name) for name in (*RAW, INDEX)]
     key, value, shape, plain, known = (F.col(name) for name in ("_key", "_value", "_shape", "_plain", "_known"))
-    is_text = once() & F.is_valid_utf8(key) & F.is_valid_utf8(value)
-    keys = [F.from_json(F.when(is_text, _ended(key)), _KEY_FIELDS).alias("_key"), value]
+    packed = once() & is_compressed(framing.value_bytes(F.col("value")))
+    is_text = once() & F.is_valid_utf8(key) & (F.is_valid_utf8(value) | packed)
+    keys = [
+        F.from_json(F.when(is_text, _ended(key)), _KEY_FIELDS).alias("_key"),
+        F.when(~packed, value).alias("_value"),
+    ]
     is_row = once() & (key["t"] == _ROW)
     number = _compared_with(value, likely)
     tried = [key, value, F.when(is_row, number).alias("_known")]
@@ -217,6 +225,8 @@ def _deletes_of(shapes: Shapes) -> list[int]:
 def _head() -> Column:
     """A delete needs no more than the handle."""
     key, number = F.col("_key"), F.col("_number")
+    unread = number.isNull() & ~F.coalesce("_statement", F.lit(False)) & is_whole(key)
+    packed = once() & unread & is_compressed(framing.value_bytes(F.col("value")))
     row = (key["t"] == _ROW) & (key["scm"] != "") & (key["tbl"] != "") & (key["ts"] <= F.lit(FAR_FUTURE))
     kind = (
         F.when(row & (key["ccl"] != ""), F.lit(CLAIM_CHECK))
@@ -224,6 +234,7 @@ def _head() -> Column:
         .when(row & number.isNotNull(), F.lit(ROW))
         .when((key["t"] == _DDL) & F.col("_statement"), F.lit(DDL))
         .when((key["t"] == _RESOLVED) & F.col("_empty"), F.lit(RESOLVED))
+        .when((row | (key["t"] == _DDL)) & packed, F.lit(MESSAGE_COMPRESSED))
     )
     described = F.struct(
         F.when(key["ts"] > 0, kind).alias(KIND),

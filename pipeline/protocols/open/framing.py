@@ -53,6 +53,11 @@ def value_json(value: Column) -> Column:
     return _after(value, LENGTH_BYTES)
 
 
+def value_bytes(value: Column) -> Column:
+    """What an event's value is, before it is taken for text."""
+    return F.substring(value, LENGTH_BYTES + 1, _LAST_INDEX)
+
+
 def _after(part: Column, size: int) -> Column:
     return F.substring(part, size + 1, _LAST_INDEX).cast("string")
 

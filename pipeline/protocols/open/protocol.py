@@ -21,7 +21,7 @@ from pipeline.model.messages import (
     SeenVersion,
     TableMessages,
 )
-from pipeline.protocols import too_large
+from pipeline.protocols import compressed, too_large
 from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.open import events
@@ -56,6 +56,7 @@ CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
 
 SENTENCES = {
     NOT_OPEN: "the record is not framed as the Open protocol frames events, or an event is not JSON as TiCDC sends it",
+    compressed.MESSAGE_COMPRESSED: compressed.SENTENCE,
     **too_large.SENTENCES,
     UNREADABLE: "a value of the row is not what its column's type is, or names a member that no DDL has defined",
 }
@@ -160,10 +161,13 @@ class OpenProtocol:
         for group in groups:
             if group.kind is None or self._layouts.refuses(group):
                 unread += group.rows
-            elif group.kind in too_large.SENTENCES:
+            elif group.kind in too_large.SENTENCES or group.kind == compressed.MESSAGE_COMPRESSED:
                 found[group.kind][group.name] += group.rows
         if unread:
             yield Refused(NOT_OPEN, SENTENCES[NOT_OPEN], F.isnull(kind) | self._layouts.refused, unread)
+        packed = found.pop(compressed.MESSAGE_COMPRESSED, None)
+        if packed:
+            yield compressed.refused(kind, packed.total(), self.about(), packed)
         yield from (too_large.refused(kind, code, self.about(), rows) for code, rows in found.items())
 
     def _told(self, statement: Ddl, definitions: Definitions) -> Ddl:

@@ -14,6 +14,7 @@ from pipeline.model.conditions import any_of
 from pipeline.model.messages import Ddl, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.protocols import too_large
+from pipeline.protocols.compressed import MESSAGE_COMPRESSED
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.events import head
@@ -45,7 +46,7 @@ class Sort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Events of one partition, kind and, if they are rows, table and layout; of rows that were too large the table.
+    """Events of one partition, kind and, if they are rows, table and layout; of rows that are not whole the table.
 
     `era` counts the definitions of the table's columns that the batch has before them (`grouped`).
     """
@@ -83,7 +84,7 @@ class Group:
 def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> list[Group]:
     """The groups of a prepared frame. `eras`: the commit ts at which rows of a table are to be told apart."""
     is_row = head(events.KIND) == events.ROW
-    is_named = head(events.KIND).isin(events.ROW, *too_large.SENTENCES)
+    is_named = head(events.KIND).isin(events.ROW, MESSAGE_COMPRESSED, *too_large.SENTENCES)
     keys = [
         F.col("topic"),
         F.col("partition"),

@@ -18,6 +18,7 @@ from pipeline.model.change import Op
 from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import INDEX, RAW
 from pipeline.model.projection import Projection, once
+from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def _kind(sent: Sent) -> Column:
         .when((sent.kind == Kind.BOOTSTRAP) & names, F.lit(Kind.BOOTSTRAP.value))
         .when((sent.kind == Kind.DDL) & _all_sent(sent.commit_ts, sent.sql), F.lit(Kind.DDL.value))
     )
-    return F.when(once() & ours, found)
+    compressed = F.when(once() & ~F.coalesce(ours, F.lit(False)) & is_compressed(F.col("value")), MESSAGE_COMPRESSED)
+    return F.coalesce(F.when(once() & ours, found), compressed)
 
 
 def _all_sent(*columns: Column) -> Column:

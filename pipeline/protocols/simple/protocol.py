@@ -27,7 +27,7 @@ from pipeline.model.messages import (
 from pipeline.model.names import TableName
 from pipeline.model.places import stands_in
 from pipeline.model.projection import through
-from pipeline.protocols import too_large
+from pipeline.protocols import compressed, too_large
 from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.extremes import extremes
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 SENTENCES = {
     UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
+    compressed.MESSAGE_COMPRESSED: compressed.SENTENCE,
     **too_large.SENTENCES,
     frame.VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
 }
@@ -373,15 +374,19 @@ def _within(part: Part) -> Column:
 
 
 def _refused(groups: Iterable[_Group], about: About) -> Iterator[Refused]:
-    unread, kind = 0, field_of("kind")
+    unread, packed, kind = 0, 0, field_of("kind")
     found: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:
         if group.kind is None:
             unread += group.rows
+        elif group.kind == compressed.MESSAGE_COMPRESSED:
+            packed += group.rows
         elif group.kind not in set(Kind):
             found[group.kind][group.name] += group.rows
     if unread:
         yield Refused(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
+    if packed:
+        yield compressed.refused(kind, packed)
     yield from (too_large.refused(kind, code, about, rows) for code, rows in found.items())
 
 

@@ -1,0 +1,96 @@
+"""Messages that TiCDC has compressed inside (`large-message-handle-compression`), recognised by their first bytes.
+
+Nothing in a message says so. lz4 is sent as a frame, which has a magic number; Snappy as a block, which has none: it is
+recognised where its length and its first literal fit, and the literal begins as a message does (LZ4 Frame Format;
+Snappy, "format description"; golden/WIRE-FORMATS.md, "Large messages"). What Kafka itself compresses arrives as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from pipeline.model.messages import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+    from pipeline.model.messages import About
+    from pipeline.model.names import TableName
+
+MESSAGE_COMPRESSED: Final = "MESSAGE_COMPRESSED"
+SETTING: Final = 'large-message-handle-compression = "none"'
+SENTENCE: Final = (
+    "the message is compressed inside, which this version does not read: the changefeed's "
+    f"large-message-handle-compression is lz4 or snappy; with {SETTING} in [sink.kafka-config.large-message-handle] "
+    "TiCDC sends it plain, and Kafka may compress it all the same (compression in the sink URI)"
+)
+
+LZ4: Final = "lz4"
+SNAPPY: Final = "snappy"
+
+_LZ4_FRAME: Final = b"\x04\x22\x4d\x18"
+_BRACE: Final = b"{"
+_HEAD: Final = 13
+"""Bytes that are looked at: five of a length, five of a literal's, three of what it begins with."""
+_LENGTH: Final = r"\A(?:[89A-F].){0,4}[0-7]."
+"""In hexadecimal digits the length without compression: seven bits of each byte, of which the eighth says: more."""
+_LITERAL: Final = r"(?:[0-9A-E][048C]|F0..|F4.{4}|F8.{6}|FC.{8})"
+"""The tag of a literal, whose lowest two bits are 0, and its length, where that stands behind the tag."""
+_BEGINNING: Final = r"(?:7B22|160[0246]0[0246])"
+"""What a message begins with: `{"`, or Simple's union in Avro with its two branches."""
+_BLOCK: Final = _LENGTH + _LITERAL + _BEGINNING
+_LONG: Final = 60
+"""From so many bytes on a literal's length stands behind its tag."""
+_MOST_MORE: Final = 32
+"""With a sixth of the length: how many bytes more than before a block may have (`MaxCompressedLength`)."""
+
+
+def refused(
+    kind: Column, rows: int, about: About | None = None, tables: Mapping[TableName, int] | None = None
+) -> Refused:
+    """Such messages of a batch, whose `kind` is the code; whose they are, where what is around them says it."""
+    return Refused(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, about, tables or {})
+
+
+def codec_of(value: bytes) -> str:
+    """By what a message is compressed; empty where it is not, or where that is not certain."""
+    if value.startswith(_LZ4_FRAME):
+        return LZ4
+    return SNAPPY if _is_block(value) else ""
+
+
+def is_compressed(value: Column) -> Column:
+    """The same of a column of bytes: whether `codec_of` names a codec. What begins as JSON is not looked at further."""
+    plain = F.substring(value, 1, 1) == F.lit(_BRACE)
+    framed = F.substring(value, 1, len(_LZ4_FRAME)) == F.lit(_LZ4_FRAME)
+    head = F.hex(F.substring(value, 1, _HEAD))
+    block = head.rlike(_BLOCK) & _fits_on_jvm(head, F.octet_length(value))
+    return F.coalesce(~plain & (framed | block), F.lit(False))
+
+
+def _is_block(value: bytes) -> bool:
+    head = value[:_HEAD].hex().upper()
+    length = re.match(_LENGTH, head)
+    if length is None or not re.match(_BLOCK, head):
+        return False
+    size = len(length[0]) // 2
+    most = value[0] if size == 1 else 128**size - 1
+    literal = min(value[size] >> 2, _LONG) + 1
+    return literal <= most and size + 1 + literal <= len(value) <= most + most // 6 + _MOST_MORE
+
+
+def _fits_on_jvm(head: Column, octets: Column) -> Column:
+    """Whether a block of so many bytes can have the length and the literal that it begins with."""
+    size = F.length(F.regexp_extract(head, _LENGTH, 0)) / 2
+    most = F.when(size == 1, _byte(head, F.lit(0))).otherwise(F.pow(F.lit(128), size) - 1)
+    literal = F.least(F.floor(_byte(head, size) / 4), F.lit(_LONG)) + 1
+    return (literal <= most) & (size + 1 + literal <= octets) & (octets <= most + F.floor(most / 6) + _MOST_MORE)
+
+
+def _byte(head: Column, place: Column) -> Column:
+    return F.conv(F.substr(head, (2 * place + 1).cast("int"), F.lit(2)), 16, 10).cast("bigint")
