@@ -43,7 +43,9 @@ _LITERAL: Final = r"(?:[0-9A-E][048C]|F0..|F4.{4}|F8.{6}|FC.{8})"
 """The tag of a literal, whose lowest two bits are 0, and its length, where that stands behind the tag."""
 _BEGINNING: Final = r"(?:7B22|160[0246]0[0246])"
 """What a message begins with: `{"`, or Simple's union in Avro with its two branches."""
-_BLOCK: Final = _LENGTH + _LITERAL + _BEGINNING
+_BLANKS: Final = r"\A(?:09|0A|0D|20)20"
+"""Before a brace these are JSON's, and damaged: no block of such a length has a first literal so short."""
+_BLOCK: Final = rf"(?!{_BLANKS})" + _LENGTH + _LITERAL + _BEGINNING
 _LONG: Final = 60
 """From so many bytes on a literal's length stands behind its tag."""
 _MOST_MORE: Final = 32

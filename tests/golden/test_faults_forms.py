@@ -41,7 +41,7 @@ def test_an_index_of_a_new_sort_holds_no_table(running):
     ("case", "letters", "table"),
     [
         (FaultCase("d03_snappy_json", "simple", "json"), 7, (None, None)),
-        (FaultCase("e07_lz4", "open-protocol"), 5, ("cz", "t")),
+        (FaultCase("e07_lz4", "open-protocol"), 3, ("cz", "t")),
     ],
     ids=str,
 )
