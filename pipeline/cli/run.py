@@ -29,7 +29,7 @@ from pipeline.streaming.cut_batch import TABLE_REMOVED
 from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
-from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone
+from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone, without_ids
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
 if TYPE_CHECKING:
@@ -128,10 +128,15 @@ class Run:
             self._out.line(STOPPING)
 
     def _say_missing(self, pipeline: Pipeline) -> None:
-        """Name the listed topics that do not exist: skipped now, or waited for."""
-        present = set(pipeline.bench.cluster.topic_ids())
-        sentences = missing(self._settings, present, available_now=self._available_now)
-        for sentence in (*gone(self._settings.source, pipeline.bench.ledger.committed, present), *sentences):
+        """Name the listed topics that do not exist, skipped now or waited for, and those that have no id."""
+        cluster = pipeline.bench.cluster
+        present, nameless = set(cluster.topic_ids()), cluster.without_ids()
+        sentences = [
+            *gone(self._settings.source, pipeline.bench.ledger.committed, present),
+            *missing(self._settings, present, available_now=self._available_now),
+            *([without_ids(nameless)] if nameless else []),
+        ]
+        for sentence in sentences:
             self._warnings.append(sentence)
             self._out.line(sentence)
 

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pipeline.errors import EnvironmentFault, reason
 from pipeline.model.messages import RAW
 from pipeline.settings.redaction import clean
+from pipeline.sources.identities import given, identified, is_by_name, is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -46,16 +47,17 @@ a fetch for which there is nothing yet: half a second by default.
 """
 _INTERNAL = "__"
 """How topics begin that Kafka and its tools keep for themselves."""
-_LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+),")
+_LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]*),")
 """How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the cluster has it now. A re-created topic has another id."""
+    """A topic as the cluster has it now. A re-created topic has another id, where the broker gives ids."""
 
     name: str
     id: str
+    """Kafka's topic id, or what stands for it (`identities`)."""
     partitions: tuple[int, ...]
 
 
@@ -69,6 +71,8 @@ class Cluster:
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._jvm: Any = cast("Any", spark)._jvm
         self._settings = settings
+        self._identities: dict[str, str] = {}
+        """By topic: shared by all that `within` gives, so that none changes within a run because of who answers."""
         options = settings.source.options.items()
         given = {key.removeprefix(_PREFIX): value for key, value in options if key.startswith(_PREFIX)}
         self._patience_ms = None if _API_TIMEOUT in given else START * 1000
@@ -108,11 +112,33 @@ class Cluster:
             described = answer.allTopicNames().get()
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
-        return {name: _topic(described.get(name)) for name in wanted}
+        topics = {name: described.get(name) for name in wanted}
+        ids = self._identified([(name, str(topic.topicId().toString())) for name, topic in topics.items()])
+        return {name: Topic(name, ids[name], _partitions(topic)) for name, topic in topics.items()}
 
     def topic_ids(self) -> dict[str, str]:
-        """Name → id of every topic that the settings ask for."""
-        return {name: topic for name, topic in self._listed() if self._wanted(name)}
+        """Name → identity (`Topic.id`) of every topic that the settings ask for."""
+        ids = self._identified(self._listed())
+        return {name: identity for name, identity in ids.items() if self._wanted(name)}
+
+    def without_ids(self) -> list[str]:
+        """Those of these topics to which the broker gives no id of their own."""
+        listed = self._listed()
+        return sorted(name for name in {name for name, _ in listed} - {*given(listed)} if self._wanted(name))
+
+    def recall(self, topics: Mapping[str, str]) -> None:
+        """Say which topics were read before, name by id: one keeps its id where the broker gives none any more."""
+        self._identities |= {
+            name: identity
+            for identity, name in topics.items()
+            if not is_missing(identity) and not is_by_name(identity)
+        }  # fmt: skip
+
+    def _identified(self, listed: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """The same with identities, which are remembered."""
+        found = identified(listed, self._identities)
+        self._identities |= found
+        return found
 
     def names(self) -> frozenset[str]:
         """Every topic that this user may see, whoever it is of."""
@@ -219,9 +245,8 @@ class Cluster:
         self._admin.close()
 
 
-def _topic(described: Any) -> Topic:
-    partitions = tuple(sorted(int(info.partition()) for info in described.partitions()))
-    return Topic(described.name(), described.topicId().toString(), partitions)
+def _partitions(described: Any) -> tuple[int, ...]:
+    return tuple(sorted(int(info.partition()) for info in described.partitions()))
 
 
 def stream_options(

@@ -312,10 +312,15 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     cluster = Cluster(spark, settings)
     resources.callback(cluster.close)
     ledger = Ledger.load(records)
+    cluster.recall(ledger.topics)
     state = kafka_state(cluster)
-    position.check(ledger.committed, state, accept)
+    recorded = {*ledger.topics, *(topic for table in tables for topic, _ in table.ends)}
+    successors = position.succeeded(recorded, state, records.topics_read)
+    committed = ledger.committed.under(successors)
+    position.check(committed, state, accept)
     records.claim()
-    _accept(tables, records, ledger, position.accepted(ledger.committed, state))
+    _succeed(tables, successors)
+    _accept(tables, records, ledger, (committed, position.accepted(committed, state)))
     descriptions = Descriptions(records)
     registry = None
     made(settings.checkpoint)
@@ -369,11 +374,25 @@ def refuse_another(records: Records, tables: Tables, accept: frozenset[str]) -> 
         check_owner(batches.properties, records.pipeline, records.data)
 
 
-def _accept(tables: Tables, records: Records, ledger: Ledger, accepted: Committed) -> None:
-    """Remember what was passed over: the next run does not ask again. The ledger goes last."""
+def _succeed(tables: Tables, successors: Mapping[str, str]) -> None:
+    """Let tables know topics by the identities that they have by now; `_accept` lets the ledger."""
+    for table in tables if successors else ():
+        ends = position.ends_under(table.ends, successors)
+        if ends != table.ends:
+            tables.note_successors(table, successors)
+            table.ends = ends
+            table.changes.mark({ENDS: write_ends(ends)}, MAIN)
+
+
+def _accept(tables: Tables, records: Records, ledger: Ledger, progress: tuple[Committed, Committed]) -> None:
+    """Remember what was passed over: the next run does not ask again. The ledger goes last.
+
+    `progress`: as it was recorded, under the identities of now, and what counts.
+    """
+    before, accepted = progress
     if accepted == ledger.committed:
         return
-    shrunk = {at: end for at, end in accepted.ends.items() if end < ledger.ends[at]}
+    shrunk = {at: end for at, end in accepted.ends.items() if end < before.ends[at]}
     for table in tables:
         lower = {at: min(end, shrunk.get(at, end)) for at, end in table.ends.items()}
         if lower != table.ends:

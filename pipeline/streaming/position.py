@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
 from pipeline.model.messages import TopicPartition
+from pipeline.sources.identities import by_name, is_by_name, is_missing, name_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pipeline.settings.sections import Source
     from pipeline.sources.kafka import Topic
@@ -24,6 +25,8 @@ EARLIEST, LATEST = -2, -1
 TOPIC_RECREATED = "TOPIC_RECREATED"
 OFFSETS_SHRUNK = "OFFSETS_SHRUNK"
 OFFSETS_LOST = "OFFSETS_LOST"
+TOPICS_MIXED = "TOPICS_MIXED"
+_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,49 @@ class Committed:
             TopicPartition(ids[topic], partition): end for (topic, partition), end in self.ends.items() if topic in ids
         }
 
+    def under(self, successors: Mapping[str, str]) -> Committed:
+        """The same, where topics have got other identities (`succeeded`)."""
+        names = {successors.get(topic, topic): name for topic, name in self.names.items()}
+        return Committed(ends_under(self.ends, successors), names)
+
+
+def ends_under(ends: Mapping[TopicIdPartition, int], successors: Mapping[str, str]) -> dict[TopicIdPartition, int]:
+    """End offsets, where topics have got other identities; the later one where both have been recorded."""
+    found: dict[TopicIdPartition, int] = {}
+    for (topic, partition), end in ends.items():
+        at = (successors.get(topic, topic), partition)
+        found[at] = max(end, found.get(at, end))
+    return found
+
+
+def succeeded(recorded: Collection[str], state: KafkaState, read: Callable[[], Collection[str]]) -> dict[str, str]:
+    """Recorded identity → the one that the same topic has by now; only those that are not the same.
+
+    Progress under a topic's name is that of the id which the topic has got: its broker was upgraded. Progress under
+    no identity, which an earlier version has recorded, is the topic's where there was only one. `read`: the topics
+    that batches have read, asked for only then. Raises `Refused`: TOPICS_MIXED where there were more.
+    """
+    now = {topic.name: topic.id for topic in state.topics.values()}
+    found = {topic: now.get(name_in(topic), topic) for topic in recorded if is_by_name(topic)}
+    missing = [topic for topic in recorded if is_missing(topic)]
+    if missing:
+        only = _only_topic(read())
+        found |= dict.fromkeys(missing, now.get(only, by_name(only)))
+    return {before: after for before, after in found.items() if before != after}
+
+
+def _only_topic(read: Collection[str]) -> str:
+    if len(read) != 1:
+        names = ", ".join(sorted(read)) or "each topic"
+        raise Refused(
+            TOPICS_MIXED,
+            "the broker gave no topic ids, and an earlier version recorded under one id how far all topics were read: "
+            f"records of {names} may be missing in the tables, or be there twice",
+            "to begin afresh: name an empty warehouse.path and checkpoint, then ticdc-warehouse run; it reads what "
+            "Kafka still has",
+        )
+    return next(iter(read))
+
 
 def gone(source: Source, committed: Committed, present: Collection[str]) -> list[str]:
     """Give a sentence for each topic that the tables have records of, that is asked for, and that is not there."""
@@ -64,6 +110,15 @@ def gone(source: Source, committed: Committed, present: Collection[str]) -> list
         if (name in source.topics if source.topic_pattern is None else re.fullmatch(source.topic_pattern, name))
     ]  # fmt: skip
     return [f"topic {name} is not there any more: what had not been read of it is lost" for name in asked]
+
+
+def without_ids(topics: Collection[str]) -> str:
+    """Say what it costs that a broker gives these topics no id."""
+    some = ", ".join(sorted(topics)[:_LISTED]) + (" …" if len(topics) > _LISTED else "")
+    return (
+        f"the broker gives no topic id to {some}: a topic that is deleted and made again, or another cluster in the "
+        "place of this one, is noticed only where its offsets end before those of the tables"
+    )
 
 
 def check(committed: Committed, state: KafkaState, accepted: frozenset[str]) -> None:

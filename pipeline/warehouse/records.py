@@ -180,6 +180,12 @@ class Records:
         rows = self.read("cuts").groupBy("table_uuid").agg(newest).collect()
         return {row["table_uuid"]: (row["newest"]["snapshot_id"], row["newest"]["level"]) for row in rows}
 
+    def topics_read(self) -> frozenset[str]:
+        """The topics of which batches have read something."""
+        offsets = F.from_json("end_offsets", "map<string, map<string, bigint>>")
+        topics = self.read("batches").select(F.explode(F.map_keys(offsets)).alias("topic")).distinct()
+        return frozenset(row["topic"] for row in topics.collect())
+
     def waiting(self) -> Waiting:
         """What `held` has open: counted again where the table has another snapshot than last time."""
         head = self.tables["held"].head()

@@ -368,6 +368,13 @@ class Tables:
             table.changes.set_properties({TOPICS: json.dumps(sorted(known))})
             table.topics = known
 
+    def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
+        """The same topics (`note_topics`) under the identities that they have by now."""
+        topics = frozenset(successors.get(topic, topic) for topic in table.topics)
+        if topics != table.topics:
+            table.changes.set_properties({TOPICS: json.dumps(sorted(topics))})
+            table.topics = topics
+
     def truncate(self, table: WarehouseTable, at: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""
         table.changes.set_properties({TRUNCATED: str(at)})

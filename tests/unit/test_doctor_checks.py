@@ -219,8 +219,9 @@ class TestWarehouse:
 class Cluster:
     """Kafka, by the policy of its topics, and by what its user may not do."""
 
-    def __init__(self, policies=(), unseen=(), may=("READ", "DESCRIBE", "DESCRIBE_CONFIGS")):
+    def __init__(self, policies=(), unseen=(), may=("READ", "DESCRIBE", "DESCRIBE_CONFIGS"), nameless=()):
         self.policies, self.unseen, self.may = dict(policies), unseen, frozenset(may)
+        self.nameless = nameless
 
     def cleanup_policies(self, topics):
         seen = "DESCRIBE_CONFIGS" in self.may
@@ -231,6 +232,9 @@ class Cluster:
 
     def operations(self, topics):
         return dict.fromkeys(topics, self.may)
+
+    def without_ids(self):
+        return self.nameless
 
 
 def state(**ends):
@@ -248,6 +252,9 @@ class TestKafka:
 
             def within(self, _seconds):
                 return self
+
+            def recall(self, topics):
+                assert topics == {}
 
             def topics(self):
                 raise EnvironmentFault("KAFKA_UNREACHABLE", "localhost:9 does not answer", "is it up?")
@@ -287,6 +294,16 @@ class TestKafka:
         assert (Mark.FINE, "1 topic may be described and read") in told(found)
         ((_, said),) = told(found, Mark.NOTE)
         assert "the ACL for DESCRIBE_CONFIGS on them is missing" in said
+
+    def test_topics_without_ids_are_worth_knowing_with_what_that_costs(self, settings):
+        found = kafka.examined(settings, Cluster(nameless=["t"]), state(t=5), Committed())
+        ((_, said),) = told(found, Mark.NOTE)
+        assert said.startswith("the broker gives no topic id to t: a topic that is deleted and made again")
+
+    def test_progress_under_a_name_is_that_of_the_id_that_the_topic_has_got(self, settings):
+        known = Committed({("name:t", 0): 3}, {"name:t": "t"})
+        offsets = [one.said for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"]
+        assert offsets == ["2 records to be read"]
 
     def test_a_compacted_topic_is_wrong(self, settings):
         found = kafka.examined(settings, Cluster({"t": "compact,delete"}), state(t=5), Committed())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import explained, fine, note, wrong
+from pipeline.cli.checkup.warehouse import topics_read
 from pipeline.cli.words import counted, some
 from pipeline.errors import Refused
 from pipeline.streaming import position
@@ -59,6 +60,13 @@ def examined(
         return
     has = f"{counted(len(state.topics), 'topic')}, {counted(len(state.partitions()), 'partition')}"
     yield fine("kafka", f"{source.bootstrap_servers} answers; {has}")
+    nameless = cluster.without_ids()
+    if nameless:
+        yield note(
+            "kafka", position.without_ids(nameless),
+            "begin the warehouse afresh when you make one again; a newer broker gives ids, and a run takes its "
+            "progress over",
+        )  # fmt: skip
     for sentence in position.gone(source, committed, state.topics):
         yield note("kafka", sentence, "if it is made again, a run says what to do (TOPIC_RECREATED)")
     absent = [topic for topic in missing if topic not in hidden]
@@ -98,6 +106,7 @@ def _compaction(cluster: Cluster, state: KafkaState) -> Iterator[Finding]:
 
 def _offsets(settings: Settings, committed: Committed, state: KafkaState) -> Iterator[Finding]:
     try:
+        committed = committed.under(position.succeeded(committed.names, state, lambda: topics_read(settings)))
         position.check(committed, state, frozenset())
     except Refused as refusal:
         yield explained("offsets", refusal)

@@ -82,6 +82,12 @@ def committed(settings: Settings) -> Committed:
     return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, TOPIC_NAMES) or "{}"))
 
 
+def topics_read(settings: Settings) -> set[str]:
+    """The topics of which batches have read something."""
+    offsets = records(reader(settings), "batches", ("end_offsets",)).column("end_offsets").to_pylist()
+    return {topic for text in offsets if text for topic in json.loads(text)}
+
+
 def _form(found: Reader) -> Iterator[Finding]:
     name = WarehouseName(PIPELINE_NAMESPACE, "batches")
     try:

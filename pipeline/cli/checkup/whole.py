@@ -76,9 +76,11 @@ def _suites(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
 def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> Iterator[Finding]:
     cluster = Cluster(spark, settings)
     resources.callback(cluster.close)
+    committed = warehouse.committed(settings)
+    cluster.recall(committed.names)
     state = kafka_state(cluster)
     barred = kafka.barred(cluster, state)
-    yield from guarded("offsets", kafka.examined(settings, cluster, state, warehouse.committed(settings), barred))
+    yield from guarded("offsets", kafka.examined(settings, cluster, state, committed, barred))
     state = kafka.readable(state, barred)
     client = registry_of(settings) if settings.source.protocol == "avro" else None
     answers = True
