@@ -22,6 +22,7 @@ from pyiceberg.types import LongType
 
 from pipeline.errors import EnvironmentFault, Refused
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName
+from pipeline.warehouse.place import check_readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,13 +63,15 @@ def reader(settings: Settings) -> Reader:
     """Open the warehouse of these settings to look at it.
 
     Raises `Refused` (`NO_WAREHOUSE`) where nothing has been written yet, `EnvironmentFault`
-    (`CATALOG_UNREADABLE`) where the catalog does not answer.
+    (`CATALOG_UNREADABLE`) where the catalog does not answer. One whose tables lie elsewhere can be looked at, unless
+    nothing is there any more (`WAREHOUSE_ELSEWHERE`).
     """
     if not settings.warehouse.catalog.embedded:
         return _Remote(settings)
     file = settings.warehouse.path / "catalog.db"
     if not file.is_file():
         raise _missing(settings.warehouse)
+    check_readable(settings.warehouse)
     return _Embedded(file, settings.warehouse.catalog.properties)
 
 

@@ -30,6 +30,7 @@ from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
 from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone, without_ids
+from pipeline.warehouse.place import WAREHOUSE_COPIED
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from pipeline.streaming.workbench import Workbench
 
 INTERRUPTED = 130
-ACCEPTABLE = (TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST, WAREHOUSE_OF_ANOTHER)
+ACCEPTABLE = (
+    TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST, WAREHOUSE_OF_ANOTHER, WAREHOUSE_COPIED,
+)  # fmt: skip
 STOPPING = "stopping after the current batch; Ctrl-C again ends at once"
 STOPPING_EARLY = "stopping as soon as the warehouse is open; Ctrl-C again ends at once"
 

@@ -29,7 +29,7 @@ from pipeline.warehouse.pairs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pyiceberg.table.metadata import TableMetadata
@@ -181,6 +181,12 @@ def forsaken(reader: Reader, data: Path | None, before: float) -> list[Leftover]
     if None in found:  # a writer renames or drops just now: whose folder is whose cannot be told
         return []
     return leftovers(data, [table.location for table in found if table is not None], before)
+
+
+def locations(found: Sequence[Pair]) -> dict[str, str]:
+    """Where the tables of these pairs lie, by name."""
+    tables = {str(pair.name.changes): pair.changes.location for pair in found}
+    return tables | {str(pair.name): pair.current.location for pair in found if pair.current is not None}
 
 
 def listed(pair: Pair) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from pipeline.cli.words import counted
 from pipeline.devstack import fetch
 from pipeline.model.names import TableName
 from pipeline.settings import load
+from pipeline.warehouse.place import elsewhere, sentence
 from pipeline.warehouse.retention import Retention
 
 if TYPE_CHECKING:
@@ -48,21 +49,24 @@ app = typer.Typer(no_args_is_help=True, help="List, describe, rebuild and mainta
 def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
     """List the source tables with rows, state, files and the time of the last commit."""
     with opened(output) as out:
-        catalog = reader(load(config))
+        settings = load(config)
+        catalog = reader(settings)
         found = shelf.pairs(catalog)
+        strays = elsewhere(shelf.locations(found), settings.warehouse)
+        astray = [sentence(strays, settings.warehouse)] if strays else []
         facts = [shelf.listed(pair) for pair in found]
         waiting = waits(catalog, shelf.held(found))
         if output is Format.JSON:
             lines = [
                 {**line, "held_because": pair.held_reason or None} for line, pair in zip(facts, found, strict=True)
             ]
-            out.result({"tables": lines, "waiting": waiting})
+            out.result({"tables": lines, "waiting": waiting, "elsewhere": astray})
         elif not facts:
             out.line("no table yet: the first row of a table makes it")
         else:
             out.table("", tuple(facts[0]), [[_text(k, v) for k, v in line.items()] for line in facts])
-        for sentence in (*shelf.sentences(found), *waiting) if output is Format.TEXT else ():
-            out.line(sentence)
+        for line in (*shelf.sentences(found), *waiting, *astray) if output is Format.TEXT else ():
+            out.line(line)
 
 
 @app.command()

@@ -27,6 +27,7 @@ from pipeline.warehouse.iceberg import Catalog, Table
 from pipeline.warehouse.maintenance import CUTS, Maintainer
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import ROLE
+from pipeline.warehouse.place import catalog_folder, check_catalog, check_copied, check_place, location_in, placed
 from pipeline.warehouse.rebuild import rebuild as rebuilt
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import Tables
@@ -51,7 +52,7 @@ def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Calla
         with _catalog(settings, "tables maintain") as (spark, catalog):
             maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
             pairs = _tables(settings, catalog) if where(CUTS) in wanted else ()
-            maintained(maintainer, _ours(catalog, wanted), pairs)
+            maintained(maintainer, _ours(settings, catalog, wanted), pairs)
         return {}
 
     in_turn(settings.warehouse.path, (MAINTAIN, [str(name) for name in wanted]), directly, waiting)
@@ -64,23 +65,26 @@ def orphans(
 
     def done(spark: SparkSession, catalog: Catalog) -> dict[str, list[str]]:
         maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
-        return removed(maintainer, _ours(catalog, wanted), really=really)
+        return removed(maintainer, _ours(settings, catalog, wanted), really=really)
 
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables maintain") as (spark, catalog):
             return dict(done(spark, catalog))
 
     if not really:
+        check_catalog(settings.warehouse)
         spark = looking(settings)
         return done(spark, Catalog(spark))
     names = [str(name) for name in wanted]
     return dict(in_turn(settings.warehouse.path, (ORPHANS, names), directly, waiting))
 
 
-def _ours(catalog: Catalog, wanted: Sequence[WarehouseName]) -> list[Table]:
+def _ours(settings: Settings, catalog: Catalog, wanted: Sequence[WarehouseName]) -> list[Table]:
     """These tables, as far as they are there and made by this product."""
     found = (catalog.table(name) for name in wanted)
-    return [table for table in found if table is not None and ROLE in table.properties]
+    ours = [table for table in found if table is not None and ROLE in table.properties]
+    check_place(placed(ours), settings.warehouse)
+    return ours
 
 
 def rebuild(settings: Settings, source: TableName, waiting: Callable[[str], None] = _silent) -> int:
@@ -149,6 +153,7 @@ def restore(settings: Settings) -> list[tuple[str, str]]:
     """Register the tables that the catalog has lost; their names and metadata files."""
     with _catalog(settings, "tables restore") as (_, catalog):
         found = lost_tables(catalog, settings.warehouse.local_data)
+        check_place({name: location_in(metadata) for name, (_, metadata) in found.items()}, settings.warehouse)
         for name, metadata in found.values():
             catalog.register(name, str(metadata))
         return [(name, str(metadata)) for name, (_, metadata) in found.items()]
@@ -158,12 +163,22 @@ def _tables(settings: Settings, catalog: Catalog) -> Tables:
     warehouse = settings.warehouse
     tables = Tables(catalog, warehouse.data, namespace=warehouse.namespace, with_current=warehouse.current)
     tables.load()
+    check_place(placed(tables.loaded()), warehouse)
     return tables
 
 
 @contextmanager
 def _catalog(settings: Settings, purpose: str) -> Iterator[tuple[SparkSession, Catalog]]:
     with WriterLock(settings.warehouse.path, purpose):
+        check_catalog(settings.warehouse)
         spark = session(settings)
         with JvmLock(spark, settings.warehouse.path):
-            yield spark, Catalog(spark)
+            catalog = Catalog(spark)
+            _check_copied(settings, catalog)
+            yield spark, catalog
+
+
+def _check_copied(settings: Settings, catalog: Catalog) -> None:
+    batches = catalog.table(where("batches")) if catalog_folder(settings.warehouse) else None
+    if batches is not None:
+        check_copied(batches.properties, settings.warehouse)

@@ -37,6 +37,14 @@ from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import ENDS, write_ends
+from pipeline.warehouse.place import (
+    WAREHOUSE_COPIED,
+    catalog_folder,
+    check_catalog,
+    check_copied,
+    check_place,
+    placed,
+)
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records, check_owner
 from pipeline.warehouse.tables import Tables
 from registry import RegistryClient, RegistryConfig
@@ -287,6 +295,7 @@ class _Stopped(Exception):
 
 
 def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> Workbench:
+    check_catalog(settings.warehouse)
     spark = session(settings)
     spark.sparkContext.setJobDescription("open the warehouse")
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
@@ -308,7 +317,10 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
         with_current=settings.warehouse.current,
     )
     tables.load()
+    check_place(placed([*records.tables.values(), *tables.loaded()]), settings.warehouse)
     refuse_another(records, tables, accept)
+    if WAREHOUSE_COPIED not in accept:
+        check_copied(records.tables["batches"].properties, settings.warehouse)
     cluster = Cluster(spark, settings)
     resources.callback(cluster.close)
     ledger = Ledger.load(records)
@@ -318,7 +330,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     successors = position.succeeded(recorded, state, records.topics_read)
     committed = ledger.committed.under(successors)
     position.check(committed, state, accept)
-    records.claim()
+    records.claim(catalog_folder(settings.warehouse))
     _succeed(tables, successors)
     _accept(tables, records, ledger, (committed, position.accepted(committed, state)))
     descriptions = Descriptions(records)

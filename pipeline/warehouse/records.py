@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.warehouse.pairs import NAME, ROLE
+from pipeline.warehouse.place import CATALOG_FOLDER
 from pipeline.warehouse.tables import PROPERTIES
 
 if TYPE_CHECKING:
@@ -111,11 +112,12 @@ class Records:
         about = {ROLE: name, FORM: str(_FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
-    def claim(self) -> None:
-        """Remember whose warehouse this is (`check_owner`)."""
+    def claim(self, catalog_folder: str | None = None) -> None:
+        """Remember whose warehouse this is (`check_owner`), and where its catalog is (`check_copied`)."""
         batches = self.tables["batches"]
-        if batches.properties.get(OWNER) != self.pipeline:
-            batches.set_properties({OWNER: self.pipeline})
+        ours = {OWNER: self.pipeline} | ({CATALOG_FOLDER: catalog_folder} if catalog_folder else {})
+        if not ours.items() <= batches.properties.items():
+            batches.set_properties(ours)
 
     def read(self, name: str) -> DataFrame:
         """One table as it stands."""

@@ -117,6 +117,11 @@ class Tables:
     def __iter__(self) -> Iterator[WarehouseTable]:
         return iter(list(self._tables.values()))
 
+    def loaded(self) -> Iterator[Table]:
+        """The tables of all pairs."""
+        for table in self:
+            yield from filter(None, (table.changes, table.current))
+
     def upgrade(self) -> None:
         """Give the changes tables that an earlier version has made what they lack."""
         for table in self:

@@ -18,10 +18,11 @@ from pipeline.streaming.position import Committed
 from pipeline.streaming.workbench import TOPIC_NAMES
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import ENDS, State, read_ends
+from pipeline.warehouse.place import check_catalog, check_copied, check_place
 from pipeline.warehouse.records import OWNER, check_form, check_owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.cli.reading import Reader
@@ -45,6 +46,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
     pairs = shelf.pairs(found)
     yield fine("warehouse", f"{settings.warehouse.catalog.type} catalog answers; {counted(len(pairs), 'source table')}")
     yield from _form(found)
+    yield from _place(settings, found, pairs)
     yield from _lost(settings, found)
     yield from _writer(settings)
     yield from _owner(settings, found)
@@ -89,9 +91,23 @@ def topics_read(settings: Settings) -> set[str]:
 
 
 def _form(found: Reader) -> Iterator[Finding]:
-    name = WarehouseName(PIPELINE_NAMESPACE, "batches")
     try:
-        check_form(found.metadata(name).properties if name in found.names() else {}, str(name))
+        check_form(_properties(found), f"{PIPELINE_NAMESPACE}.batches")
+    except Refused as refusal:
+        yield explained("warehouse", refusal)
+
+
+def _properties(found: Reader) -> Mapping[str, str]:
+    """Those of `_pipeline.batches`; none where it is not there."""
+    name = WarehouseName(PIPELINE_NAMESPACE, "batches")
+    return found.metadata(name).properties if name in found.names() else {}
+
+
+def _place(settings: Settings, found: Reader, pairs: Sequence[shelf.Pair]) -> Iterator[Finding]:
+    try:
+        check_catalog(settings.warehouse)
+        check_place(shelf.locations(pairs), settings.warehouse)
+        check_copied(_properties(found), settings.warehouse)
     except Refused as refusal:
         yield explained("warehouse", refusal)
 
