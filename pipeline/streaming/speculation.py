@@ -93,9 +93,12 @@ def speculate(
 
 
 def _is_right(guess: Guess, appended: Appended) -> bool:
-    """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind."""
+    """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind.
+
+    Where the pass has not counted each row once, nothing that it has counted is of use (`protocols.census`).
+    """
     found = appended.rows + appended.errors + appended.aside
-    return not appended.odd and guess.rows in {found, None}
+    return not (appended.odd or appended.recounted) and guess.rows in {found, None}
 
 
 def _is_of(table: WarehouseTable, messages: Messages) -> bool:

@@ -1,11 +1,19 @@
-"""Appending to a changes table: the durable record of what was sent."""
+"""Appending to a changes table: the durable record of what was sent.
+
+What an append has is counted in the pass that writes it (`observe`). Spark counts a row so once where the counting
+stands in the last stage of the job: of each of its tasks the driver takes one success, attempts that failed and
+speculative copies count nothing (`DAGScheduler.handleTaskCompletion`; an `AggregatingAccumulator` leaves failed ones
+out). Below a shuffle that is not so: a map stage counts again when it is run again for a lost executor, and a range
+partitioning, which `WRITE ORDERED BY` asks for, runs all of it once before to sample it. So an append is written
+without a shuffle, whatever the table's distribution is, and what was counted is compared with what was committed.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -16,10 +24,11 @@ from pipeline.model.names import quoted
 from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import Severity
+from pipeline.warehouse.iceberg import MAIN
 from pipeline.warehouse.pairs import ENDS, LATE, OPERATION, TIMES, write_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -34,6 +43,8 @@ _STAMP = "_stamp"
 """Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
 NO_RULES = RuleSet()
+IN_ONE_STAGE = {"distribution-mode": "none"}
+"""Each task writes its own rows, in the table's sort order if it has one: no shuffle stands above the counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ class Appended:
 
     `errors` rows could not be decoded and `aside` ones broke a rule: they are not in it. `odd` ones are messages of
     another kind than was guessed. `results`: what the rules say. `newest`: the greatest commit ts, 0 where none is
-    known.
+    known. `recounted`: whether the pass that wrote them has not counted each row once.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +62,7 @@ class Appended:
     odd: int = 0
     results: tuple[Result, ...] = ()
     newest: int = 0
+    recounted: bool = False
 
     @property
     def rows(self) -> int:
@@ -94,32 +106,50 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
     """
     observed, reached = Observation(), {**table.ends, **entry.ends}
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
-    _write(_rows(table, frame, observed, entry), target, {ENDS: write_ends(reached), **entry.marks})
+    made, judged, counters = _prepared(table, frame, entry)
+    rows = _rows(made, judged.observe(observed, *counters), entry)
+    _write(rows, target, {ENDS: write_ends(reached), **entry.marks})
     table.changes.refresh()
     if not branch:
         table.ends = reached
-    return _appended(observed, entry.rules)
+    appended = _appended(observed.get, entry.rules)
+    committed = table.changes.added_by(OPERATION, entry.operation, branch or MAIN)
+    return appended if appended.rows == committed else _recounted(judged, counters, entry, committed)
 
 
-def _rows(table: WarehouseTable, frame: DataFrame, observed: Observation, entry: Entry) -> DataFrame:
-    """The rows that a change frame adds, counted on the way."""
+def _prepared(table: WarehouseTable, frame: DataFrame, entry: Entry) -> tuple[_Recipe, DataFrame, list[Column]]:
+    """What an append takes, the judged frame, and what is counted of that."""
     own = tuple(column.name for column in table.layout.columns)
     made = _recipe((*own, change.BEFORE) if table.layout.before else own, entry.rules, entry.fenced)
-    counters = made.counters if entry.odd is None else (*made.counters, F.count_if(entry.odd).alias(_ODD))
-    counted = (frame if entry.fenced else entry.rules.judged(frame)).observe(observed, *counters).where(made.enters)
+    odd = [] if entry.odd is None else [F.count_if(entry.odd).alias(_ODD)]
+    return made, frame if entry.fenced else entry.rules.judged(frame), [*made.counters, *odd]
+
+
+def _rows(made: _Recipe, judged: DataFrame, entry: Entry) -> DataFrame:
+    """The rows that a judged frame adds."""
     stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
-    return made.rows.of(counted.withColumns({_STAMP: stamp}))
+    return made.rows.of(judged.where(made.enters).withColumns({_STAMP: stamp}))
 
 
 def _write(rows: DataFrame, target: str, marks: Mapping[str, str]) -> None:
     writer = rows.writeTo(target)
+    for name, value in IN_ONE_STAGE.items():
+        writer = writer.option(name, value)
     for name, value in marks.items():
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.append()
 
 
-def _appended(observed: Observation, rules: RuleSet) -> Appended:
-    counted = observed.get
+def _recounted(judged: DataFrame, counters: Sequence[Column], entry: Entry, committed: int) -> Appended:
+    """Count in a pass of its own: an aggregate, unlike an observation, has each row once, however often Spark runs."""
+    counted = judged.agg(*counters).collect()[0].asDict()
+    appended = replace(_appended(counted, entry.rules), recounted=True)
+    if appended.rows != committed:
+        raise AssertionError(f"{entry.operation}: {committed} rows were committed of {appended.rows} that there are")
+    return appended
+
+
+def _appended(counted: Mapping[str, Any], rules: RuleSet) -> Appended:
     counts = {op.value: counted[op.value] for op in Op if counted[op.value]}
     errors, aside, odd = (counted.get(name) or 0 for name in (ERRORS, ASIDE, _ODD))
     judged = sum(counts.values()) + aside - counts.get(Op.DELETE.value, 0)

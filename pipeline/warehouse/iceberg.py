@@ -302,6 +302,16 @@ class Table:
         """How many rows a snapshot added, by its summary."""
         return int(self.summary(snapshot_id).get("added-records", 0))
 
+    def added_by(self, key: str, value: str, branch: str = MAIN) -> int:
+        """How many rows the newest commit on a branch added that says this of itself."""
+        snapshot = self._java.snapshot(branch)
+        while snapshot is not None and snapshot.summary().get(key) != value:
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._java.snapshot(parent)
+        if snapshot is None:
+            raise AssertionError(f"no commit of {self.name} says {key} = {value}")
+        return int(snapshot.summary().get("added-records") or 0)
+
     def added_bytes(self, snapshot_id: int) -> int:
         """How large the data files are that a snapshot added, by its summary."""
         return int(self.summary(snapshot_id).get("added-files-size", 0))

@@ -69,6 +69,7 @@ AT = ("topic", "kafka_partition", "offset", "index")
 """Where a change stands, as `dead_letters` and `quarantine` say it."""
 
 _FOUND = "_ticdc_found"
+_APPEND = "ticdc.append"
 _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
 
 
@@ -134,15 +135,20 @@ class Records:
         if rows or summary is not None:
             self._append(name, self._frame(name, batch_id, rows), summary or {})
 
-    def append(self, name: str, batch_id: int, frame: DataFrame) -> None:
-        """Append a frame that has the table's own columns."""
+    def append(self, name: str, batch_id: int, frame: DataFrame) -> int:
+        """Append a frame that has the table's own columns; how many rows were committed.
+
+        That is what Iceberg says of the commit. Several threads may append to one table, so each finds its own.
+        """
         stamped = frame.select(
             F.lit(self.pipeline).alias("pipeline"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("recorded_at"),
             *schema(name, shared=False).names,
         )
-        self._append(name, stamped, {})
+        mark = uuid.uuid4().hex
+        self._append(name, stamped, {_APPEND: mark})
+        return self.tables[name].added_by(_APPEND, mark)
 
     def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
         writer = frame.writeTo(where(name).sql)

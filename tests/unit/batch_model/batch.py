@@ -283,7 +283,9 @@ class ModelRecords(Records):
         return ModelRecords(None, catalog, Path(), "model", made)
 
     def append(self, name, batch_id, frame):
-        self.write(name, batch_id, frame.select(*_NAMES[name]).rows)
+        rows = frame.select(*_NAMES[name]).rows
+        self.write(name, batch_id, rows)
+        return len(rows)
 
     def write(self, name, batch_id, rows, summary=None):
         if rows or summary is not None:
@@ -583,7 +585,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *((module, "walled", lambda frame: frame) for module in (aside, fence, landing, redrive, samples)),
         *((module, "DataFrame", Frame) for module in (spark_batch, standing)),
         *((module, *memo) for module in written_for_spark for memo in _memos(module)),
-        *((module, "Observation", Observation) for module in (aside, changes)),
+        (changes, "Observation", Observation),
         *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
         (standing, "Keys", _Keys),
         (standing, "current_shape", lambda *_: None),

@@ -280,6 +280,13 @@ class ModelTable:
     def added_rows(self, snapshot_id: int) -> int:
         return len(self.added(snapshot_id))
 
+    def added_by(self, key: str, value: str, branch: str = MAIN) -> int:
+        snapshot = self._snapshot(branch)
+        while snapshot is not None and snapshot.summary.get(key) != value:
+            snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
+        assert snapshot is not None, f"no commit of {self.name} says {key} = {value}"
+        return len(snapshot.added)
+
     def added(self, snapshot_id: int) -> tuple[Any, ...]:
         """The rows of one append."""
         return self._meta.snapshots[snapshot_id].added
