@@ -13,6 +13,19 @@ from pipeline.errors import Refused
 from pipeline.model.columns import DefaultKind
 from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName, folded
 from pipeline.settings.faults import did_you_mean
+from pipeline.warehouse.alterations import COLUMNS as COLUMNS_NOTED
+from pipeline.warehouse.alterations import (
+    IN_CHANGES,
+    IN_CURRENT,
+    Alterations,
+    Noted,
+    compared,
+    fields,
+    former_ids,
+    of_changes,
+    of_current,
+    reason,
+)
 from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
 from pipeline.warehouse.pairs import (
@@ -29,13 +42,15 @@ from pipeline.warehouse.pairs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from pipeline.cli.reading import Reader
+    from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.layout import Column, Version
     from pipeline.warehouse.leftovers import Leftover
     from pipeline.warehouse.pairs import Span
@@ -44,6 +59,9 @@ if TYPE_CHECKING:
 TABLE_UNKNOWN = "TABLE_UNKNOWN"
 _READERS = 4
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+NOT_OURS = "not ours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +124,30 @@ class Pair:
     def layout(self) -> Layout:
         """Its columns over time."""
         return Layout.from_json(self.changes.properties[LAYOUT])
+
+
+def alterations(pair: Pair) -> dict[WarehouseName, Alterations]:
+    """Give what users have changed about the columns of each of a pair's tables."""
+    claimed = Noted.of(pair.changes.properties.get(COLUMNS_NOTED)).claimed
+    changes = _altered(pair.name.changes, pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))
+    if pair.current is None:
+        return {pair.name.changes: changes}
+    wanted = of_current(Layout.from_json(pair.current.properties[LAYOUT]))
+    return {
+        pair.name: _altered(pair.name, pair.current, wanted, claimed.get(IN_CURRENT, ())),
+        pair.name.changes: changes,
+    }
+
+
+def _altered(
+    name: WarehouseName, table: TableMetadata, wanted: Mapping[Place, str], claimed: Sequence[str]
+) -> Alterations:
+    schemas = [_spec(schema) for schema in sorted(table.schemas, key=lambda schema: schema.schema_id)]
+    return compared(name, wanted, fields(_spec(table.schema())), former_ids(schemas), claimed)
+
+
+def _spec(schema: Schema) -> dict[str, Any]:
+    return schema.model_dump(by_alias=True, mode="json")
 
 
 def pairs(reader: Reader) -> list[Pair]:
@@ -226,6 +268,9 @@ def described(pair: Pair) -> dict[str, Any]:
         "location": None if pair.current is None else pair.current.location,
         "changes location": pair.changes.location,
     }
+    altered = alterations(pair)
+    facts["not ours"] = [f"{table}.{column}" for table, one in altered.items() for column in one.not_ours] or None
+    facts["columns changed"] = reason([fault for one in altered.values() for fault in one.faults]) or None
     return {key: value for key, value in facts.items() if value is not None}
 
 
@@ -235,6 +280,16 @@ COLUMNS = ("column", "type", "source column", "source type", "key", "older rows 
 def columns(layout: Layout) -> list[tuple[Any, ...]]:
     """Give the columns of both tables, in order, as rows under `COLUMNS`."""
     return [_column(layout, column) for column in layout.columns]
+
+
+def others(pair: Pair) -> list[tuple[Any, ...]]:
+    """Give the columns of users in either table, as rows under `COLUMNS`."""
+    found = {}
+    for name, one in alterations(pair).items():
+        table = pair.current if name == pair.name else pair.changes
+        kinds = {} if table is None else {field.name: str(field.field_type) for field in table.schema().fields}
+        found.update({column: kinds.get(column) for column in one.not_ours})
+    return [(column, kind, None, None, None, None, None, NOT_OURS) for column, kind in found.items()]
 
 
 def _column(layout: Layout, column: Column) -> tuple[Any, ...]:

@@ -77,7 +77,7 @@ def describe(name: Name, config: ConfigOption = None, output: OutputOption = For
         facts, layout = shelf.described(pair), pair.layout
         width = max(map(len, facts))
         out.result(facts, "\n".join(f"{key:<{width}}  {_text(key, value)}" for key, value in facts.items()))
-        out.table("\ncolumns", shelf.COLUMNS, shelf.columns(layout))
+        out.table("\ncolumns", shelf.COLUMNS, [*shelf.columns(layout), *shelf.others(pair)])
         _table(out, output, "source versions", shelf.VERSIONS, shelf.versions(layout))
         properties = shelf.properties(pair.changes if pair.current is None else pair.current)
         out.table("\nproperties", ("property", "value"), properties.items())

@@ -14,6 +14,7 @@ from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
 from pipeline.observe.logs import bound
 from pipeline.streaming import cuts, moments, placing, sends, waiting
+from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.aside import set_aside_refused
 from pipeline.streaming.batch import Epoch, Landed
 from pipeline.streaming.chronicle import Chronicle, remove_dropped
@@ -322,7 +323,9 @@ class CutBatch(SparkBatch):
         due = [
             (table, until)
             for table in self.bench.tables
-            if table.state not in (State.HELD, State.RELEASING) and advance.is_due(table, until := self._until(table))
+            if table.state not in (State.HELD, State.RELEASING)
+            and advance.is_due(table, until := self._until(table))
+            and self._may_be_shown(table)
         ]
         with ThreadPoolExecutor(self.bench.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
             shown: dict[str, Shown] = {
@@ -337,6 +340,11 @@ class CutBatch(SparkBatch):
         others = [Landed(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
         others += [Landed(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
         return [*(replace(one, snapshot=snapshots.get(one.table)) for one in landed), *others]
+
+    def _may_be_shown(self, table: WarehouseTable) -> bool:
+        """Whether its columns let it be written; those that this batch has rows of were looked at before."""
+        landed = any(landing.table is table for landing in self.landings)
+        return not table.altered if landed else may_be_written(self.bench, table)
 
     def _marked(self) -> list[Shown]:
         """Give tables an empty snapshot that are new without rows, or whose columns changed and no row; which."""
@@ -359,6 +367,8 @@ class CutBatch(SparkBatch):
         for one in tuple(self.undone):
             both = (one.table, one.other)
             if any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
+                continue
+            if not all(self._may_be_shown(t) for t in both):
                 continue
             for table in both:
                 if table.removed_done < one.removal.at:

@@ -96,6 +96,8 @@ class CutLanding(TableLanding):
                 return
             noted = {**self._noted(), **self._held_by(State.LIVE), SPANS: json.dumps(self.spans)}
             self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
+        elif not self._has_room(layout):
+            return
         else:
             self.bench.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()

@@ -17,6 +17,7 @@ from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside, waiting
+from pipeline.streaming.altered import makes_room
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import late, timeline
 from pipeline.streaming.fence import fence
@@ -103,8 +104,8 @@ class TableLanding:
         if self.table is None:
             self.reason = self._unmade()
             return bool(self.reason)
-        self.reason = self.forbidden or self.table.held_reason
-        return bool(self.forbidden) or self.table.state in (State.HELD, State.RELEASING)
+        self.reason = self.forbidden or self.table.held_reason or self.table.altered
+        return bool(self.forbidden or self.table.altered) or self.table.state in (State.HELD, State.RELEASING)
 
     def _unmade(self) -> str:
         """Why no pair can be made of them; nothing, if it can."""
@@ -145,6 +146,8 @@ class TableLanding:
             self.table = self.bench.tables.create(self.messages.table, layout, created_at, self._born())
             if self.truncated_at:
                 self.bench.tables.truncate(self.table, self.truncated_at)
+        elif not self._has_room(layout):
+            return
         else:
             self.bench.tables.evolve(self.table, layout, self._noted())
             self._note_topics(self.table)
@@ -157,6 +160,14 @@ class TableLanding:
         if table.renamed_at and table.source.key == self.messages.table.key:
             topics = {at.topic for at in self.messages.partitions if at.topic in self.topic_ids}
             self.bench.tables.note_topics(table, {self.topic_ids[topic] for topic in topics})
+
+    def _has_room(self, layout: Layout) -> bool:
+        """Whether the table can have these columns; else it is held, and nothing has come of what the batch brought."""
+        if self.table is None or makes_room(self.bench, self.table, layout):
+            return True
+        self.notes.clear()
+        self.met.clear()
+        return False
 
     def _noted(self) -> dict[str, str]:
         """What this batch has to say of the layout, for the commit that changes it: a second try finds it changed."""

@@ -21,7 +21,7 @@ from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
 from pipeline.settings.column_types import members_of
 from pipeline.sources.kafka import OUTAGE, START, Cluster, stream_options
-from pipeline.streaming import failpoints, position, redrive, release, waiting
+from pipeline.streaming import altered, failpoints, position, redrive, release, waiting
 from pipeline.streaming.audit import audit_after
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.cut_batch import batch_of
@@ -353,6 +353,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     tables.sweep()
     tables.upgrade()
+    altered.opened(bench)
     release.unfinished(bench)
     redrive.unfinished(bench)
     records.waiting()  # once here: a run without a batch tells of it too

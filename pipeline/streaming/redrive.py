@@ -22,6 +22,7 @@ from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
 from pipeline.quality.suites import Severity
 from pipeline.streaming import aside
+from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.chronicle import made_by_rows
 from pipeline.streaming.cut_landing import CutLanding
 from pipeline.streaming.landing import TableLanding
@@ -105,6 +106,8 @@ def unfinished(bench: Workbench) -> None:
         under_way = bench.records.tables[name].properties.get(UNDER_WAY)
         if under_way:
             begun = json.loads(under_way)
+            if any(t.altered and t.changes.inherited(OPERATION) == begun["operation"] for t in bench.tables):
+                continue  # it ends when the columns of that table are in order again
             _named(bench, name)
             _settle(bench, name, begun["operation"])
             _carry_out(bench, Selection(**begun["selection"]), begun["operation"])
@@ -221,6 +224,8 @@ class _Part:
         """The table, with the versions of these records met; None where it is not one that takes records."""
         versions = tuple(seen for named in self.messages.tables for seen in named.versions)
         table = self.bench.tables.find(self.source)
+        if table is not None:
+            may_be_written(self.bench, table)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
         if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
@@ -236,7 +241,7 @@ class _Part:
             landing.spans = (made,)
         landing.operation, landing.obliged, landing.settles = self.operation, True, False
         landing.evolve()
-        return landing
+        return None if landing.held else landing
 
     def _decided(self, judged: DataFrame, rules: RuleSet, table: WarehouseTable) -> DataFrame:
         """The readable records as judged changes, each with what becomes of it."""

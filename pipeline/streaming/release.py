@@ -20,6 +20,8 @@ from pipeline.streaming.mirror import mirror
 from pipeline.streaming.obedience import understood
 from pipeline.streaming.origins import Origins
 from pipeline.streaming.waiting import let_go, nothing, released
+from pipeline.warehouse.alterations import COLUMNS_CHANGED
+from pipeline.warehouse.altered import refuse, restore
 from pipeline.warehouse.pairs import OPERATION, State
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def release(bench: Workbench, source: TableName) -> int:
     if bench.protocol.regime is Regime.CUT:
         return _release_by_cut(bench, source)
     table = bench.tables.find(source)
+    _columns_back(table)
     if table is not None and table.due is not None:
         source = _renamed(bench, table, table.due)
     waiting = _waiting(bench, source)
@@ -79,6 +82,7 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     Where the table is not held, but waits for a schema, what is not described by now is given up (dead letters).
     """
     table = bench.tables.find(source)
+    _columns_back(table)
     if table is None:
         _check_name(bench, source)
     elif table.due is not None:
@@ -111,6 +115,13 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
 def _named(bench: Workbench, source: TableName) -> None:
     """Describe what Spark does from here on, until a batch or a landing says otherwise."""
     bench.spark.sparkContext.setJobDescription(f"release: {source}")
+
+
+def _columns_back(table: WarehouseTable | None) -> None:
+    """Raise `Refused` where the columns of a table are not what its layout says; else let it find its values again."""
+    if table is not None:
+        refuse(table, "released")
+        restore(table)
 
 
 def _check_name(bench: Workbench, source: TableName, renamed: WarehouseTable | None = None) -> None:
@@ -148,12 +159,23 @@ def unfinished(bench: Workbench) -> None:
     for table in bench.tables:
         if table.state != State.RELEASING:
             continue
+        if table.altered:  # the release goes on when a person asks for it again
+            continue
         obstacle = bench.tables.obstacle(table.due, table) if table.due else None
         if obstacle is None:
-            release(bench, table.source)
+            _go_on(bench, table)
         else:
             bench.tables.set_state(table, State.HELD, taken(obstacle))
             mirror(bench, max(0, bench.ledger.batch_id))
+
+
+def _go_on(bench: Workbench, table: WarehouseTable) -> None:
+    """Release a table; where columns of users are in the way it is held again."""
+    try:
+        release(bench, table.source)
+    except Refused as refused:
+        if refused.code != COLUMNS_CHANGED:
+            raise
 
 
 def _waiting(bench: Workbench, source: TableName) -> DataFrame:
@@ -203,6 +225,8 @@ def _replay(
 ) -> WarehouseTable:
     landing = _landing(bench, waiting, messages, statements, table, operation)
     landing.evolve()
+    if landing.table is not None:
+        refuse(landing.table, "released")
     if landing.table is None:
         raise AssertionError(f"{messages.table} has records but was not made")
     appended = landing.table.changes.inherited(OPERATION) == operation

@@ -22,6 +22,7 @@ from pipeline.model.places import stands_in
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
+from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.aside import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import APPLIED
@@ -183,6 +184,8 @@ class SparkBatch:
     def table(self, messages: TableMessages) -> TableLanding:
         """See `Port.table`."""
         landing = self._landing(messages)
+        if landing.table is not None:
+            may_be_written(self.bench, landing.table)
         landing.speculation = self.speculation
         self.landings.append(landing)
         return landing
@@ -373,6 +376,7 @@ class SparkBatch:
         if (
             rows
             or any(landing.met or landing.forbidden for landing in self.landings)
+            or self.bench.altered
             or (self.bench.recovering and is_behind(self.bench))
         ):
             self._mirror(number)
@@ -410,6 +414,7 @@ class SparkBatch:
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
         mirror(self.bench, number)
+        self.bench.altered = False
         self.bench.records.write("schemas", number, self._unwritten("schemas", self._described(), _version))
 
     def _described(self) -> list[Row]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.observe.logs import bound
+from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.staged import stage
 from pipeline.warehouse.changes import Entry
 from pipeline.warehouse.pairs import State
@@ -71,7 +72,7 @@ def speculate(
         return None
     # Of rows without a key it has to be seen first whether they are sent again. An append says in which topics rows of
     # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
-    if not table.layout.handle or not topics <= table.topics_at():
+    if not table.layout.handle or not topics <= table.topics_at() or not may_be_written(bench, table):
         return None
     landing = table.layout.landing
     guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)

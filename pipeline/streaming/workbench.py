@@ -149,6 +149,8 @@ class Workbench:
     """Cut regime: tables (uuid) that the newest cut does not show as far as the others."""
     waits: bool = True
     """Cut regime: whether records may wait in `_pipeline.held` that are let in by themselves."""
+    altered: bool = False
+    """Whether a table was held for its columns, which `_pipeline.tables` does not say yet."""
     recovering: bool = True
     """Until the ledger has passed what an unfinished batch of another process may have left in the tables."""
 

@@ -120,7 +120,8 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
 def _prepared(table: WarehouseTable, frame: DataFrame, entry: Entry) -> tuple[_Recipe, DataFrame, list[Column]]:
     """What an append takes, the judged frame, and what is counted of that."""
     own = tuple(column.name for column in table.layout.columns)
-    made = _recipe((*own, change.BEFORE) if table.layout.before else own, entry.rules, entry.fenced)
+    columns = (*own, change.BEFORE) if table.layout.before else own
+    made = _recipe(columns, table.not_ours, entry.rules, entry.fenced)
     odd = [] if entry.odd is None else [F.count_if(entry.odd).alias(_ODD)]
     return made, frame if entry.fenced else entry.rules.judged(frame), [*made.counters, *odd]
 
@@ -164,8 +165,8 @@ class _Recipe:
 
 
 @lru_cache(maxsize=1024)
-def _recipe(columns: tuple[str, ...], rules: RuleSet, fenced: bool) -> _Recipe:  # noqa: FBT001
-    """What an append takes: it depends on nothing but the table's columns and rules."""
+def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet, fenced: bool) -> _Recipe:  # noqa: FBT001
+    """What an append takes: it depends on nothing but the table's columns and rules. `not_ours`: those of users."""
     readable, aside = F.col(ERROR).isNull(), rules.breaks(Severity.QUARANTINE)
     if fenced:
         aside = aside | F.col(change.FENCED)
@@ -175,7 +176,8 @@ def _recipe(columns: tuple[str, ...], rules: RuleSet, fenced: bool) -> _Recipe: 
         change.BATCH_ID: F.col(_STAMP)[zero].alias(change.BATCH_ID),
         change.INGESTED_AT: F.timestamp_micros(F.col(_STAMP)[zero + 1]).alias(change.INGESTED_AT),
     }
-    rows = Projection(stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns))
+    ours = [stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns)]
+    rows = Projection([*ours, *(F.lit(None).alias(name) for name in not_ours)])
     kept = [F.count_if(readable & aside).alias(ASIDE), *rules.counters] if rules.rules else []
     return _Recipe((*_counters(enters), *kept), enters, rows)
 

@@ -73,9 +73,9 @@ def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: st
         came = _as(spark.table(other.name.sql), other.layout, table.layout)
         table.current.stage(first.branch)
         first.remove(keys_of(table.layout, timezone), before, removed(table.layout, wanted.removal))
-        first.write(came).append()
+        first.fresh(came).append()
     other.current.stage(second.branch)
-    second.write(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
+    second.fresh(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
     if table.removed_done < at:
         first.show({**marks, EXCHANGED_FROM: str(table.current.head())})
         table.removed_done = table.cut = at

@@ -58,6 +58,7 @@ class Catalog:
         self._namespaces = self._jvm.org.apache.iceberg.catalog.Namespace
         self._identifiers = self._jvm.org.apache.iceberg.catalog.TableIdentifier
         self._snapshots = self._jvm.org.apache.iceberg.SnapshotParser
+        self._schemas = self._jvm.org.apache.iceberg.SchemaParser
         self._lines = self._jvm.org.apache.iceberg.util.SnapshotUtil
         self._string = self._jvm.java.lang.String
         self._conversions = self._jvm.org.apache.iceberg.types.Conversions
@@ -131,6 +132,18 @@ class Catalog:
         parsed: dict[str, str] = json.loads(self._snapshots.toJson(snapshot))["summary"]
         return parsed
 
+    def as_json(self, schema: Any) -> Mapping[str, Any]:
+        """A schema as the spec writes it."""
+        parsed: dict[str, Any] = json.loads(self._schemas.toJson(schema))
+        return parsed
+
+    def commit_schema(self, operations: Any, schema: str) -> None:
+        """Make a schema (JSON) the current one of the table that these TableOperations (Java) are of."""
+        base = operations.current()
+        builder = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+        builder = builder.setCurrentSchema(self._schemas.fromJson(schema), base.lastColumnId())
+        operations.commit(base, builder.build())
+
     def snapshots_of_main(self, java_table: Any) -> Any:
         """The ids of main's snapshots, newest first, as far as they are there: a list of Java's."""
         return self._lines.currentAncestorIds(java_table)
@@ -187,6 +200,7 @@ class Table:
         self.name = name
         self._java = java
         self._catalog = catalog
+        self._schema: Mapping[str, Any] = {}
 
     @property
     def location(self) -> str:
@@ -202,6 +216,35 @@ class Table:
     def properties(self) -> dict[str, str]:
         """Its table properties."""
         return dict(self._java.properties())
+
+    def property_of(self, name: str) -> str | None:
+        """One of them; a call, where all take one for each."""
+        value = self._java.properties().get(name)
+        return None if value is None else str(value)
+
+    @property
+    def schema_id(self) -> int:
+        """The number of its schema, which each change of columns changes."""
+        return int(self._java.schema().schemaId())
+
+    def schema(self) -> Mapping[str, Any]:
+        """Its schema as Iceberg's spec writes it in JSON."""
+        if self._schema.get("schema-id") != self.schema_id:
+            self._schema = self._catalog.as_json(self._java.schema())
+        return self._schema
+
+    def former_schemas(self) -> list[Mapping[str, Any]]:
+        """The schemas that it has had, oldest first; an expiry may have removed some."""
+        now = self.schema_id
+        found = [schema for schema in self._java.schemas().values() if schema.schemaId() != now]
+        return [self._catalog.as_json(schema) for schema in sorted(found, key=lambda schema: int(schema.schemaId()))]
+
+    def set_schema(self, schema: Mapping[str, Any]) -> None:
+        """Let it have exactly this schema, field ids included: what no statement can do."""
+        self.refresh()
+        operations = self._java.operations()
+        self._catalog.commit_schema(operations, json.dumps(schema))
+        self.refresh()
 
     def columns(self) -> list[str]:
         """Its column names, in order."""
@@ -358,8 +401,9 @@ class Table:
         transaction.commitTransaction()
 
     def ensure(self, parent: str, column: str, kind: str) -> None:
-        """Add a column to a struct column that has not got it."""
-        if self._java.schema().findField(f"{parent}.{column}") is None:
+        """Add a column to a struct column that has not got it; not where that is gone."""
+        schema = self._java.schema()
+        if schema.findField(parent) is not None and schema.findField(f"{parent}.{column}") is None:
             self._java.updateSchema().addColumn(parent, column, self._catalog.iceberg_type(kind)).commit()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:

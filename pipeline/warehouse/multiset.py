@@ -259,4 +259,4 @@ def _append(publisher: Publisher, rows: DataFrame, names: list[str]) -> None:
     """Each row as often as it says."""
     lost = F.map_from_entries(_LOST).alias(change.UNREPRESENTABLE)
     copies = rows.select(*_own(names), change.COMMIT_TS, lost, F.explode(F.sequence(F.lit(1), _TIMES)).alias("_copy"))
-    publisher.write(copies.drop("_copy")).append()
+    publisher.fresh(copies.drop("_copy")).append()

@@ -130,6 +130,13 @@ class WarehouseTable:
     filled: frozenset[str] = frozenset()
     unshown: bool = True
     """Whether the current table may have no snapshot with its columns of now."""
+    altered: str = ""
+    """Why neither table may be written: columns that only a DDL event may change are not what the layout says."""
+    not_ours: tuple[str, ...] = ()
+    """Columns of users in the changes table: new rows are NULL there."""
+    not_ours_in_current: tuple[str, ...] = ()
+    looked_at: tuple[object, ...] = ()
+    """Schemas and layout that were compared last (`warehouse.altered`)."""
 
     @property
     def uuid(self) -> str:

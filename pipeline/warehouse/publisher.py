@@ -69,6 +69,11 @@ class Publisher:
         """A writer of rows into the branch."""
         return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION}", self.operation)
 
+    def fresh(self, rows: DataFrame) -> Any:
+        """A writer of rows that come into the branch: columns of users are NULL in them."""
+        others = [F.lit(None).alias(name) for name in self.table.not_ours_in_current]
+        return self.write(rows.select("*", *others) if others else rows)
+
     def appended(self, parent: int | None, snapshot: int, added_bytes: int) -> DataFrame:
         """The rows of the changes table from behind one snapshot up to another; from the beginning without `parent`."""
         tasks = 2 * self.spark.sparkContext.defaultParallelism
@@ -78,7 +83,8 @@ class Publisher:
             reader = reader.option("snapshot-id", str(snapshot))
         else:
             reader = reader.option("start-snapshot-id", str(parent)).option("end-snapshot-id", str(snapshot))
-        return reader.table(self.table.changes.name.sql)
+        rows = reader.table(self.table.changes.name.sql)
+        return rows.drop(*self.table.not_ours) if self.table.not_ours else rows
 
     def pending(self) -> list[Pending]:
         """Columns whose default or conversion the rows of the current table do not show yet."""
@@ -169,7 +175,7 @@ class Publisher:
         if self.table.truncated_at:
             newer = F.col(change.COMMIT_TS) > self.table.truncated_at
             kept = kept.where(F.coalesce(newer, F.lit(True)))
-        self.write(keys.images.of(kept)).append()
+        self.fresh(keys.images.of(kept)).append()
 
     def show(self, marks: Mapping[str, str]) -> None:
         """Let readers have it. `marks`: what the snapshot says of itself besides."""

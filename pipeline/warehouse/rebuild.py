@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import Refused
 from pipeline.observe.logs import bound
 from pipeline.warehouse import advance, current
+from pipeline.warehouse.altered import refuse
 from pipeline.warehouse.evolution import let_leave
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import EXCHANGED
@@ -26,6 +27,7 @@ def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone
 
     In the cut regime, whose tables know their names over time, up to the table's cut, which stays.
     """
+    refuse(table, "built again")
     if EXCHANGED in table.changes.properties:
         raise Refused(
             "ROWS_EXCHANGED",

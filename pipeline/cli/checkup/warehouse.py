@@ -16,13 +16,14 @@ from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
 from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
 from pipeline.streaming.workbench import TOPIC_NAMES
+from pipeline.warehouse.alterations import COLUMNS_CHANGED, reason
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import ENDS, State, read_ends
 from pipeline.warehouse.place import check_catalog, check_copied, check_place
 from pipeline.warehouse.records import OWNER, check_form, check_owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.cli.reading import Reader
@@ -52,15 +53,41 @@ def examined(settings: Settings) -> Iterator[Finding]:
     yield from _owner(settings, found)
     held = [pair for pair in pairs if pair.state is State.HELD]
     for pair in held:
-        yield note(
-            "tables", f"{pair.source} is held: {pair.held_reason}", f"ticdc-warehouse tables release {pair.source}"
-        )
+        release = f"ticdc-warehouse tables release {pair.source}"
+        todo = f"run these statements by Spark SQL, then {release}" if _is_altered(pair) else release
+        yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
+    yield from _columns(pairs)
     waiting = waits.found(found, shelf.held(pairs))
     for wait in waiting:
         yield note("tables", wait.sentence, _release(wait))
     yield from _aside(found)
     if not held and not waiting:
         yield fine("tables", "none is held")
+
+
+def _is_altered(pair: shelf.Pair) -> bool:
+    return pair.held_reason.startswith(f"{COLUMNS_CHANGED}:")
+
+
+def _columns(pairs: Iterable[shelf.Pair]) -> Iterator[Finding]:
+    """Columns of users, and what users have changed that no run has met yet."""
+    for pair in pairs:
+        altered = shelf.alterations(pair)
+        names = [f"{table}.{column}" for table, one in altered.items() for column in one.not_ours]
+        if names:
+            said = (
+                f"{pair.source} has {counted(len(names), 'column')} that {'is' if len(names) == 1 else 'are'} not ours"
+            )
+            yield note(
+                "tables", f"{said}: {', '.join(names)}",
+                "they stay, and are NULL in new rows (docs/tables.md: What you may alter)",
+            )  # fmt: skip
+        why = reason([fault for one in altered.values() for fault in one.faults])
+        if why and pair.state is State.LIVE:
+            yield note(
+                "tables", f"the next run will hold {pair.source}: {why}",
+                "run these statements by Spark SQL before that",
+            )  # fmt: skip
 
 
 def _release(wait: waits.Wait) -> str:

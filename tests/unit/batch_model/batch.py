@@ -40,7 +40,7 @@ from pipeline.streaming import (
 )
 from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.warehouse import changes, current, publisher, tables
+from pipeline.warehouse import altered, changes, current, publisher, tables
 from pipeline.warehouse.pairs import OPERATION, State
 from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
 
@@ -586,6 +586,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *((module, "DataFrame", Frame) for module in (spark_batch, standing)),
         *((module, *memo) for module in written_for_spark for memo in _memos(module)),
         (changes, "Observation", Observation),
+        (altered, "look", lambda _pair: None),  # no user is at work
         *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
         (standing, "Keys", _Keys),
         (standing, "current_shape", lambda *_: None),

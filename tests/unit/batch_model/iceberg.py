@@ -161,6 +161,9 @@ class ModelTable:
     def properties(self) -> dict[str, str]:
         return dict(self._meta.properties)
 
+    def property_of(self, name: str) -> str | None:
+        return self._meta.properties.get(name)
+
     def columns(self) -> list[str]:
         return list(self._meta.schema)
 

@@ -1,0 +1,75 @@
+"""Tables whose columns users have changed: told of, or held (COLUMNS_CHANGED).
+
+They are looked at when the warehouse is opened, and in a run before each batch writes them: one look into the catalog
+per table, no more. What changes between that and the write fails the batch, and the next start says why.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pipeline.observe.logs import get_logger
+from pipeline.streaming.mirror import mirror
+from pipeline.warehouse.alterations import COLUMNS, NOT_OURS
+from pipeline.warehouse.altered import clashing, look, refreshed, remember
+from pipeline.warehouse.pairs import State
+
+if TYPE_CHECKING:
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.pairs import WarehouseTable
+
+_log = get_logger(__name__)
+
+
+def opened(bench: Workbench) -> None:
+    """Look at all tables, which were loaded just now."""
+    for table in bench.tables:
+        look(table)
+        _decide(bench, table)
+    if bench.altered:
+        mirror(bench, max(0, bench.ledger.batch_id))
+        bench.altered = False
+
+
+def may_be_written(bench: Workbench, table: WarehouseTable) -> bool:
+    """Look at a table that is to be written; one that cannot be is held from now on."""
+    refreshed(table)
+    _decide(bench, table)
+    return not table.altered
+
+
+def makes_room(bench: Workbench, table: WarehouseTable, layout: Layout) -> bool:
+    """Whether the columns of a new layout have names that are free; if not, the table is held."""
+    claimed = clashing(table, layout)
+    if claimed:
+        remember(table, claimed)
+        _hold(bench, table)
+    return not claimed
+
+
+def _decide(bench: Workbench, table: WarehouseTable) -> None:
+    _tell(table)
+    if not table.altered or table.state is State.DROPPED:
+        return
+    if table.state is State.LIVE or not table.changes.property_of(COLUMNS):
+        remember(table)
+    if table.state is State.LIVE:
+        _hold(bench, table)
+
+
+def _hold(bench: Workbench, table: WarehouseTable) -> None:
+    bench.tables.set_state(table, State.HELD, table.altered)
+    bench.altered = True
+    _log.warning("held", table=str(table.source), why=table.altered)
+
+
+def _tell(table: WarehouseTable) -> None:
+    """Say once which columns are of users."""
+    names = sorted({*table.not_ours, *table.not_ours_in_current})
+    if names != json.loads(table.changes.property_of(NOT_OURS) or "[]"):
+        table.changes.set_properties({NOT_OURS: json.dumps(names)})
+        if names:
+            said = "they stay, and are NULL in new rows"
+            _log.warning("columns that are not ours", table=str(table.source), columns=names, said=said)

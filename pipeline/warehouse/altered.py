@@ -1,0 +1,121 @@
+"""What users have changed about the columns of a pair, found by comparing its schemas with its layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.errors import Refused
+from pipeline.model.names import confusable
+from pipeline.warehouse.alterations import (
+    COLUMNS,
+    COLUMNS_CHANGED,
+    IN_CHANGES,
+    IN_CURRENT,
+    Alterations,
+    Noted,
+    compared,
+    fields,
+    former_ids,
+    noted,
+    of_changes,
+    of_current,
+    reason,
+    undone_by,
+    with_ids,
+)
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.pairs import LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipeline.warehouse.alterations import Place
+    from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.pairs import WarehouseTable
+
+
+def refreshed(pair: WarehouseTable) -> None:
+    """See what users have committed, and `look`."""
+    pair.changes.refresh()
+    if pair.current is not None:
+        pair.current.refresh()
+    look(pair)
+
+
+def look(pair: WarehouseTable) -> None:
+    """Compare the schemas with the layout, if either is another than last time."""
+    current = pair.current
+    seen = (pair.changes.schema_id, current and current.schema_id, pair.layout)
+    if seen == pair.looked_at and not pair.altered:
+        return
+    found = _compared(pair)
+    pair.altered = reason([fault for one in found.values() for fault in one.faults])
+    pair.not_ours, pair.not_ours_in_current = found[IN_CHANGES].not_ours, found[IN_CURRENT].not_ours
+    pair.looked_at = seen
+
+
+def _compared(pair: WarehouseTable) -> dict[str, Alterations]:
+    claimed = Noted.of(pair.changes.property_of(COLUMNS)).claimed
+    found = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
+    current = pair.current
+    if current is None:
+        return {**found, IN_CURRENT: Alterations()}
+    # A process that has died between the two tables has evolved the current one alone: each says what it has.
+    layout = Layout.from_json(current.property_of(LAYOUT) or pair.layout.to_json())
+    return {**found, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
+
+
+def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alterations:
+    now = fields(table.schema())
+    former = former_ids(table.former_schemas()) if wanted.keys() - now.keys() else {}
+    return compared(table.name, wanted, now, former, claimed)
+
+
+def clashing(pair: WarehouseTable, layout: Layout) -> dict[str, list[str]]:
+    """The columns of users, by role of the table, whose names a new layout needs."""
+    found = {
+        IN_CHANGES: _among(pair.not_ours, of_changes(layout)),
+        IN_CURRENT: _among(pair.not_ours_in_current, of_current(layout)),
+    }
+    return {role: names for role, names in found.items() if names}
+
+
+def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
+    needed = {confusable(place[0]) for place in wanted} if not_ours else set()
+    return [name for name in not_ours if confusable(name) in needed]
+
+
+def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = None) -> None:
+    """Let a pair that is held for its columns say what a release has to know (`claimed` as `clashing` gives it)."""
+    lost = {role: one.lost for role, one in _compared(pair).items() if one.lost}
+    pair.changes.set_properties({COLUMNS: noted(claimed or {}, lost)})
+    pair.looked_at = ()
+    look(pair)
+
+
+def refuse(pair: WarehouseTable, what: str) -> None:
+    """Raise `Refused` where the columns of a pair do not let it be written. `what`: is not done with it."""
+    refreshed(pair)
+    if pair.altered:
+        found = _compared(pair)
+        faults = [fault for one in found.values() for fault in one.faults]
+        said = "; ".join(fault.sentence for fault in faults)
+        raise Refused(
+            COLUMNS_CHANGED, f"{pair.source} is not {what}: {said}", f"first, in Spark SQL: {undone_by(faults)}"
+        )
+
+
+def restore(pair: WarehouseTable) -> None:
+    """Give columns that were added again, in the place of dropped ones, the field ids that the files know them by."""
+    remembered = pair.changes.property_of(COLUMNS)
+    if not remembered:
+        return
+    ids = Noted.of(remembered).ids
+    for role, table in ((IN_CHANGES, pair.changes), (IN_CURRENT, pair.current)):
+        schema = table.schema() if table is not None else {}
+        with_old = with_ids(schema, ids[role]) if role in ids else schema
+        if table is not None and with_old != schema:
+            table.set_schema(with_old)
+    pair.changes.set_properties({COLUMNS: ""})
+    pair.looked_at = ()
+    look(pair)
