@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.warehouse.alterations import COLUMNS_CHANGED, compared, fields, former_ids, undone_by
 from pipeline.warehouse.pairs import NAME, ROLE
 from pipeline.warehouse.place import CATALOG_FOLDER
 from pipeline.warehouse.tables import PROPERTIES
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.iceberg import Catalog, Table
 
 _SHARED = "pipeline STRING, batch_id BIGINT, recorded_at TIMESTAMP"
@@ -98,13 +100,14 @@ class Records:
 
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
-        """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER."""
+        """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER, COLUMNS_CHANGED."""
         known = catalog.table(where("batches"))
         check_form(known.properties if known else {}, data)
         records = Records(spark, catalog, data, pipeline, {})
         for name in DEFINITIONS:
             found = catalog.table(where(name))
             records.tables[name] = found or records._make(name)
+            _check_columns(name, records.tables[name])
         return records
 
     def _make(self, name: str) -> Table:
@@ -151,16 +154,22 @@ class Records:
         return self.tables[name].added_by(_APPEND, mark)
 
     def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
-        writer = frame.writeTo(where(name).sql)
+        writer = self._completed(name, frame).writeTo(where(name).sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
         self.tables[name].refresh()
 
+    def _completed(self, name: str, frame: DataFrame) -> DataFrame:
+        """Rows with NULL in the columns of users."""
+        ours = set(schema(name).names)
+        others = [field["name"] for field in self.tables[name].schema()["fields"] if field["name"] not in ours]
+        return frame.select("*", *(F.lit(None).alias(other) for other in others)) if others else frame
+
     def replace(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Let the table have these rows of this pipeline and no others."""
         frame = self._frame(name, batch_id, rows)
-        frame.coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
+        self._completed(name, frame).coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
         self.tables[name].refresh()
 
     def _frame(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
@@ -288,6 +297,17 @@ def schema(name: str, *, shared: bool = True) -> StructType:
     """The columns of one of our tables, with or without the three that all share."""
     ddl = f"{_SHARED}, {DEFINITIONS[name]}" if shared else DEFINITIONS[name]
     return cast("StructType", StructType.fromDDL(ddl))
+
+
+def _check_columns(name: str, table: Table) -> None:
+    """Raise `Refused` where one of our tables cannot be written any more: no table can go on without it."""
+    wanted: dict[Place, str] = {(column.name,): column.dataType.simpleString() for column in schema(name).fields}
+    now = fields(table.schema())
+    former = former_ids(table.former_schemas()) if wanted.keys() - now.keys() else {}
+    faults = compared(table.name, wanted, now, former).faults
+    if faults:
+        said = "; ".join(fault.sentence for fault in faults)
+        raise Refused(COLUMNS_CHANGED, said, f"in Spark SQL: {undone_by(faults)}")
 
 
 def check_form(properties: Mapping[str, str], data: str) -> None:

@@ -9,7 +9,9 @@ from e2e.till import NAME, Till
 from golden.corpus import few
 from golden.warehouse import Warehouse
 
+from pipeline.cli import shelf
 from pipeline.cli.checkup import warehouse as checkup
+from pipeline.cli.reading import reader
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
 from pipeline.settings import load
@@ -112,7 +114,10 @@ class TestWhatUsersMay:
         said = [record for record in caplog.records if "not ours" in str(record.msg)]
         assert len(said) == 1
         findings = [str(finding) for finding in checkup.examined(load(till.file))]
-        assert any("bank.account" in one and "reviewed" in one for one in findings), findings
+        assert any("bank.account has 1 column that is not ours: bank.account__changes.reviewed" in f for f in findings)
+        pair = shelf.pair_named(reader(load(till.file)), str(NAME))
+        assert shelf.described(pair)["not ours"] == ["bank.account__changes.reviewed"]
+        assert shelf.others(pair) == [("reviewed", "boolean", *[None] * 5, "not ours")]
 
     def test_sort_without_a_change_of_any_count(self, till):
         till.expect(FEW_DEBTS)
@@ -154,6 +159,10 @@ class TestWhatHoldsATable:
         held, reason = state(till)
         assert held == "held"
         assert reason.startswith(f"{COLUMNS_CHANGED}: ")
+        findings = [finding for finding in checkup.examined(load(till.file)) if reason in finding.said]
+        assert [finding.todo for finding in findings] == [
+            f"run these statements by Spark SQL, then ticdc-warehouse tables release {NAME}"
+        ]
         assert {row.values["code"] for row in till.warehouse.current("bank.note").rows} == {"a", "b"}
         with pytest.raises(Refused, match="is not released") as refused:
             till.release()
@@ -216,6 +225,24 @@ class TestWhatHoldsATable:
         found = rows(till, "bank.account")
         assert {number: row["branch"] for number, row in found.items()} == {1: "main", 2: "main", 3: "main"}
         assert found[1]["branch_2"] == 7
+
+
+class TestThePipelinesOwn:
+    def test_tables_take_columns_of_users_and_say_what_is_missing(self, till):
+        till.accounts((1, 100))
+        till.run()
+        own = "warehouse._pipeline"
+        sql(till.file, *(f"ALTER TABLE {own}.{name} ADD COLUMN mine int" for name in ("batches", "tables", "cuts")))
+        sql(till.file, f"ALTER TABLE {own}.batches WRITE ORDERED BY seconds")
+        till.accounts((2, 200))
+        till.run()
+        till.assert_right()
+        sql(till.file, f"ALTER TABLE {own}.held RENAME COLUMN reason TO why")
+        with pytest.raises(Refused, match=r"the column reason of .* is called why") as refused:
+            till.run()
+        assert refused.value.code == COLUMNS_CHANGED
+        sql(till.file, refused.value.hint.removeprefix("in Spark SQL: "))
+        till.run()
 
 
 class TestByOffset:

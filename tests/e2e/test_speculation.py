@@ -143,6 +143,17 @@ class TestSpeculation:
         stream.assert_right()
         stream.assert_all_is_shown()
 
+    def test_a_sort_order_of_the_table_changes_no_number(self, stream):
+        changes = "warehouse.bank.account__changes"
+        stream.pipeline.bench.spark.sql(f"ALTER TABLE {changes} WRITE ORDERED BY balance DESC, id")
+        stream.pipeline.bench.spark.sql(f"ALTER TABLE {changes} ADD COLUMN reviewed boolean")
+        stream.bank.rounds(40)
+        speculated, batches = stream.go_on()
+        assert speculated in {batches, batches - 1}
+        stream.assert_right()
+        counted = [sum(row[op] for op in ("inserts", "updates", "deletes")) for row in stream.warehouse.own("batches")]
+        assert sum(counted) == len(stream.warehouse.changes()["bank.account"])
+
     def test_a_new_schema_version_makes_the_guess_wrong_once(self, stream):
         stream.bank.rounds(20)
         stream.bank.add_column()
