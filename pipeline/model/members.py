@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
+def name_of(octets: bytes) -> str:
+    r"""The name of a member; of bytes that are no UTF-8 it is `\xA5` and so on, as `_unrepresentable` has it."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return f"{text.AS_BYTES}{octets.hex().upper()}"
+
+
+def octets_of(name: str) -> bytes | None:
+    """The bytes that are no UTF-8, of which this is the name (`name_of`); None of a name that is a text."""
+    if not name.startswith(text.AS_BYTES):
+        return None
+    try:
+        octets = bytes.fromhex(name.removeprefix(text.AS_BYTES))
+    except ValueError:
+        return None
+    return octets if name_of(octets) == name else None
+
+
 def member(number: Column, names: Sequence[str]) -> Column:
     """ENUM: the name behind a number, from 1; 0 is the empty text of an invalid value."""
     listed = F.array(F.lit(""), *(F.lit(name) for name in names))

@@ -25,6 +25,8 @@ _SMALL_EXPONENT = r"[eE][+-]?\d{1,3}$"
 _YEAR_DIGITS = 4
 _OVERLAPS_SECONDS = (1800, 3600, 7200)
 """By how much clocks are set back where they are: half an hour on Lord Howe, two for double summer time."""
+AS_BYTES = "\\x"
+"""What a text begins with that is its bytes in hexadecimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,27 @@ class Value:
     column: Column
     lost: Column | None = None
     text: Column | None = None
+
+
+def sound(value: Column) -> Value:
+    """Text; NULL and its bytes (`in_bytes`) where it is no UTF-8.
+
+    Spark writes any bytes into a STRING of Parquet, but other readers check them: they refuse the whole table then.
+    """
+    return Value(F.try_validate_utf8(value), F.when(~F.is_valid_utf8(value), in_bytes(value)), value)
+
+
+def in_bytes(value: Column) -> Column:
+    r"""The bytes of a text in hexadecimal: `\xA5` and so on."""
+    return F.concat(F.lit(AS_BYTES), F.hex(value))
+
+
+def kept(value: Column) -> Column:
+    """A text as `_unrepresentable` keeps it: as it was sent, and by its bytes where it is no UTF-8.
+
+    So is one that looks like bytes: two texts are never kept as the same.
+    """
+    return F.when(F.is_valid_utf8(value) & ~value.startswith(AS_BYTES), value).otherwise(in_bytes(value))
 
 
 def vector(value: Column) -> Column:
@@ -69,7 +92,7 @@ def timestamp(value: Column, timezone: str) -> Value:
         later = instant + F.expr(f"INTERVAL {seconds} SECONDS")
         twice = twice | (F.from_utc_timestamp(later, timezone) == local)
     parsed = _calendar(value, instant)
-    return Value(parsed.column, F.when(twice, value).otherwise(parsed.lost))
+    return Value(parsed.column, F.when(twice, kept(value)).otherwise(parsed.lost))
 
 
 def zoned(value: Column, zone: Column) -> Value:
@@ -86,7 +109,7 @@ def zoned(value: Column, zone: Column) -> Value:
         twice = twice | (F.from_utc_timestamp(later, named) == local)
     parsed = _calendar(value, instant)
     known = F.when(parsed.column.isNotNull(), twice).otherwise(False)  # a name that is no zone is an error there
-    return Value(parsed.column, F.when(known, value).otherwise(parsed.lost))
+    return Value(parsed.column, F.when(known, kept(value)).otherwise(parsed.lost))
 
 
 def _of_four_digits(value: Column) -> Column:
@@ -106,7 +129,7 @@ def _is_readable(number: Column) -> Column:
 
 def _calendar(text: Column, parsed: Column) -> Value:
     representable = parsed.isNotNull() & ~text.startswith("0000")
-    return Value(F.when(representable, parsed), F.when(~representable, text), text)
+    return Value(F.when(representable, parsed), F.when(~representable, kept(text)), text)
 
 
 def exact_decimal(value: Column, kind: WarehouseType) -> Value:
@@ -116,14 +139,16 @@ def exact_decimal(value: Column, kind: WarehouseType) -> Value:
     point = F.instr(value, ".")
     fraction = F.length(F.regexp_extract(value, r"\.(\d*?)0*$", 1))
     exact = parsed.isNotNull() & ((point == 0) | (F.octet_length(value) - point <= scale) | (fraction <= scale))
-    return Value(F.when(exact, parsed), F.when(~exact, value), value)
+    return Value(F.when(exact, parsed), F.when(~exact, kept(value)), value)
 
 
 def casted(value: Column, kind: WarehouseType) -> Value:
     """Any value under a type of the user's (`warehouse.columns`): what does not cast keeps its text."""
     readable = F.when(_is_readable(value.cast("string")), value) if t.decimal_parameters(kind) else value
     parsed, sent = readable.try_cast(kind), value.cast("string")
-    return Value(parsed, F.when(parsed.isNull(), sent), sent)
+    if kind == t.STRING:
+        parsed = F.try_validate_utf8(parsed)
+    return Value(parsed, F.when(parsed.isNull(), kept(sent)), sent)
 
 
 def under(natural: Value, own: WarehouseType, kind: WarehouseType, *, exact: bool = False) -> Value:
@@ -136,6 +161,8 @@ def under(natural: Value, own: WarehouseType, kind: WarehouseType, *, exact: boo
         return natural
     if kind == t.STRING and own in t.CALENDAR:
         return _shown(natural, own)
+    if kind == t.BINARY and own == t.STRING and natural.text is not None:
+        return Value(natural.text.cast(kind))
     if natural.lost is None and t.absorbs(kind, own):
         return Value(natural.column.cast(kind))
     if exact and t.decimal_parameters(kind):
@@ -152,7 +179,7 @@ def _shown(natural: Value, own: WarehouseType) -> Value:
     What was sent is lost then where it is two instants (`timestamp`).
     """
     if own != t.TIMESTAMP and natural.text is not None:
-        return Value(natural.text)
+        return sound(natural.text)
     lost = F.lit(None).cast(t.STRING) if natural.lost is None else natural.lost
     read = natural.column.cast(t.STRING)
     return Value(F.coalesce(read, lost), F.when(read.isNotNull(), lost))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.model.text import kept
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,7 +45,7 @@ class Settled:
     def lost(self) -> Column | None:
         """The text of what it lost."""
         if self.value.text is not None:
-            return F.when(self.column.isNull(), self.value.text)
+            return F.when(self.column.isNull(), kept(self.value.text))
         return None if self.value.lost is None else F.col(self._lost_at)
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
 from pipeline.model.messages import Landing, Target
 from pipeline.model.names import confusable, folded
-from pipeline.model.types import CALENDAR, WarehouseType, absorbs, natural
+from pipeline.model.types import CALENDAR, STRING, WarehouseType, absorbs, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,7 +71,15 @@ class Column:
 
     @property
     def loses(self) -> bool:
-        """Whether its type may not hold what is sent, so that a value is told by its text, too (DESIGN rule 7)."""
+        """Whether its type may not hold what is sent, so that a value is told by its text, too (DESIGN rule 7).
+
+        Any bytes may be sent as a text.
+        """
+        return self.type == STRING or self.narrows
+
+    @property
+    def narrows(self) -> bool:
+        """Whether its type does not hold every value of TiDB's type."""
         return self.type in CALENDAR or not absorbs(self.type, natural(self.tidb_type))
 
     def defined(self, tidb_type: str, source_type: str) -> Column:

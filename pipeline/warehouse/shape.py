@@ -173,7 +173,7 @@ def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], ow
     for conversion in pending:
         source = layout.column(conversion.source)
         step = converted(value.column, source.type, column.type, conversion.was, conversion.tidb_type, timezone)
-        if value.lost is not None and source.loses and _is_text(conversion.tidb_type):
+        if value.lost is not None and source.narrows and _is_text(conversion.tidb_type):
             told = converted(value.lost, STRING, column.type, "", conversion.tidb_type, timezone)
             value = Value(F.coalesce(step.column, told.column), step.lost)
         else:

@@ -83,8 +83,11 @@ def _signed(number: int) -> int:
 
 
 def _are_exact(members: tuple[str, ...]) -> bool:
-    """Whether the schema tells the members as they are (`members_of` says which it does not)."""
-    return len(set(members)) == len(members) and not any(set(m) & {",", "'"} or not m for m in members)
+    """Whether the schema tells the members as they are (`members_of` says which it does not).
+
+    The schema is JSON, where U+FFFD stands for bytes that are no UTF-8; values have the bytes.
+    """
+    return len(set(members)) == len(members) and not any(set(m) & {",", "'", "\ufffd"} or not m for m in members)
 
 
 _BY_TYPE: dict[str, Callable[[Column], Column]] = {

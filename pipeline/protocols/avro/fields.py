@@ -103,6 +103,8 @@ def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa:
             return Value(values.big_decimal_text(sent, column.scale or 0))
         case kind if kind in values.PLAIN:
             return Value(values.PLAIN[kind](sent))
+        case _ if column.avro_type == "string" and warehouse_type(column) == t.STRING:
+            return text.sound(sent)
         case _:
             return Value(sent.try_cast(warehouse_type(column)) if column.avro_type != "bytes" else sent)
 

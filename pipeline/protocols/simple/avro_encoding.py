@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from pipeline.model import text
 from pipeline.model import types as t
 from pipeline.model.change import Op
+from pipeline.model.members import name_of
 from pipeline.model.text import number_of
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, sorted_out
-from pipeline.protocols.simple.union import MESSAGE, SCHEMA
+from pipeline.protocols.simple.union import MESSAGE, OCTETS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.projection import Projection
+    from pipeline.model.text import Value
     from pipeline.model.types import WarehouseType
 
 _WATERMARK, _BOOTSTRAP, _DDL, _DML = (f"member{number}" for number in range(4))
@@ -62,6 +65,14 @@ class AvroValues:
         """A string."""
         return sent.getField(_STRING)
 
+    def sound(self, sent: Column) -> Value:
+        """Avro does not ask whether a string is UTF-8."""
+        return text.sound(self.text(sent))
+
+    def replaced(self, sent: Column) -> Column | None:  # noqa: ARG002 - it is sent as it is
+        """Never."""
+        return None
+
     def octets(self, sent: Column) -> Column:
         """Bytes."""
         return sent.getField(_BYTES)
@@ -86,12 +97,12 @@ class AvroEncoding:
 
     def body(self) -> Column:
         """The message decoded anew: the head has no schemas."""
-        return _decoded()
+        return _decoded(OCTETS)
 
     def message(self, body: Any) -> Mapping[str, Any] | None:
         """The payload of a DDL or BOOTSTRAP message; fields are called as in JSON, but for `database`."""
         payload: Row | None = body and (body.payload[_DDL] or body.payload[_BOOTSTRAP])
-        return payload.asDict(recursive=True) if payload else None
+        return _texts(payload.asDict(recursive=True)) if payload else None
 
     def carried(self) -> Column:
         """The keys of a map."""
@@ -115,7 +126,27 @@ class AvroEncoding:
         return None
 
 
-def _decoded() -> Column:
+_SHOWN = ("sql", "default")
+"""Texts that are read, where they are no UTF-8, with U+FFFD for what is lost: as JSON has them."""
+_MEMBERS = "elements"
+
+
+def _texts(sent: Any, name: str = "") -> Any:
+    """The bytes of a message as texts. A name that is no UTF-8 has half a surrogate pair, which no table's name has."""
+    if isinstance(sent, dict):
+        return {key: _texts(part, key) for key, part in sent.items()}
+    if isinstance(sent, list):
+        return [_texts(part, name) for part in sent]
+    if not isinstance(sent, bytearray):
+        return sent
+    octets = bytes(sent)
+    return name_of(octets) if name == _MEMBERS else octets.decode(errors="replace" if name in _SHOWN else _ESCAPED)
+
+
+_ESCAPED = "surrogateescape"
+
+
+def _decoded(schema: Mapping[str, Any] = SCHEMA) -> Column:
     """A whole message with its sentinel, or NULLs.
 
     The options are one value of a map, not the expression of one that PySpark's `from_avro` makes: expressions that
@@ -124,7 +155,7 @@ def _decoded() -> Column:
     body = F.concat(F.expr(f"substring(value, {len(MESSAGE) + 1})"), F.lit(sentinel.zigzag(sentinel.NUMBER)))
     ours = F.substring("value", 1, len(MESSAGE)) == F.lit(MESSAGE)
     options = F.from_json(F.lit(json.dumps({"mode": "PERMISSIVE"})), "map<string,string>")
-    return F.call_function("from_avro", F.when(ours, body), F.lit(json.dumps(SCHEMA)), options)
+    return F.call_function("from_avro", F.when(ours, body), F.lit(json.dumps(schema)), options)
 
 
 @cache
@@ -145,8 +176,8 @@ def _sent() -> Sent:
         kind=kind,
         version=F.coalesce(*(one.getField("version") for one in payloads.values())),
         op=dml.getField("type"),
-        database=F.coalesce(dml.getField("database"), schema.getField("database")),
-        table=F.coalesce(dml.getField("table"), schema.getField("table")),
+        database=_name(dml.getField("database"), schema.getField("database")),
+        table=_name(dml.getField("table"), schema.getField("table")),
         schema_version=F.coalesce(dml.getField("schemaVersion"), schema.getField("version")),
         commit_ts=F.coalesce(*(one.getField("commitTs") for one in (dml, ddl, watermark))),
         sql=ddl.getField("sql"),
@@ -155,3 +186,8 @@ def _sent() -> Sent:
         checksum=dml.getField("checksum"),
         carried={side: dml.getField(side) for side in ("data", "old")},
     )
+
+
+def _name(*sent: Column) -> Column:
+    """A name; NULL for one that is no UTF-8, which no table has."""
+    return F.try_validate_utf8(F.coalesce(*sent))

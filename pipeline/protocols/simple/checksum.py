@@ -71,8 +71,9 @@ def _hashed(cell: Column, column: SourceColumn, values: Values, timezone: str) -
         one = timestamp(moment.getField("value"), timezone)
         elsewhere = moment.getField("location") != timezone
         return Hashed(one.bytes, elsewhere if one.doubtful is None else elsewhere | one.doubtful).where_sent(cell)
-    hashed = _BY_TYPE[kind](values, cell) if kind in _BY_TYPE else text_bytes(values.text(cell))
-    return Hashed(hashed).where_sent(cell)
+    if kind in _BY_TYPE:
+        return Hashed(_BY_TYPE[kind](values, cell)).where_sent(cell)
+    return Hashed(text_bytes(values.text(cell)), values.replaced(cell)).where_sent(cell)
 
 
 _BY_TYPE: Mapping[str, Callable[[Values, Column], Column]] = {

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.projection import Projection
+    from pipeline.model.text import Value
     from pipeline.model.types import WarehouseType
 
 
@@ -35,6 +36,14 @@ class Values(Protocol):
 
     def text(self, sent: Column) -> Column:
         """Text; the column itself where it can be nothing else."""
+        ...
+
+    def sound(self, sent: Column) -> Value:
+        """Text as the value of a column: NULL and its bytes where it is no UTF-8."""
+        ...
+
+    def replaced(self, sent: Column) -> Column | None:
+        """Whether a text may have had bytes that are no UTF-8 and are not in it any more; None where that cannot be."""
         ...
 
     def octets(self, sent: Column) -> Column:

@@ -28,7 +28,7 @@ from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.messages import RAW
 from pipeline.model.projection import Projection, once
-from pipeline.model.text import number_of
+from pipeline.model.text import Value, number_of
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, one_of, sorted_out
 
@@ -94,6 +94,14 @@ class JsonValues:
     def text(self, sent: Column) -> Column:
         """As it is."""
         return sent
+
+    def sound(self, sent: Column) -> Value:
+        """As it is: a message that is no UTF-8 is no JSON."""
+        return Value(sent)
+
+    def replaced(self, sent: Column) -> Column | None:
+        """U+FFFD stands for such bytes in Go's JSON."""
+        return sent.contains("\ufffd")
 
     def octets(self, sent: Column) -> Column:
         """Base64."""

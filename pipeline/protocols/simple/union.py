@@ -76,3 +76,23 @@ SCHEMA: dict[str, Any] = _record(
     payload=[_WATERMARK, _BOOTSTRAP, _DDL, _DML],
     **{sentinel.FIELD: "long"},
 )
+
+
+def _in_bytes(kind: Any) -> Any:
+    """The same type with bytes for texts, which Avro writes alike."""
+    if isinstance(kind, dict):
+        return {key: _in_bytes(part) for key, part in kind.items()}
+    if isinstance(kind, list):
+        return [_in_bytes(part) for part in kind]
+    return "bytes" if kind == "string" else kind
+
+
+OCTETS: dict[str, Any] = SCHEMA | {
+    "fields": [
+        field | {"type": [_WATERMARK, _in_bytes(_BOOTSTRAP), _in_bytes(_DDL), _DML]}
+        if field["name"] == "payload"
+        else field
+        for field in SCHEMA["fields"]
+    ]
+}
+"""The same with all texts of BOOTSTRAP and DDL messages as bytes: Avro does not ask whether they are UTF-8."""

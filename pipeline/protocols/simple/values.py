@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import text
 from pipeline.model import types as t
+from pipeline.model.members import octets_of
 from pipeline.model.text import Value
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def read_value(sent: Column, column: SourceColumn, kind: WarehouseType, timezone
     """One sent value as a value of the warehouse type `kind`."""
     own = natural_type(column)
     if kind != own and _family(column) == "DECIMAL":
-        return text.under(Value(values.text(sent)), t.STRING, kind, exact=True)
+        return text.under(values.sound(sent), t.STRING, kind, exact=True)
     return text.under(_natural(sent, column, timezone, values), own, kind)
 
 
@@ -61,14 +62,14 @@ def _natural(sent: Column, column: SourceColumn, timezone: str, values: Values) 
         case "TIMESTAMP":
             return _timestamp(values.moment(sent), timezone)
         case "ENUM":
-            return Value(_member(values.whole(sent, t.INT), column.members))
+            return _named(_member(values.whole(sent, t.INT), column.members), column.members)
         case "SET":
-            return Value(_members(values.mask(sent), column.members))
+            return _named(_members(values.mask(sent), column.members), column.members)
         case "VECTOR":
             return Value(text.vector(values.text(sent)))
         case "BLOB":
             return Value(values.octets(sent))
-    return Value(values.text(sent))
+    return values.sound(sent)
 
 
 def _timestamp(moment: Column, timezone: str) -> Value:
@@ -81,14 +82,24 @@ def _timestamp(moment: Column, timezone: str) -> Value:
     )
 
 
+def _named(name: Column, members: tuple[str, ...]) -> Value:
+    """The name of a member, or of several: bytes that are no UTF-8 have no name in a column."""
+    return text.sound(name) if any(octets_of(member) for member in members) else Value(name)
+
+
+def _literal(member: str) -> Column:
+    octets = octets_of(member)
+    return F.lit(member) if octets is None else F.lit(octets).cast(t.STRING)
+
+
 def _member(number: Column, members: tuple[str, ...]) -> Column:
     """ENUM: the member of this number, from 1; 0 is the empty text of a value that was none."""
-    return F.get(F.array(F.lit(""), *(F.lit(member) for member in members)), number)
+    return F.get(F.array(F.lit(""), *map(_literal, members)), number)
 
 
 def _members(mask: Column, members: tuple[str, ...]) -> Column:
     """SET: the members whose bits are set, the first is the lowest."""
-    chosen = [F.when(mask.bitwiseAND(F.lit(_bit(at))) != 0, F.lit(member)) for at, member in enumerate(members)]
+    chosen = [F.when(mask.bitwiseAND(F.lit(_bit(at))) != 0, _literal(member)) for at, member in enumerate(members)]
     beyond = F.lit(False)
     if len(members) < _ALL_BITS:
         beyond = F.shiftright(mask, len(members)) != 0
