@@ -18,15 +18,23 @@ if TYPE_CHECKING:
 
 
 def name_of(octets: bytes) -> str:
-    r"""The name of a member; of bytes that are no UTF-8 it is `\xA5` and so on, as `_unrepresentable` has it."""
+    r"""The name of a member; of bytes that are no UTF-8 it is `\xA5` and so on, as `_unrepresentable` has it.
+
+    So is that of a text that looks like such a name.
+    """
     try:
-        return octets.decode()
+        name = octets.decode()
     except UnicodeDecodeError:
-        return f"{text.AS_BYTES}{octets.hex().upper()}"
+        return _in_bytes(octets)
+    return name if octets_of(name) is None else _in_bytes(octets)
+
+
+def _in_bytes(octets: bytes) -> str:
+    return f"{text.AS_BYTES}{octets.hex().upper()}"
 
 
 def octets_of(name: str) -> bytes | None:
-    """The bytes that are no UTF-8, of which this is the name (`name_of`); None of a name that is a text."""
+    """The bytes whose name this is (`name_of`), where that is not their text; None of a name that is a text."""
     if not name.startswith(text.AS_BYTES):
         return None
     try:
