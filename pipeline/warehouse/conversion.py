@@ -35,7 +35,7 @@ def converted(value: Column, old: WarehouseType, new: WarehouseType, was: str, b
     turned = _turned(read, kind, new, source, target, timezone)
     lost = turned.lost
     if read is not value:
-        unread = F.hex(value) if old == t.BINARY else value
+        unread = text.in_bytes(value) if old == t.BINARY else value
         lost = F.when(read.isNull(), unread).otherwise(F.lit(None) if lost is None else lost)
     return Value(_fitted(turned.column, new, target), lost)
 

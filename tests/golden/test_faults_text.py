@@ -156,7 +156,7 @@ def test_any_bytes_in_any_text_of_avro_are_kept_in_keys_too_and_every_reader_rea
         replace(like, key=encoded(KEY_ID, key), value=row and encoded(VALUE_ID, row)) for key, row in messages
     )
     schemas = (registered("value", VALUE_ID, len(NAMES)), registered("key", KEY_ID, OF_KEY))
-    with running(SmallCase("bytes", has_extension=False, sent=records, registered=schemas)) as run:
+    with running(SmallCase("bytes", has_extension=False, has_ddl=False, sent=records, registered=schemas)) as run:
         run.take()
         warehouse = run.warehouse
         assert accounted(warehouse, len(records))

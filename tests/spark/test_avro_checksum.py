@@ -281,6 +281,7 @@ def test_what_is_sent_beside_the_sum_counts(spark):
           "connect.parameters": {"tidb_type": "DECIMAL"}}]}, b"\x01"),
         (field("SET", allowed="a\\,b"), "a,b"),
         (field("ENUM", allowed="it's,b"), "it''s"),
+        (field("ENUM", allowed="x,M\ufffdller"), "x"),
     ],
 )  # fmt: skip
 def test_a_value_that_tidb_may_have_hashed_otherwise_is_no_false_alarm(spark, column, value):
@@ -290,6 +291,13 @@ def test_a_value_that_tidb_may_have_hashed_otherwise_is_no_false_alarm(spark, co
     ]
     wrong = message(schema, {"id": 2, "v": None, SUM: summed(number(1))})
     assert verdicts(spark, {1: json.dumps(schema)}, [*rows, wrong]) == [None, True, False]
+
+
+def test_a_text_that_is_no_utf8_is_hashed_by_its_bytes(spark):
+    latin = b"M\xfcller"
+    rows = [message(record(field("TEXT")), {"v": "Mueler", SUM: summed(text(one))}) for one in (latin, b"Mueler")]
+    sent = [row.replace(b"Mueler", latin) for row in rows]
+    assert verdicts(spark, {1: json.dumps(record(field("TEXT")))}, sent) == [True, False]
 
 
 def test_a_timestamp_is_hashed_in_utc(spark):

@@ -106,6 +106,16 @@ def test_a_row_that_was_changed_on_the_way_is_found(spark, side):
     assert_found(spark, "json", records, at, json.dumps(message).encode())
 
 
+def test_a_text_whose_bytes_ticdc_has_replaced_is_no_false_alarm(spark):
+    records = records_of("lifecycle", "json")
+    at, message = an_update("json", records)
+    name = next(name for name, value in message["data"].items() if isinstance(value, str) and value.isalpha())
+    value = json.dumps({**message, "data": {**message["data"], name: "M\ufffdller"}}).encode()
+    sent = [replace(record, value=value) if here == at else record for here, record in placed(records).items()]
+    said, _ = verdicts(spark, "lifecycle", "json", sent)
+    assert [place for place, verdict in said.items() if verdict is False] == []
+
+
 @pytest.mark.parametrize("side", ["current", "previous"])
 def test_a_sum_that_was_changed_on_the_way_is_found_in_avro(spark, side):
     records = records_of("lifecycle", "avro")
