@@ -538,3 +538,21 @@ def test_a_key_that_the_protocol_tells_needs_no_understanding(kind, sql, expecte
     found = ddl.parse(kind, sql, TableName("d", "t"), keys=True)
     assert tuple(action for action in found if not isinstance(action, ddl.NoEffect)) == expected
     assert isinstance(ddl.parse(kind, sql, TableName("d", "t"))[0], ddl.NotUnderstood)
+
+
+EXCHANGE = "ALTER TABLE `d`.`part` EXCHANGE PARTITION `p3` WITH TABLE `d`.`part_x`"
+
+
+@pytest.mark.parametrize(
+    ("sql", "named", "altered"),
+    [
+        (EXCHANGE, "part_x", "part"),
+        (EXCHANGE, "part", "part"),
+        ("ALTER TABLE part EXCHANGE PARTITION p3 WITH TABLE part_x", "part_x", "part"),
+        ("EXCHANGE of something else", "part_x", "part_x"),
+    ],
+)
+def test_an_exchange_of_partitions_is_about_the_partitioned_table_whichever_its_message_names(sql, named, altered):
+    table = TableName("d", named)
+    assert ddl.altered(A.EXCHANGE_TABLE_PARTITION, sql, table) == TableName("d", altered)
+    assert ddl.altered(A.ADD_COLUMN, sql, table) == table

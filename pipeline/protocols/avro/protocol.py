@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+from pipeline.model.ddl import altered
 from pipeline.model.messages import (
     INDEX,
     RAW,
@@ -277,7 +278,8 @@ class AvroProtocol:
             if parsed is None:
                 bad.append(row)
                 continue
-            commit_ts, sql, table, kind = parsed
+            commit_ts, sql, named, kind = parsed
+            table = altered(kind, sql, named)
             at = TopicPartition(row.topic, row.partition)
             copies[commit_ts, sql, table].setdefault(at, row.offset)
             kinds[commit_ts, sql, table] = kind

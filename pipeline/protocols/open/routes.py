@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs
 from pipeline.model.conditions import any_of
+from pipeline.model.ddl import altered
 from pipeline.model.messages import Ddl, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.protocols import too_large
@@ -130,7 +131,8 @@ def statements(prepared: DataFrame) -> tuple[Ddl, ...]:
     )
     copies: dict[tuple[int, TableName, int, str], dict[TopicPartition, int]] = defaultdict(dict)
     for row in rows:
-        key = (row.ts, TableName(row.schema, row.table), row.sent.t, row.sent.q)
+        table = altered(row.sent.t, row.sent.q, TableName(row.schema, row.table))
+        key = (row.ts, table, row.sent.t, row.sent.q)
         copies[key].setdefault(TopicPartition(row.topic, row.partition), row.offset)
     found = [Ddl(CommitTs(ts), table, kind, sql, at) for (ts, table, kind, sql), at in copies.items()]
     return tuple(sorted(found, key=lambda one: one.commit_ts))
