@@ -126,7 +126,7 @@ class RunOperator(WarehouseOperator):
         """Call back for tables that are held anew, or for another reason than the last one told."""
         held = {table["source"]: table.get("held_because") for table in tables if table["state"] == "held"}
         for table, reason in held.items():
-            self.log.warning("%s is held (%s): ticdc-warehouse tables release %s", table, reason, table)
+            self.log.warning("%s is held (%s): ticdc-warehouse tables list says how to go on", table, reason)
         told = Variable.get(self.held, default={}, deserialize_json=True)
         news = untold(held, told)
         if news and self.on_held is not None:

@@ -178,7 +178,7 @@ def _tell(found: Inspected, messages: Messages) -> None:
 def _decode(
     found: Inspected, prepared: DataFrame, table: TableMessages, protocol: SourceProtocol, rulebook: Rulebook
 ) -> None:
-    layout = Layout(before=protocol.sends_before)
+    layout = Layout(before=protocol.sends_before or any(seen.version.tells_before for seen in table.versions))
     for seen in table.versions:
         if seen.key_only:
             layout = meet_key(layout, seen.version)

@@ -21,6 +21,7 @@ from pipeline.cli.waits import waits
 from pipeline.cli.words import counted, version
 from pipeline.devstack import fetch
 from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.model.holding import way_on
 from pipeline.model.messages import Regime
 from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
@@ -223,7 +224,7 @@ def held(pipeline: Pipeline, progress: Progress) -> list[str]:
     told = {**{name: (records, "") for name, records in new.items()}, **waiting}
     return [
         f"{name} is held{_because(reason)}; {counted(records, 'record')} of it wait, {new.get(name, 0):,} of them new. "
-        f"To go on: ticdc-warehouse tables release {name}"
+        f"To go on: {way_on(name, reason)}"
         for name, (records, reason) in sorted(told.items())
     ]
 

@@ -11,6 +11,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from pipeline.errors import Refused
 from pipeline.model.columns import DefaultKind
+from pipeline.model.holding import way_on
 from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName, folded
 from pipeline.settings.faults import did_you_mean
 from pipeline.warehouse.alterations import COLUMNS as COLUMNS_NOTED
@@ -397,7 +398,7 @@ def held(found: Iterable[Pair]) -> list[TableName]:
 def sentences(found: Iterable[Pair]) -> list[str]:
     """Say of each held table why, and how to go on."""
     return [
-        f"{pair.source} is held ({pair.held_reason}); to go on: ticdc-warehouse tables release {pair.source}"
+        f"{pair.source} is held ({pair.held_reason}); to go on: {way_on(pair.source, pair.held_reason)}"
         for pair in found
         if pair.state is State.HELD
     ]

@@ -106,6 +106,8 @@ class TableVersion:
     `has_checksum`: whether it has room for a checksum of the row; `keys_vary`: whether its messages have several keys
     (a key changes without the row's layout), of which `handle` is the newest.
     `virtual`: names that the protocol lists and no row carries; `columns` is without them.
+    `tells_before`: whether an update carries the row as it was; `stands_in`: whether `handle` is no key of the
+    source's, but all columns that are never NULL: rows come without a key, and a unique key is among those columns.
     """
 
     table: TableName
@@ -117,6 +119,8 @@ class TableVersion:
     has_checksum: bool = False
     keys_vary: bool = False
     virtual: tuple[str, ...] = ()
+    tells_before: bool = False
+    stands_in: bool = False
 
     @property
     def unnamed(self) -> tuple[SourceColumn, ...]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.messages import SeenVersion, TopicPartition
+from pipeline.model.holding import NAMELESS
+from pipeline.model.messages import Regime, SeenVersion, TopicPartition
 from pipeline.model.names import quoted
 from pipeline.model.places import stands_in
 from pipeline.model.projection import walled
@@ -24,7 +25,7 @@ from pipeline.streaming.fence import fence
 from pipeline.streaming.held import taken
 from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
-from pipeline.warehouse.evolution import Note, meet, meet_key, newest, obey
+from pipeline.warehouse.evolution import Note, keyed_as, meet, meet_key, newest, obey, surely_keyed
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import CREATED_AS, KEYSPACE, State
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import WarehouseTable
 
-NO_KEY = "NO_HANDLE_KEY"
 NOTES = "ticdc.notes"
 BORN = "ticdc.born"
 NOTHING = (2**62, 2**62)
@@ -151,9 +151,15 @@ class TableLanding:
         else:
             self.bench.tables.evolve(self.table, layout, self._noted())
             self._note_topics(self.table)
-        why = self.unclear or ("" if layout.handle else f"{NO_KEY}: no handle columns are known")
+        why = self.unclear or (NAMELESS if self.nameless else "")
         if why and self.table.state == State.LIVE:
             self.bench.tables.set_state(self.table, State.HELD, why)
+
+    @property
+    def nameless(self) -> bool:
+        """Whether rows of the table name no row: of all, as far as is known, or of what this batch brings."""
+        unkeyed = any(seen.version.handle == () for seen in self.messages.versions)
+        return unkeyed or self.table is None or not self.table.layout.handle
 
     def _note_topics(self, table: WarehouseTable) -> None:
         """Of a renamed pair: in which topics the rows of its new name come."""
@@ -198,7 +204,15 @@ class TableLanding:
         stale = stale or late(layout, seen, self.statements)
         layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
         self.notes.extend(notes)
-        return layout
+        if seen.version.tells_before:
+            layout = replace(layout, before=True)
+        if seen.version.stands_in:
+            layout = surely_keyed(layout)
+        return layout if layout.handle else self._keyed(layout, seen)
+
+    def _keyed(self, layout: Layout, seen: SeenVersion) -> Layout:
+        """The layout of a table without a key when a row comes with one; by cut a key comes with a version."""
+        return keyed_as(layout, seen.version) if self.bench.protocol.regime is Regime.OFFSET else layout
 
     def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
         layout, notes = obey(layout, statement.actions, statement.ddl.commit_ts, self.bench.policy)

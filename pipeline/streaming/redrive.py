@@ -228,6 +228,8 @@ class _Part:
             may_be_written(self.bench, table)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
+        if not _by_cut(self.bench) and any(seen.version.handle == () for seen in versions):
+            return None  # no key names these rows
         if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)

@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
+from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
+from pipeline.model.messages import Refused as Unreadable
 from pipeline.model.messages import Regime, TableMessages
 from pipeline.observe.logs import bound
 from pipeline.streaming import holds
@@ -25,9 +27,11 @@ from pipeline.warehouse.altered import refuse, restore
 from pipeline.warehouse.pairs import OPERATION, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import Messages
+    from pipeline.model.messages import Messages, SeenVersion
     from pipeline.model.names import TableName
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.workbench import Workbench
@@ -57,10 +61,10 @@ def release(bench: Workbench, source: TableName) -> int:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is None:
         _check_name(bench, source)
+    named, messages, nameless = _named_rows(bench, source, waiting, table)
     operation = _begun(bench, table)
-    messages = bench.protocol.read(waiting)
-    _set_aside_refused(bench, waiting, messages, table)
-    part = TableMessages(source, tuple(seen for named in messages.tables for seen in named.versions))
+    _set_aside_refused(bench, waiting, (*messages.refused, *nameless), table)
+    waiting, part = named, TableMessages(source, _versions(messages))
     statements = _statements(bench, messages)
     if part.versions or (statements and table is not None):
         table = _replay(bench, waiting, part, statements, table, operation)
@@ -112,6 +116,32 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
     return records
 
 
+def _named_rows(
+    bench: Workbench, source: TableName, waiting: DataFrame, table: WarehouseTable | None
+) -> tuple[DataFrame, Messages, tuple[Unreadable, ...]]:
+    """What waits without the rows that no key names, and these: they are to be dead letters.
+
+    Raises `Refused` (NO_HANDLE_KEY) where the table has no key then: its current table cannot be built.
+    """
+    messages = bench.protocol.read(waiting)
+    nameless = tuple(seen for seen in _versions(messages) if seen.version.handle == ())
+    keyed = table is not None and bool(table.layout.handle)
+    letters: tuple[Unreadable, ...] = ()
+    if nameless:
+        part = TableMessages(source, nameless)
+        without_key = bench.protocol.where(part) & F.col("key").isNull()
+        letters = (Unreadable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
+        waiting, keyed = waiting.where(~without_key), False
+        messages = bench.protocol.read(waiting)
+    if not keyed and not any(seen.version.handle for seen in _versions(messages)):
+        raise Refused(NO_KEY, f"{source} cannot be released: {WITHOUT_KEY}", GET_A_KEY)
+    return waiting, messages, letters
+
+
+def _versions(messages: Messages) -> tuple[SeenVersion, ...]:
+    return tuple(seen for named in messages.tables for seen in named.versions)
+
+
 def _named(bench: Workbench, source: TableName) -> None:
     """Describe what Spark does from here on, until a batch or a landing says otherwise."""
     bench.spark.sparkContext.setJobDescription(f"release: {source}")
@@ -155,18 +185,36 @@ def _renamed(bench: Workbench, table: WarehouseTable, to: TableName) -> TableNam
 
 
 def unfinished(bench: Workbench) -> None:
-    """Finish the releases that a crash has interrupted; a rename that cannot be done any more holds its table again."""
+    """Finish the releases that a crash has interrupted; one that cannot be finished any more holds its table again.
+
+    Such a one is a rename whose name is taken by now. An earlier version has begun to release tables without a key,
+    too: what it has appended of such a table goes, for that still waits.
+    """
     for table in bench.tables:
         if table.state != State.RELEASING:
             continue
         if table.altered:  # the release goes on when a person asks for it again
             continue
         obstacle = bench.tables.obstacle(table.due, table) if table.due else None
-        if obstacle is None:
-            _go_on(bench, table)
+        if obstacle is not None:
+            _hold_again(bench, table, taken(obstacle))
+        elif _has_no_key(bench, table):
+            if table.changes.head() is not None:
+                bench.spark.sql(f"DELETE FROM {table.name.changes.sql}")  # noqa: S608 - a name of ours
+                table.changes.refresh()
+            _hold_again(bench, table, NAMELESS)
         else:
-            bench.tables.set_state(table, State.HELD, taken(obstacle))
-            mirror(bench, max(0, bench.ledger.batch_id))
+            _go_on(bench, table)
+
+
+def _has_no_key(bench: Workbench, table: WarehouseTable) -> bool:
+    """Whether nothing names the rows of a table, neither what it has nor what waits."""
+    return bench.protocol.regime is not Regime.CUT and not table.layout.handle
+
+
+def _hold_again(bench: Workbench, table: WarehouseTable, reason: str) -> None:
+    bench.tables.set_state(table, State.HELD, reason)
+    mirror(bench, max(0, bench.ledger.batch_id))
 
 
 def _go_on(bench: Workbench, table: WarehouseTable) -> None:
@@ -188,13 +236,15 @@ def _waiting(bench: Workbench, source: TableName) -> DataFrame:
     return held.select("topic", partition, "offset", "timestamp", "key", "value")
 
 
-def _set_aside_refused(bench: Workbench, waiting: DataFrame, messages: Messages, table: WarehouseTable | None) -> None:
+def _set_aside_refused(
+    bench: Workbench, waiting: DataFrame, refused: Sequence[Unreadable], table: WarehouseTable | None
+) -> None:
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
-    if messages.refused:
+    if refused:
         if table is not None:
             landed = places_since(bench, table, bench.ledger.batch_id)
             waiting = without(waiting, landed)
-        set_aside_refused(bench, waiting, messages.refused, bench.ledger.batch_id)
+        set_aside_refused(bench, waiting, refused, bench.ledger.batch_id)
 
 
 def _begun(bench: Workbench, table: WarehouseTable | None) -> str:

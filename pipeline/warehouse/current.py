@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from pipeline.warehouse.keys import Keys, placed
+from pipeline.model import change
+from pipeline.model.change import Op
+from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Keys, as_it_was, placed
 from pipeline.warehouse.pairs import APPLIED
 from pipeline.warehouse.publisher import (
     FEW_ROWS,
@@ -24,11 +26,15 @@ from pipeline.warehouse.publisher import (
     keys_of,
 )
 
+_OWN = (change.SCHEMA_ID, change.COMMIT_TS, change.COMMIT_TIME, change.TOPIC, change.PARTITION, change.OFFSET)
+"""What else than its columns tells a row's key, and the order of rows."""
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
 
@@ -94,19 +100,23 @@ class _ByOffset:
 
     def _apply_few(self, keys: Keys, rows: DataFrame) -> Published | None:
         """A handful of rows, their keys and places as literals. None where a key stands in two partitions."""
-        last = keys.few_last_places(rows.coalesce(1))
+        last = keys.few_last_places(_halves(self.table.layout, rows.coalesce(1)))
         if last is None:
             return None
+        concerned = len(last)
         self.publisher.delete_few(keys, [key for key, _, _ in last])
         self.publisher.step("keys-deleted")
+        if self.table.layout.before:
+            last = [(key, source, place >> 1) for key, source, place in last if place & 1]
         here = at_places((source, place) for _, source, place in last)
         if here:
             self.publisher.append(rows.where(here), keys)
-        return Published(len(last))
+        return Published(concerned)
 
     def _apply_many(self, keys: Keys, rows: DataFrame, *, several: bool) -> Published | None:
         publisher = self.publisher
-        last = keys.last_places(rows).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        halves = _halves(self.table.layout, rows)
+        last = keys.last_places(halves).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         view = f"keys_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
         last.createOrReplaceTempView(view)
         try:
@@ -118,7 +128,8 @@ class _ByOffset:
             if not publisher.current.is_empty(publisher.branch):
                 publisher.delete(keys, view, facts)
             publisher.step("keys-deleted")
-            winners = self._by_arrival(keys, rows) if facts["conflicts"] else last
+            winners = self._by_arrival(keys, halves) if facts["conflicts"] else last
+            winners = _with_a_row(winners) if self.table.layout.before else winners
             publisher.append(at_winners(rows, winners, facts), keys)
             return Published(facts["keys"], facts["conflicts"])
         finally:
@@ -127,6 +138,27 @@ class _ByOffset:
 
     def _by_arrival(self, keys: Keys, rows: DataFrame) -> DataFrame:
         return keys.last_arrivals(rows, None if self.arrivals is None else self.arrivals())
+
+
+def _halves(layout: Layout, rows: DataFrame) -> DataFrame:
+    """What each placed row does to its key, and an update that carries the row as it was, to that row's key before it.
+
+    The latter is for tables that have such updates. Places are twice those of the rows then, and one more where a row
+    may be left.
+    """
+    if not layout.before:
+        return rows
+    place = F.shiftleft(F.col(PLACE), 1)
+    after = rows.withColumn(PLACE, place + 1)
+    updates = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
+    kept = [F.col(name) for name in (*_OWN, SOURCE)]
+    was = rows.where(updates).select(*kept, place.alias(PLACE), *as_it_was(layout))
+    return after.select(*was.columns).unionByName(was)
+
+
+def _with_a_row(last: DataFrame) -> DataFrame:
+    """The places of rows, of those of halves."""
+    return last.where(F.col(LAST).bitwiseAND(F.lit(1)) == 1).withColumn(LAST, F.shiftright(LAST, 1))
 
 
 def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it

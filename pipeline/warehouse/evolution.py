@@ -363,6 +363,16 @@ def keyed_as(layout: Layout, version: TableVersion) -> Layout:
     return _with_handle(layout, version.handle) if live else layout
 
 
+def surely_keyed(layout: Layout) -> Layout:
+    """The layout of a table that all columns stand for which are never NULL, without those that may be NULL here.
+
+    Existing rows show NULL in a column that was added with a default that nobody has told exactly.
+    """
+    key = (layout.column(number) for number in layout.handle or ())
+    sure = (column.id for column in key if column.added <= 1 or column.default.kind is not DefaultKind.UNKNOWN)
+    return replace(layout, handle=tuple(sure))
+
+
 def newest(layout: Layout) -> SchemaId | None:
     """The id of the newest version that a message carried."""
     ordered = sorted((v for v in layout.versions if not v.key_only), key=lambda version: version.number)

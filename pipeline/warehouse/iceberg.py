@@ -401,10 +401,11 @@ class Table:
         transaction.commitTransaction()
 
     def ensure(self, parent: str, column: str, kind: str) -> None:
-        """Add a column to a struct column that has not got it; not where that is gone."""
+        """Add a column to a struct column (or to the table, without one) that has not got it; not where that is gone."""
         schema = self._java.schema()
-        if schema.findField(parent) is not None and schema.findField(f"{parent}.{column}") is None:
-            self._java.updateSchema().addColumn(parent, column, self._catalog.iceberg_type(kind)).commit()
+        there = not parent or schema.findField(parent) is not None
+        if there and schema.findField(f"{parent}.{column}" if parent else column) is None:
+            self._java.updateSchema().addColumn(parent or None, column, self._catalog.iceberg_type(kind)).commit()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set table properties, in one commit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
+from pipeline.model.holding import GET_A_KEY, NO_KEY, WITHOUT_KEY
 from pipeline.observe.logs import bound
 from pipeline.warehouse import advance, current
 from pipeline.warehouse.altered import refuse
@@ -34,6 +35,8 @@ def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone
             f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",
             "its current table stays as it is",
         )
+    if not (table.spans or table.layout.handle):
+        raise Refused(NO_KEY, f"{table.source} has no rows to show: {WITHOUT_KEY}", GET_A_KEY)
     spark.sparkContext.setJobDescription(f"rebuild {table.source}")
     with bound(table=str(table.source)):
         if table.spans:

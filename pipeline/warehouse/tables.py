@@ -400,6 +400,10 @@ class Tables:
         if table.current is not None:
             held = Layout.from_json(table.current.properties[LAYOUT])
             table.current.evolve(schema_change(held.current, layout.current, layout), about)
+        if layout.before and not table.layout.before:
+            kept = ", ".join(f"{quoted(c.name)}: {c.type}" for c in table.layout.columns)
+            lost, kind = _LOST_BEFORE
+            table.changes.ensure("", change.BEFORE, f"struct<{', '.join(filter(None, (kept, f'{lost}: {kind}')))}>")
         evolved = schema_change(table.layout.columns, layout.columns, layout)
         also_in = change.BEFORE if layout.before else ""
         table.changes.evolve(replace(evolved, also_in=also_in), {**about, **noted})

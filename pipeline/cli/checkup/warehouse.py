@@ -12,6 +12,7 @@ from pipeline.cli.checkup.findings import explained, fine, note, wrong
 from pipeline.cli.reading import NO_WAREHOUSE, inherited, reader, records
 from pipeline.cli.words import counted
 from pipeline.errors import Refused
+from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
 from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
@@ -53,7 +54,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
     yield from _owner(settings, found)
     held = [pair for pair in pairs if pair.state is State.HELD]
     for pair in held:
-        release = f"ticdc-warehouse tables release {pair.source}"
+        release = way_on(pair.source, pair.held_reason)
         todo = f"run these statements by Spark SQL, then {release}" if _is_altered(pair) else release
         yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
     yield from _columns(pairs)

@@ -24,10 +24,11 @@ from pipeline.model.types import MAX_DECIMAL_PRECISION
 from pipeline.protocols import sentinel
 from pipeline.protocols.avro.checksum import verdict
 from pipeline.protocols.avro.fields import is_doubtful, read_value
-from pipeline.protocols.envelope import envelope
+from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.settled import Settled
 from registry import join
 from registry.avro import plain
+from registry.columns import BEFORE
 from registry.wire import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ class Writer:
         """One decoded field. Fields are numbered, since their names may be anything."""
         return F.col(self.alias).getField(f"f{self.schema.fields.index(name)}")
 
+    @property
+    def sends_before(self) -> bool:
+        """Whether its messages have room for the row as it was."""
+        return self.schema.before and not self.key_only
+
 
 def value_header() -> Column:
     """The header of the value; shorter values give fewer bytes."""
@@ -102,12 +108,13 @@ def reading_schema(text: str) -> str:
 
     Defaults are dropped because TiCDC's are not always valid Avro; a decimal beyond 38 digits is read as bytes.
     """
-    fields = [
-        {"name": f"f{index}", "type": _plain(field["type"])}
-        for index, field in enumerate(plain(json.loads(text))["fields"])
-    ]
+    fields = _numbered(plain(json.loads(text))["fields"])
     fields.append({"name": sentinel.FIELD, "type": "long"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})
+
+
+def _numbered(fields: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"name": f"f{index}", "type": _plain(field["type"])} for index, field in enumerate(fields)]
 
 
 def _plain(kind: Any) -> Any:
@@ -116,8 +123,7 @@ def _plain(kind: Any) -> Any:
     if not isinstance(kind, dict):
         return kind
     if kind["type"] == "record":
-        fields = [{"name": field["name"], "type": _plain(field["type"])} for field in kind["fields"]]
-        return {"type": "record", "name": "before", "fields": fields}
+        return {"type": "record", "name": "before", "fields": _numbered(kind["fields"])}
     if kind.get("logicalType") == "decimal" and kind["precision"] <= MAX_DECIMAL_PRECISION:
         return {key: kind[key] for key in ("type", "logicalType", "precision", "scale") if key in kind}
     return kind["type"]
@@ -136,7 +142,10 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The values of one writer's messages, by target. `settled`: those that may be none of their type."""
+    """The values of one writer's messages, of one of both images, by target.
+
+    `settled`: those that may be none of their type.
+    """
 
     values: dict[str, Value]
     settled: tuple[Settled, ...]
@@ -147,18 +156,16 @@ def recipe(writers: tuple[Writer, ...], landing: Landing, timezone: str) -> Reci
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     raw = [F.col(name) for name in RAW]
     read = {writer: _read(writer, landing, timezone) for writer in writers}
-    columns = [
-        F.coalesce(*found).alias(target.name)
-        if (found := [row.values[target.name].column for row in read.values() if target.name in row.values])
-        else F.lit(None).cast(target.type).alias(target.name)
-        for target in landing.targets
-    ]
-    doubtful = [column for row in read.values() for one in row.settled for column in one.columns]
+    old = [writer for writer in writers if writer.sends_before and landing.before]
+    was = {writer: _read(writer, landing, timezone, before=True) for writer in old}
+    columns = _targets(read, landing)
+    before = [_before(was, landing)] if landing.before else []
+    doubtful = [column for row in (*read.values(), *was.values()) for one in row.settled for column in one.columns]
     kept = [*raw, *(F.col(writer.alias) for writer in writers)]
     steps = [
         [*raw, *(_decoded(writer) for writer in writers)],
         *([[*kept, *doubtful]] if doubtful else []),
-        [*_envelope(read), *columns, *_bytes(read), _checksum(writers, timezone)],
+        [*_envelope(read), *columns, *before, *_bytes(read, was), _checksum(writers, timezone)],
     ]
     return Recipe(belongs(writers), tuple(map(Projection, steps)))
 
@@ -185,7 +192,26 @@ def _decoded(writer: Writer) -> Column:
     return from_avro(F.when(mine, body), schema, {"mode": "PERMISSIVE"}).alias(writer.alias)
 
 
-def _read(writer: Writer, landing: Landing, timezone: str) -> _Read:
+def _targets(read: Mapping[Writer, _Read], landing: Landing) -> list[Column]:
+    return [
+        F.coalesce(*found).alias(target.name)
+        if (found := [row.values[target.name].column for row in read.values() if target.name in row.values])
+        else F.lit(None).cast(target.type).alias(target.name)
+        for target in landing.targets
+    ]
+
+
+def _before(was: Mapping[Writer, _Read], landing: Landing) -> Column:
+    """The row as it was; NULL for an insert, and where the schema has no room for it."""
+    row = F.struct(*_targets(was, landing), unrepresentable(_lost(was)))
+    return F.when(any_of([writer.field(BEFORE).isNotNull() for writer in was]), row).alias(change.BEFORE)
+
+
+def _lost(read: Mapping[Writer, _Read]) -> list[dict[str, Column | None]]:
+    return [{name: value.lost for name, value in row.values.items()} for row in read.values()]
+
+
+def _read(writer: Writer, landing: Landing, timezone: str, *, before: bool = False) -> _Read:
     fields = landing.fields[writer.schema_id]
     types = {target.name: target.type for target in landing.targets}
     values: dict[str, Value] = {}
@@ -193,10 +219,11 @@ def _read(writer: Writer, landing: Landing, timezone: str) -> _Read:
     for place, column in enumerate(writer.schema.columns):
         if column.name not in fields:
             continue
-        target, sent = fields[column.name], writer.field(column.name)
+        target = fields[column.name]
+        sent = writer.field(BEFORE).getField(f"f{place}") if before else writer.field(column.name)
         values[target] = value = read_value(sent, column, types[target], timezone)
         if is_doubtful(column):
-            one = Settled(value, sent, f"{writer.alias}_{place}")
+            one = Settled(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
             values[target] = Value(one.column, one.lost)
             settled.append(one)
     return _Read(values, tuple(settled))
@@ -209,7 +236,7 @@ def _envelope(read: Mapping[Writer, _Read]) -> list[Column]:
         commit_ts=_commit_ts(writers),
         index=F.lit(0),
         schema_id=_schema_id(writers),
-        lost=[{name: value.lost for name, value in row.values.items()} for row in read.values()],
+        lost=_lost(read),
     )
 
 
@@ -243,12 +270,13 @@ def _schema_id(writers: Sequence[Writer]) -> Column:
     return F.coalesce(*ids).cast("bigint")
 
 
-def _bytes(read: Mapping[Writer, _Read]) -> list[Column]:
+def _bytes(read: Mapping[Writer, _Read], was: Mapping[Writer, _Read]) -> list[Column]:
     error = F.lit(None).cast("string")
     for writer, row in read.items():
         end = F.col(writer.alias).getField(sentinel.FIELD)
         cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(sentinel.NUMBER))
-        broken = any_of([cut_off, *(one.unread for one in row.settled)])
+        old = was[writer].settled if writer in was else ()
+        broken = any_of([cut_off, *(one.unread for one in (*row.settled, *old))])
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [

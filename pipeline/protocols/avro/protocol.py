@@ -57,7 +57,7 @@ _UNLIKE_ITS_SCHEMA = (
 SENTENCES = {
     decode.CORRUPT_VALUE: f"the value {_UNLIKE_ITS_SCHEMA}",
     decode.CORRUPT_KEY: f"the key {_UNLIKE_ITS_SCHEMA}",
-    "EMPTY_MESSAGE": "the message has neither key nor value",
+    "EMPTY_MESSAGE": "the message has neither key nor value; of a table without a primary key that is a delete",
     "NOT_CONFLUENT": "the message does not begin with the registry's magic byte 00, nor is it a watermark-mode message",
     "SCHEMA_NOT_FOUND": "the registry does not know this schema id",
     "NOT_A_TICDC_SCHEMA": "the schema of this id was not written by TiCDC",
@@ -114,7 +114,7 @@ class AvroProtocol:
 
     @property
     def sends_before(self) -> bool:
-        """Old values are not sent."""
+        """By default old values are not sent: a version says whether they are (`TableVersion.tells_before`)."""
         return False
 
     @property
@@ -245,10 +245,16 @@ class AvroProtocol:
             handle = tuple(column.name for column in schema.columns)
             return self._described(schema_id, schema, handle)
         version = self._described(schema_id, schema, self._handle(groups, schema))
-        return replace(version, keys_vary=len({group.key for group in groups}) > 1)
+        version = replace(version, keys_vary=len({group.key for group in groups}) > 1, tells_before=schema.before)
+        return _with_stand_in(version) if version.handle == () and schema.before else version
 
     def _handle(self, groups: list[_Group], schema: TicdcSchema) -> tuple[str, ...] | None:
-        """The handle columns of upserts, from the key schema that they are sent with, if the rows have them all."""
+        """The handle columns of upserts, from the key schema that they are sent with, if the rows have them all.
+
+        Empty where some are sent without a key: the newer TiCDC does that with tables without a PRIMARY KEY.
+        """
+        if any(group.key is None for group in groups):
+            return ()
         carried = {folded(column.name) for column in schema.columns}
         keys = {split(group.key).schema_id for group in groups if group.key and group.key != _NO_HEADER}
         for key_id in sorted(keys, reverse=True):
@@ -356,6 +362,17 @@ def _refused(code: str, group: _Group, message: str = "") -> Refused:
 def _bad_ddl(row: Row) -> Refused:
     where = stands_at([(TopicPartition(row.topic, row.partition), row.offset)])
     return Refused("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
+
+
+def _with_stand_in(version: TableVersion) -> TableVersion:
+    """The version with the columns that are never NULL as its handle.
+
+    A table without a PRIMARY KEY that an Avro changefeed has at all has a unique key of such columns (TiCDC refuses
+    `force-replicate` with Avro): no two rows are equal in all of them. With old values an update says which row it
+    changes, and a delete has its row.
+    """
+    never_null = tuple(column.name for column in version.columns if not column.nullable)
+    return replace(version, handle=never_null, stands_in=True)
 
 
 def _table(versions: list[SeenVersion], origin: Origin) -> TableMessages:

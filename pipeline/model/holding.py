@@ -1,0 +1,24 @@
+"""Why a table is held, where a release alone does not end it, and what does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.model.names import TableName
+
+NO_KEY = "NO_HANDLE_KEY"
+WITHOUT_KEY = "its rows come without a key, so a delete of one names no row"
+NAMELESS = f"{NO_KEY}: {WITHOUT_KEY}"
+"""TiCDC's new architecture sends tables without a PRIMARY KEY so in Avro (golden/WIRE-FORMATS.md, `new_avro*`)."""
+
+GET_A_KEY = (
+    "give it a primary key in TiDB, or let the changefeed send old values (avro-include-before-value), and send its "
+    "rows again; then release it. Or leave its topic out of source.topics or source.topic_pattern"
+)
+"""What helps a table without a key."""
+
+
+def way_on(table: TableName | str, reason: str) -> str:
+    """What ends the wait of a table that is held for this reason."""
+    return GET_A_KEY if reason.startswith(NO_KEY) else f"ticdc-warehouse tables release {table}"
