@@ -103,7 +103,7 @@ class GoldenCase:
     @property
     def protocol(self) -> str:
         """The protocol as the settings name it; the storage sink's files have none here."""
-        family = self.config.partition("_")[0]
+        family = self._settings.partition("_")[0]
         return "open-protocol" if family == "open" else family
 
     @property
@@ -111,7 +111,7 @@ class GoldenCase:
         """How Simple's messages are written."""
         if self.protocol != "simple":
             return None
-        return "avro" if self.config.startswith("simple_avro") else "json"
+        return "avro" if self._settings.startswith("simple_avro") else "json"
 
     @property
     def by_cut(self) -> bool:
@@ -131,12 +131,27 @@ class GoldenCase:
     @property
     def decimals_as_text(self) -> bool:
         """Whether DECIMAL is sent as text, without precision and scale; checksums need that too."""
-        return self.config.startswith(("avro_ext_string", "avro_checksum"))
+        return self._settings.startswith(("avro_ext_string", "avro_string", "avro_checksum"))
 
     @property
     def has_extension(self) -> bool:
         """Whether rows carry `_tidb_op` and `_tidb_commit_ts`."""
-        return self.config != "avro_noext"
+        return not self.config.endswith("noext")
+
+    @property
+    def new_architecture(self) -> bool:
+        """Whether TiCDC's new architecture has sent it."""
+        return self.config.startswith("new_")
+
+    @property
+    def has_before(self) -> bool:
+        """Whether Avro's updates and deletes carry the row as it was."""
+        return self._settings.startswith("avro_before")
+
+    @property
+    def _settings(self) -> str:
+        """The configuration's name without the mark of the new architecture."""
+        return self.config.removeprefix("new_")
 
 
 def manifest() -> list[GoldenCase]:

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from golden.corpus import GoldenCase, Record
 
-OPS = {"c": "insert", "u": "update", None: "upsert"}
+OPS = {"c": "insert", "u": "update", "d": "delete", None: "upsert"}
 _FAMILIES = {"text": "varchar", "blob": "varbinary", "tidbvectorfloat32": "vector"}
 _UNSIGNED = "decimal(20,0)"
 _ROW = 0
+_DELETE = 3
+_BEFORE = "_ticdc_before"
 _DDL = 1
 
 
@@ -41,6 +43,9 @@ class Event:
     schema_id: int
     key: tuple[Any, ...]
     row: Row
+    before: Row | None = None
+    gone: tuple[Any, ...] | None = None
+    """The key that an update of a table without a key takes away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class WriterSchema:
     table: str
     parsed: Any
     columns: tuple[Column, ...]
+    never_null: tuple[str, ...]
 
     def read(self, body: bytes) -> dict[str, Any]:
         """One datum; every byte must be used."""
@@ -73,6 +79,7 @@ def writer_schema(text: str) -> WriterSchema:
         f"{schema}.{raw['name']}",
         fastavro.parse_schema(json.loads(text)),
         tuple(column for column in columns if column is not None),
+        tuple(field["name"] for field in raw["fields"] if isinstance(field["type"], dict)),
     )
 
 
@@ -81,7 +88,7 @@ def _branch(avro: Any) -> Any:
 
 
 def _column(name: str, avro: Any) -> Column | None:
-    if not isinstance(avro, dict):
+    if not isinstance(avro, dict) or avro["type"] == "record":
         return None
     sent = avro["connect.parameters"]
     family, _, sign = sent["tidb_type"].lower().partition(" ")
@@ -126,22 +133,44 @@ def events(case: GoldenCase, records: Iterable[Record] | None = None) -> list[Ev
     for record in case.records if records is None else records:
         offset = ends[record.topic, record.partition]
         ends[record.topic, record.partition] += 1
-        if record.kind == "row":
+        if record.kind == "row" and not nameless(case, record):
             found.append(_event(schemas, record, offset))
     return found
 
 
+def nameless(case: GoldenCase, record: Record) -> bool:
+    """Whether neither a key nor old values tell which row it is of."""
+    return record.key is None and not case.has_before
+
+
 def _event(schemas: dict[int, WriterSchema], record: Record, offset: int) -> Event:
-    assert record.key is not None
-    key_id, key_schema, key_body = _split(schemas, record.key)
-    key_row = key_schema.row(key_schema.read(key_body))
-    key = tuple((name, freeze(value), key_row.lost.get(name)) for name, value in key_row.values.items())
-    if record.value is None:
-        return Event(record, offset, key_schema.table, "delete", None, key_id, key, key_row)
+    if record.value is None or record.value[0] == _DELETE:
+        assert record.key is not None
+        key_id, key_schema, key_body = _split(schemas, record.key)
+        key_row = key_schema.row(key_schema.read(key_body))
+        commit_ts = None if record.value is None else int.from_bytes(record.value[1:], "big")
+        return Event(record, offset, key_schema.table, "delete", commit_ts, key_id, _key(key_row), key_row)
     value_id, schema, body = _split(schemas, record.value)
     datum = schema.read(body)
-    op, commit_ts = OPS[datum.get("_tidb_op")], datum.get("_tidb_commit_ts")
-    return Event(record, offset, schema.table, op, commit_ts, value_id, key, schema.row(datum))
+    op, commit_ts, row = OPS[datum.get("_tidb_op")], datum.get("_tidb_commit_ts"), schema.row(datum)
+    old = datum.get(_BEFORE)
+    before = None if old is None else schema.row(old)
+    if record.key is None:
+        key_row, was = _narrowed(row, schema.never_null), _narrowed(before, schema.never_null)
+    else:
+        _, key_schema, key_body = _split(schemas, record.key)
+        key_row, was = key_schema.row(key_schema.read(key_body)), None
+    gone = None if was is None or op != "update" else _key(was)
+    return Event(record, offset, schema.table, op, commit_ts, value_id, _key(key_row), row, before, gone)
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple((name, freeze(value), row.lost.get(name)) for name, value in row.values.items())
+
+
+def _narrowed(row: Row | None, names: Iterable[str]) -> Row | None:
+    """A row of a table without a key: what is never NULL stands for one."""
+    return None if row is None else Row({name: row.values[name] for name in names}, row.lost)
 
 
 def _split(schemas: dict[int, WriterSchema], message: bytes) -> tuple[int, WriterSchema, bytes]:
@@ -162,6 +191,8 @@ def replayed(found: Iterable[Event]) -> dict[str, dict[tuple[Any, ...], Event]]:
     tables: dict[str, dict[tuple[Any, ...], Event]] = {}
     for event in found:
         rows = tables.setdefault(event.table, {})
+        if event.gone is not None:
+            rows.pop(event.gone, None)
         if event.op == "delete":
             rows.pop(event.key, None)
         else:

@@ -50,18 +50,34 @@ PARTITIONS = (
     "visibly, until they are released"
 )
 
-HOLDING = (PARTITIONS,)
+NAMELESS = (
+    "TiCDC's new architecture sends no key of a table without a PRIMARY KEY, and of its deletes nothing, or a commit "
+    "ts alone: the table is held"
+)
+
+HOLDING = (PARTITIONS, NAMELESS)
 """Reasons that put a table's records into `_pipeline.held`."""
+
+UNIQUE_KEYS_ONLY = (("lifecycle", "life.t_uk"), ("lifecycle", "life.t_uk2"), ("key_updates", "ku.t_uk_only"))
+WITHOUT_OLD_VALUES = ("new_avro_ext_*", "new_avro_string_*", "new_avro_noext", "new_avro_watermark")
 
 TABLES = (
     *(
         Excepted("ddl", config, table, PARTITIONS)
-        for config in ("avro_watermark", "avro_checksum_watermark")
+        for config in ("avro_watermark", "avro_checksum_watermark", "new_avro_watermark", "new_avro_before_watermark")
         for table in ("d.part", "d.part_x", "d.hash_part")
     ),
     Excepted("*", "avro_*_raw", "*", RAW),
-    Excepted("lifecycle", "avro_*", "life.t_nokey", NO_KEY),
-    Excepted("lifecycle", "avro_*", "life.t_uk_null", NO_KEY),
+    *(
+        Excepted("lifecycle", config, table, NO_KEY)
+        for config in ("avro_*", "new_avro_*")
+        for table in ("life.t_nokey", "life.t_uk_null")
+    ),
+    *(
+        Excepted(scenario, config, table, NAMELESS)
+        for config in WITHOUT_OLD_VALUES
+        for scenario, table in UNIQUE_KEYS_ONLY
+    ),
     Excepted(
         "all_types",
         "*_checksum*",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 60
 _SCHEMA_MESSAGE = 0
+_DELETE_MESSAGE = 3
 _HEADER = 5
 
 
@@ -75,7 +76,7 @@ class LoadedCase:
 
     def schema_id(self, event: Event) -> int:
         """The id that the registry gave to the event's schema."""
-        part = "key" if event.op == "delete" else "value"
+        part = "key" if event.op == "delete" and event.before is None else "value"
         return self.ids[subject_of(event.record.topic, part), event.schema_id]
 
     def events(self) -> list[Event]:
@@ -130,7 +131,7 @@ class LoadedCase:
         self._topics |= names
 
     def _rewritten(self, record: Record, message: bytes | None, part: str) -> bytes | None:
-        if message is None or record.kind != "row" or self.case.protocol != "avro":
+        if message is None or record.kind != "row" or self.case.protocol != "avro" or message[0] == _DELETE_MESSAGE:
             return message
         assert message[0] == _SCHEMA_MESSAGE
         number = self.ids[subject_of(record.topic, part), int.from_bytes(message[1:_HEADER], "big")]

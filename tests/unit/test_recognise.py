@@ -12,7 +12,8 @@ CASES = [case for case in manifest() if case.protocol != "storage"]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_golden_record_is_recognised_as_what_it_is(case):
-    found = {recognise(record.key, record.value)[:2] for record in case.records}
+    told = [record for record in case.records if (record.key, record.value) != (None, None)]  # a delete without a key
+    found = {recognise(record.key, record.value)[:2] for record in told}
     assert found == {(case.protocol, case.encoding or "")}
 
 
