@@ -59,15 +59,16 @@ def test_every_schema_that_ticdc_registered_is_read_completely(path):
     for entry in entries:
         sent, schema = json.loads(entry["schema"]), read_schema(entry["schema"])
         names = tuple(field["name"] for field in sent["fields"])
-        own = tuple(name for name in names if name.startswith("_tidb"))
+        own = tuple(name for name in names if name.startswith(("_tidb", "_ticdc")))
         assert (schema.fields, schema.text) == (names, entry["schema"])
         assert tuple(c.name for c in schema.columns) + own == names  # TiCDC appends its own fields
         assert f"{schema.namespace}.{schema.schema_name}" == sent["namespace"]
         assert schema.table_name == sent["name"]
         value = entry["subject"].endswith("-value")
-        assert schema.extension == schema.operation == (value and "noext" not in path.name)
+        assert schema.before == (value and "before" in path.name)
+        assert schema.extension == (value and "noext" not in path.name)
+        assert schema.operation == (schema.extension or schema.before)
         assert schema.checksums == (value and "checksum" in path.name)
-        assert not schema.before
         if not value:
             assert not any(c.nullable for c in schema.columns)
 
