@@ -300,15 +300,8 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     spark.sparkContext.setJobDescription("open the warehouse")
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
     catalog = Catalog(spark)
-    lost = lost_tables(catalog, settings.warehouse.local_data)
-    if lost and CATALOG_LOST not in accept:
-        listed = sorted(lost, key=lambda name: (name.startswith(f"{PIPELINE_NAMESPACE}."), name))
-        names = ", ".join(listed[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
-        raise Refused(
-            CATALOG_LOST,
-            f"{len(lost)} tables lie in {settings.warehouse.data} that the catalog does not know: {names}",
-            "to bring them back into the catalog: ticdc-warehouse tables restore",
-        )
+    if CATALOG_LOST not in accept:
+        _refuse_lost(catalog, settings)
     records = Records.open(spark, catalog, settings.warehouse.data, settings.name)
     tables = Tables(
         catalog,
@@ -358,6 +351,20 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     redrive.unfinished(bench)
     records.waiting()  # once here: a run without a batch tells of it too
     return bench
+
+
+def _refuse_lost(catalog: Catalog, settings: Settings) -> None:
+    """Refuse a warehouse with tables that the catalog does not know."""
+    lost = lost_tables(catalog, settings.warehouse.local_data)
+    if not lost:
+        return
+    listed = sorted(lost, key=lambda name: (name.startswith(f"{PIPELINE_NAMESPACE}."), name))
+    names = ", ".join(listed[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
+    raise Refused(
+        CATALOG_LOST,
+        f"{len(lost)} tables lie in {settings.warehouse.data} that the catalog does not know: {names}",
+        "to bring them back into the catalog: ticdc-warehouse tables restore",
+    )
 
 
 def protocol_of(settings: Settings, registry: RegistryClient | None, known: Described) -> SourceProtocol:

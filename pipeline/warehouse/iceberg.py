@@ -401,7 +401,7 @@ class Table:
         transaction.commitTransaction()
 
     def ensure(self, parent: str, column: str, kind: str) -> None:
-        """Add a column to a struct column (or to the table, without one) that has not got it; not where that is gone."""
+        """Add a column to a struct column that has not got it, or to the table; not where the struct column is gone."""
         schema = self._java.schema()
         there = not parent or schema.findField(parent) is not None
         if there and schema.findField(f"{parent}.{column}" if parent else column) is None:
