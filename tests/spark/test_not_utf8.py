@@ -83,7 +83,6 @@ def test_no_two_texts_are_kept_as_one(spark):
         (t.STRING, t.INT, (None, r"\xA5")),
         (t.STRING, t.decimal(9, 2), (None, r"\xA5")),
         (t.BINARY, t.STRING, (None, r"\xA5")),
-        (t.BINARY, t.INT, (None, r"\xA5")),
         (t.DATE, t.DATE, (None, r"\xA5")),
         (t.DATE, t.STRING, (None, r"\xA5")),
         (t.TIMESTAMP_NTZ, t.STRING, (None, r"\xA5")),
