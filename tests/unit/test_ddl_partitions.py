@@ -708,8 +708,8 @@ def sent(protocol):
         record = json.loads(line)
         if record["kind"] == "ddl":
             value = base64.b64decode(record["value"])
-            message = json.loads(value[8:] if protocol == "open" else value)
-            query = message["q"] if protocol == "open" else message["sql"]
+            message = json.loads(value[8:] if protocol.endswith("open") else value)
+            query = message["q"] if protocol.endswith("open") else message["sql"]
             found[record["step"], record["table"], query] = message.get("t")
     return [(step, kind, TableName(*table.split(".", 1)), query) for (step, table, query), kind in found.items()]
 
@@ -740,11 +740,12 @@ def _typed(column, shown):
     return int(shown) if column == "id" and shown is not None else shown
 
 
-@pytest.mark.parametrize("protocol", ["open", "simple_json"])
+@pytest.mark.parametrize("protocol", ["open", "simple_json", "new_open"])
 def test_the_rows_that_vanish_in_tidb_are_those_of_the_predicate(protocol):
     schemes, seen = {}, []
-    for step, kind, table, query in sent(protocol):
+    for step, kind, named, query in sent(protocol):
         number_of_kind = classify(query) if kind is None else kind
+        table = ddl.altered(number_of_kind, query, named)
         for action in ddl.parse(number_of_kind, query, table, partitions=True):
             if isinstance(action, ddl.CreateTable):
                 schemes[table] = p.partitioning(query, table)
