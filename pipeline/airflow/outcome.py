@@ -17,9 +17,14 @@ PASSING = frozenset(
     {
         "ARTEFACTS_UNAVAILABLE",
         "CATALOG_UNREADABLE",
+        "CATALOG_BUSY",
+        "CATALOG_UNREACHABLE",
+        "DISK_FULL",
         "KAFKA_UNREACHABLE",
         "REGISTRY_UNREACHABLE",
         "SPARK_ENDED",
+        "STORE_REFUSES",
+        "STORE_UNREACHABLE",
         "WAREHOUSE_IN_USE",
     }
 )

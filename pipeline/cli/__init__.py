@@ -24,6 +24,7 @@ import typer
 import typer.core
 import typer.main
 
+from pipeline import causes
 from pipeline.cli import words
 from pipeline.cli.output import Explained, Format, JsonOutput, Output, opened
 from pipeline.errors import PipelineError, reason
@@ -137,6 +138,7 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
         return _usage(error, output)
     trace = "".join(traceback.format_exception(error)) if debug else ""
     error = _behind(error)
+    error = error if isinstance(error, Explained) else causes.explained(error) or error
     if isinstance(error, Explained):
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
@@ -151,10 +153,16 @@ def _behind(error: Exception) -> Exception:
     return error if spark is None or isinstance(error, Explained) else spark.spark_ended(error) or error
 
 
+def _wrong_usage(error: Any) -> str:
+    """Say what is wrong with the words; the error of a missing argument has no message, and makes its sentence."""
+    said = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    return said.strip() or "no command"
+
+
 def _usage(error: Exception, output: Output) -> int:
     if isinstance(output, JsonOutput):
         hint = "`ticdc-warehouse --help` lists the commands, `ticdc-warehouse COMMAND --help` its options"
-        output.error(PipelineError("USAGE", str(getattr(error, "message", error)) or "no command", hint))
+        output.error(PipelineError("USAGE", _wrong_usage(error), hint))
     else:
         error.show()  # type: ignore[attr-defined]  # of click and of typer alike
     return int(getattr(error, "exit_code", UNEXPECTED))

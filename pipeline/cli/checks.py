@@ -51,10 +51,9 @@ def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) ->
         tables = _tables(settings)
         suites, validation = _quality()
         read, unread = suites.scan(folder)
-        findings = validation.unread(unread)
-        findings += validation.validate(
-            read, tables, _spark(settings), allow_slow_regex=settings.quality.allow_slow_regex
-        )
+        slow = settings.quality.allow_slow_regex
+        findings = validation.validate(read, tables, _spark(settings), allow_slow_regex=slow)
+        findings = validation.in_order([*validation.unread(unread), *findings])
         facts = {"tables": len(tables), **_counted(read)}
         errors = sum(one.is_error for one in findings)
         lines = [*map(str, findings), _sentence(facts, errors, len(findings) - errors)]

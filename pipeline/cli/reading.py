@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from contextlib import closing
+import sys
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import StaticTable
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.types import LongType
 
-from pipeline.errors import EnvironmentFault, Refused
+from pipeline import causes
+from pipeline.errors import EnvironmentFault, PipelineError, Refused, reason
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName
+from pipeline.settings.redaction import clean
+from pipeline.warehouse.locations import as_path
 from pipeline.warehouse.place import check_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -41,6 +46,7 @@ _NAMES = "SELECT table_namespace, table_name, metadata_location FROM iceberg_tab
 _JDBC = re.compile(r"jdbc:(sqlite|postgresql):(.*)", re.DOTALL)
 _JAVA_ONLY = ("io-impl", "jdbc.")
 _LOCK_SECONDS = 10.0
+_POSTGRES_DRIVER = "psycopg2"
 
 
 class Reader(Protocol):
@@ -56,6 +62,10 @@ class Reader(Protocol):
 
     def table(self, name: WarehouseName) -> Table:
         """Give a table whose rows can be scanned."""
+        ...
+
+    def metadata_file(self, name: WarehouseName) -> str:
+        """Give a table's newest metadata file, for engines that are given a file and no catalog."""
         ...
 
 
@@ -158,13 +168,15 @@ class _Embedded:
     def table(self, name: WarehouseName) -> Table:
         return StaticTable.from_metadata(self._read()[name], self._properties)
 
+    def metadata_file(self, name: WarehouseName) -> str:
+        return self._read()[name]
+
     def _metadata(self, name: WarehouseName) -> TableMetadata:
         location = self._locations[name]
-        parts = urlsplit(location)
-        if parts.scheme not in {"", "file"}:
+        path = as_path(location)
+        if path is None:
             return StaticTable.from_metadata(location, self._properties).metadata
-        path = parts.path if parts.scheme else location
-        return TableMetadataUtil.parse_raw(Path(path).read_text(encoding="utf-8"))
+        return TableMetadataUtil.parse_raw(path.read_text(encoding="utf-8"))
 
     def _read(self) -> dict[WarehouseName, str]:
         uri = f"file:{quote(str(self._file))}?mode=ro"
@@ -177,30 +189,64 @@ class _Embedded:
 
 
 class _Remote:
-    """Any other catalog, through PyIceberg."""
+    """Any other catalog, through PyIceberg; nothing is made in it."""
 
     def __init__(self, settings: Settings) -> None:
         self._where = f"{settings.warehouse.catalog.type} catalog"
         properties = pyiceberg_properties(settings)
-        try:
+        self._refuse_what_lacks(settings, properties)
+        with self._answering():
             self._catalog = _load(properties)
-        except NotInstalledError as error:
-            raise _unreadable(self._where, str(error)) from error
-        except Exception as error:  # each catalog has errors of its own
-            raise _unreadable(self._where, f"{type(error).__name__}: {error}") from error
+        if properties["type"] == "sql":
+            self._refuse_an_empty_database()
 
     def names(self) -> list[WarehouseName]:
-        return [
-            WarehouseName(".".join(namespace), identifier[-1])
-            for namespace in self._catalog.list_namespaces()
-            for identifier in self._catalog.list_tables(namespace)
-        ]
+        with self._answering():
+            return [
+                WarehouseName(".".join(namespace), identifier[-1])
+                for namespace in self._catalog.list_namespaces()
+                for identifier in self._catalog.list_tables(namespace)
+            ]
 
     def metadata(self, name: WarehouseName) -> TableMetadata:
         return self.table(name).metadata
 
     def table(self, name: WarehouseName) -> Table:
-        return self._catalog.load_table((name.namespace, name.name))
+        with self._answering():
+            return self._catalog.load_table((name.namespace, name.name))
+
+    def metadata_file(self, name: WarehouseName) -> str:
+        return self.table(name).metadata_location
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Say what is behind the errors of a catalog: each has its own. That a table is not there is an answer."""
+        try:
+            yield
+        except (NoSuchTableError, NoSuchNamespaceError, PipelineError):
+            raise
+        except Exception as error:
+            raise causes.explained(error) or _unreadable(self._where, clean(reason(error))) from error
+
+    def _refuse_what_lacks(self, settings: Settings, properties: Mapping[str, str]) -> None:
+        """Refuse where PyIceberg could not say which package is not there, or would make a file of SQLite's."""
+        uri = properties.get("uri", "") if properties["type"] == "sql" else ""
+        if uri.startswith("postgresql") and find_spec(_POSTGRES_DRIVER) is None:
+            raise EnvironmentFault(
+                CATALOG_UNREADABLE,
+                f"{self._where} can't be read: Python's driver for PostgreSQL is not installed here",
+                f"{sys.executable} -m pip install psycopg2-binary; a run needs Java's beside it (spark.jars)",
+            )
+        if uri.startswith("sqlite") and not (file := _sqlite_file(settings.warehouse.catalog.properties)).is_file():
+            raise _nothing_yet(f"there is no catalog in {file} yet")
+
+    def _refuse_an_empty_database(self) -> None:
+        with self._answering():
+            engine: Any = getattr(self._catalog, "engine")  # noqa: B009 - of SqlCatalog alone
+            with engine.connect() as connection:
+                has = engine.dialect.has_table(connection, "iceberg_tables")
+        if not has:
+            raise _nothing_yet(f"the {self._where} has no tables of Iceberg's yet")
 
 
 def pyiceberg_properties(settings: Settings) -> dict[str, str]:
@@ -212,7 +258,7 @@ def pyiceberg_properties(settings: Settings) -> dict[str, str]:
     plain["warehouse"] = settings.warehouse.location
     if catalog.type != "jdbc":
         return {**plain, "type": catalog.type}
-    return {**plain, "type": "sql", "uri": _sqlalchemy(catalog.properties)}
+    return {**plain, "type": "sql", "uri": _sqlalchemy(catalog.properties), "init_catalog_tables": "false"}
 
 
 def _load(properties: Mapping[str, Any]) -> Catalog:
@@ -228,10 +274,14 @@ def _sqlalchemy(properties: Mapping[str, str]) -> str:
         raise _unreadable(properties["uri"].split("?")[0], "PyIceberg reads SQLite and PostgreSQL catalogs")
     kind, rest = found[1], found[2].split("?")[0]
     if kind == "sqlite":
-        return f"sqlite:///{rest}"
+        return f"sqlite:///{_sqlite_file(properties)}"
     user, password = properties.get("jdbc.user", ""), properties.get("jdbc.password", "")
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
     return f"postgresql+psycopg2://{login}{rest.removeprefix('//')}"
+
+
+def _sqlite_file(properties: Mapping[str, str]) -> Path:
+    return Path(properties["uri"].removeprefix("jdbc:sqlite:").removeprefix("file:").split("?")[0])
 
 
 def _is_java(key: str) -> bool:

@@ -136,7 +136,7 @@ class Run:
         cluster = pipeline.bench.cluster
         present, nameless = set(cluster.topic_ids()), cluster.without_ids()
         sentences = [
-            *gone(self._settings.source, pipeline.bench.ledger.committed, present),
+            *gone(cluster.wanted, pipeline.bench.ledger.committed, present),
             *missing(self._settings, present, available_now=self._available_now),
             *([without_ids(nameless)] if nameless else []),
         ]

@@ -275,6 +275,12 @@ def described(pair: Pair) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
+def metadata_files(reader: Reader, pair: Pair) -> dict[str, str]:
+    """Give the newest metadata file of both tables: DuckDB's `iceberg_scan`, ClickHouse and Snowflake are given one."""
+    files = {} if pair.current is None else {"metadata file": reader.metadata_file(pair.name)}
+    return {**files, "changes metadata file": reader.metadata_file(pair.name.changes)}
+
+
 COLUMNS = ("column", "type", "source column", "source type", "key", "older rows show", "since", "state")
 
 

@@ -71,10 +71,11 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
 
 @app.command()
 def describe(name: Name, config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Show a table's columns, key, defaults, source versions, location and properties."""
+    """Show a table's columns, key, defaults, source versions, location, metadata files and properties."""
     with opened(output) as out:
-        pair = shelf.pair_named(reader(load(config)), name)
-        facts, layout = shelf.described(pair), pair.layout
+        catalog = reader(load(config))
+        pair = shelf.pair_named(catalog, name)
+        facts, layout = {**shelf.described(pair), **shelf.metadata_files(catalog, pair)}, pair.layout
         width = max(map(len, facts))
         out.result(facts, "\n".join(f"{key:<{width}}  {_text(key, value)}" for key, value in facts.items()))
         out.table("\ncolumns", shelf.COLUMNS, [*shelf.columns(layout), *shelf.others(pair)])

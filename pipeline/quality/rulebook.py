@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.quality.builtin import builtin
 from pipeline.quality.rules import Result, Rule, RuleSet
-from pipeline.quality.suites import Check, Suite, fingerprint, load, refused
+from pipeline.quality.suites import Check, Suite, fingerprint, refused, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,11 +48,11 @@ class Rulebook:
 
     def renewed(self, quality: Quality) -> Rulebook:
         """The rules as the suites' files have them now; this one where nothing has changed. Raises `SettingsError`."""
-        suites = load(quality.suites) if quality.suites else ()
-        if suites == self.suites:
+        suites, unread = scan(quality.suites) if quality.suites else ((), [])
+        if suites == self.suites and not unread:
             return self
         now = Rulebook(self.spark, suites, self.built_in)
-        now.refuse_nonsense(allow_slow_regex=quality.allow_slow_regex)
+        now.refuse_nonsense(unread, allow_slow_regex=quality.allow_slow_regex)
         return now
 
     def of(self, shape: Shape) -> RuleSet:
@@ -63,13 +63,17 @@ class Rulebook:
             self._made[shape] = self._make(shape)
         return self._made[shape]
 
-    def refuse_nonsense(self, *, allow_slow_regex: bool) -> None:
-        """Raise `SettingsError` with what is wrong in the suites, whatever the tables are."""
-        if not self.suites:
+    def refuse_nonsense(self, unread: Sequence[str] = (), *, allow_slow_regex: bool) -> None:
+        """Raise `SettingsError` with all that is wrong in the suites, whatever the tables are.
+
+        `unread`: what could not be read of them (`suites.scan`).
+        """
+        if not self.suites and not unread:
             return
         validation = import_module("pipeline.quality.validation")  # with Great Expectations
-        found = validation.validate(self.suites, {}, lambda: self.spark, allow_slow_regex=allow_slow_regex)
-        wrong = [str(finding) for finding in found if finding.is_error]
+        found = validation.unread(unread)
+        found += validation.validate(self.suites, {}, lambda: self.spark, allow_slow_regex=allow_slow_regex)
+        wrong = [str(finding) for finding in validation.in_order(found) if finding.is_error]
         if wrong:
             raise refused(wrong)
 

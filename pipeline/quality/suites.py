@@ -177,9 +177,11 @@ def load(folder: Path) -> tuple[Suite, ...]:
 
 
 def scan(folder: Path) -> tuple[tuple[Suite, ...], list[str]]:
-    """Every suite of a folder that can be read, and what is wrong with the others.
+    """Every suite of a folder, and what cannot be read of them.
 
-    Raises `SettingsError` where there is no folder.
+    A suite in which something cannot be read has the checks that can: what is wrong with those is told as well, by
+    who looks at them (`validation`), so that a person hears of everything at once. Raises `SettingsError` where there
+    is no folder.
     """
     if not folder.is_dir():
         said = f"quality.suites: there is no folder {printable(str(folder))}"
@@ -191,6 +193,7 @@ def scan(folder: Path) -> tuple[tuple[Suite, ...], list[str]]:
             suites.append(read(_text(path), printable(str(path.relative_to(folder)))))
         except Faults as found:
             faults += found.sentences
+            suites += [found.suite] if found.suite is not None else []
     return tuple(suites), faults
 
 
@@ -202,11 +205,12 @@ def refused(faults: Iterable[str]) -> SettingsError:
 
 
 class Faults(Exception):
-    """What is wrong in one file, as sentences that begin with the place."""
+    """What is wrong in one file, as sentences that begin with the place; `suite`: what could be read of it."""
 
-    def __init__(self, sentences: Iterable[str]) -> None:
+    def __init__(self, sentences: Iterable[str], suite: Suite | None = None) -> None:
         super().__init__()
         self.sentences = list(sentences)
+        self.suite = suite
 
 
 def read(text: str, source: str) -> Suite:
@@ -225,10 +229,11 @@ def read(text: str, source: str) -> Suite:
     found = [_check(number, one, written, faults) for number, one in items if isinstance(one, dict)]
     checks = tuple(replace(check, owner=check.owner or (form.owner if form else "")) for check in found if check)
     faults += _doubled(checks)
+    private = frozenset(confusable(name) for name in form.private) if form else frozenset()
+    suite = Suite(form.table if form else (), checks, private, Place(source, 1, 1), written.places)
     if faults or form is None:
-        raise Faults(sorted(faults, key=_line))
-    private = frozenset(confusable(name) for name in form.private)
-    return Suite(form.table, checks, private, Place(source, 1, 1), written.places)
+        raise Faults(sorted(faults, key=_line), suite)
+    return suite
 
 
 def _line(sentence: str) -> tuple[int, int]:
@@ -290,9 +295,9 @@ def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list
         f"{written.place((*path, expectation, key))}: `{key}` stands beside `{expectation}`, not in it"
         for key in beside
     ]
-    form = _valid(CheckForm, {k: v for k, v in item.items() if k != expectation}, path, written, faults)
-    if form is None:
-        return None
+    rest = {key: value for key, value in item.items() if key != expectation}
+    form = _valid(CheckForm, rest, path, written, faults) or CheckForm(name=str(rest.get("name") or f"check {number}"))
+    arguments = {key: value for key, value in arguments.items() if key not in beside}
     check = Check(
         expectation, arguments, form.name, form.severity, form.because, form.owner, form.mostly,
         form.row_condition, written.place((*path, expectation)), _within(written, path),

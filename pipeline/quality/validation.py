@@ -57,8 +57,9 @@ def unread(sentences: Iterable[str]) -> list[Finding]:
     found = []
     for sentence in sentences:
         place = PLACE.match(sentence)
-        where = Place(place[1], int(place[2]), int(place[3])) if place else Place("")
-        found.append(Finding(where, CODE, sentence[place.end() :] if place else sentence))
+        file, _, rest = sentence.partition(": ")
+        where = Place(place[1], int(place[2]), int(place[3])) if place else Place(file)
+        found.append(Finding(where, CODE, sentence[place.end() :] if place else rest))
     return found
 
 
@@ -85,7 +86,12 @@ def validate(
     if tables:
         validation.find_lost(suites, tables)
         validation.find_misfits(suites, tables, spark)
-    return sorted(validation.findings, key=lambda one: (one.place.source, one.place.line, one.place.column))
+    return in_order(validation.findings)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """In the order of the files, and of their lines."""
+    return sorted(findings, key=lambda one: (one.place.source, one.place.line, one.place.column))
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Durations as Spark writes them: `10 seconds`, `1 minute 30 seconds`, `500 milliseconds`."""
+"""Durations as Spark writes them (`10 seconds`, `1 minute 30 seconds`), or short: `5m`, `7d`, `1h30m`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,30 @@ _UNITS = {
     "day": 86400.0,
     "week": 604800.0,
 }
-_PART = re.compile(r"\s*([0-9]{1,15})(\.[0-9]{1,9})?\s+([a-z]+?)s?(?=\s|$)")
-_EXPECTED = "expected a duration such as `10 seconds`, `1 minute` or `500 milliseconds`"
+_SHORT = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+"""Only in small letters: `5M` would be months to many, which have no length."""
+_PART = re.compile(r"\s*([0-9]{1,15})(\.[0-9]{1,9})?\s+([A-Za-z]{3,}?)[sS]?(?=\s|$)")
+_SHORT_PART = re.compile(r"\s*([0-9]{1,15})(\.[0-9]{1,9})?\s*(us|ms|[smhdw])(?=\s|[0-9]|$)")
+_INTERVAL = re.compile(r"^\s*interval\s", re.IGNORECASE)
+_EXPECTED = "expected a duration such as `10 seconds`, `1 minute`, `500 milliseconds`, or short: `10s`, `5m`, `7d`"
 
 
 def seconds(text: str) -> float:
-    """Read a duration as Spark's processing-time trigger does, so no months or years; raises ValueError."""
-    rest = re.sub(r"^\s*interval\s", "", text.lower()).rstrip()
+    """Read a duration as Spark's processing-time trigger does, so no months or years; raises ValueError.
+
+    Spark knows no short units; it is given the seconds.
+    """
+    rest = _INTERVAL.sub("", text).rstrip()
     total, at = 0.0, 0
     while at < len(rest) or not at:
-        found = _PART.match(rest, at)
-        if not found or found[3] not in _UNITS or (found[2] and found[3] != "second"):  # Spark: only seconds have parts
+        found = _PART.match(rest, at) or _SHORT_PART.match(rest, at)
+        unit = _unit(found[3]) if found else None
+        if not found or unit is None or (found[2] and unit != 1.0):  # Spark: only seconds have parts
             raise ValueError(_EXPECTED)
-        total += float(found[1] + (found[2] or "")) * _UNITS[found[3]]
+        total += float(found[1] + (found[2] or "")) * unit
         at = found.end()
     return total
+
+
+def _unit(name: str) -> float | None:
+    return _SHORT.get(name) or _UNITS.get(name.lower())

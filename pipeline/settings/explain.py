@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from pipeline.settings.faults import INVALID, NOT_YET, Fault, Path, did_you_mean, printable
+from pipeline.settings.faults import INVALID, NOT_YET, Fault, Path, did_you_mean, printable, variable_of
 from pipeline.settings.fields import REFUSED
 from pipeline.settings.model import NOT_YET_ERROR
 from pipeline.settings.reserved import sink_key
@@ -36,16 +37,36 @@ _EXPECTED = {
     "model_attributes_type": "expected keys and values",
 }
 LONGEST_ECHO = 60
+_LEAVES_OUT = re.compile(r"(?:excluded?|ignored?|skip|drop|omit|without)_(columns?|tables?|topics?|schemas?)")
+"""Wishes that no setting grants. The nearest known word would be the opposite: `exclude_columns` is not `columns`."""
+_OUT_BY_FILTER = "every table of the topics is taken: leave tables out by the changefeed's filter rules"
+_OUT_BY_SELECTOR = (
+    "every column that is sent is taken: leave columns out by the changefeed's column-selectors, or by a view"
+)
+_OUT_BY_PATTERN = "name the topics to read in source.topics, or by a source.topic_pattern such as `(?!audit_).*`"
+_LEFT_OUT = {
+    **dict.fromkeys(("column", "columns"), _OUT_BY_SELECTOR),
+    **dict.fromkeys(("table", "tables", "schema", "schemas"), _OUT_BY_FILTER),
+    **dict.fromkeys(("topic", "topics"), _OUT_BY_PATTERN),
+}
 
 
-def explain(error: ValidationError, tree: Any, model: type[BaseModel]) -> Iterator[Fault]:
-    """Yield a fault for each error; `tree` is what was validated."""
+def explain(error: ValidationError, tree: Any, model: type[BaseModel], written: Any = None) -> Iterator[Fault]:
+    """Yield a fault for each error; `tree` is what was validated, `written` the same with its keys without a value."""
     for one in error.errors(include_url=False, include_input=False):
         path = tuple(str(key) for key in one["loc"] if key != "[key]")
         if path[:1] == ("source",) and one["type"] == "missing" and _is_storage(tree):
             continue  # what Kafka needs is not what is wrong there
         code = NOT_YET if one["type"] == NOT_YET_ERROR else INVALID
-        yield Fault(path, _sentence(one, path, tree, model), code)
+        yield Fault(path, _sentence(one, path, tree, model) + _unset(path, written), code)
+
+
+def _unset(path: Path, written: Any) -> str:
+    """Name the variable of a key that stands in the file without a value: an environment that lacks it is the cause."""
+    within = _value(path[:-1], written) if path else None
+    if not isinstance(within, dict) or path[-1] not in within or within[path[-1]] is not None:
+        return ""
+    return f"; the key has no value here, and the environment variable {variable_of(path)} is not set"
 
 
 def _sentence(one: ErrorDetails, path: Path, tree: Any, model: type[BaseModel]) -> str:
@@ -67,6 +88,8 @@ def _unknown(path: Path, model: type[BaseModel]) -> str:
     section, key = section_at(model, path[:-1]), path[-1]
     if path[0] == "changefeed" and (reason := sink_key(key)):
         return reason
+    if found := _LEAVES_OUT.fullmatch(key.lower().replace("-", "_")):
+        return f"unknown key; {_LEFT_OUT[found[1]]}"
     known = fields(section) if section else {}
     return "unknown key" + (did_you_mean(key, known) or f"; known here: {', '.join(known)}")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Path: TypeAlias = tuple[str, ...]  # keys as written, list items by number from 0; () is the file
 
+PREFIX = "TICDC_WAREHOUSE__"
 INVALID = "SETTINGS_INVALID"
 NOT_YET = "NOT_YET"
 PREFIX_LENGTH = 3  # letters from which on the beginning of a word is taken for it
@@ -34,6 +35,11 @@ def dotted(path: Path) -> str:
     keys = (re.sub(r"(?s)[:=].*", "…", key) for key in path)
     written = "".join(f"[{key}]" if key.isdigit() else f".{key}" for key in keys)
     return printable(written.removeprefix("."))
+
+
+def variable_of(path: Path) -> str:
+    """Give the environment variable that sets what stands at a path."""
+    return PREFIX + "__".join(re.sub(r"[-.]", "_", key).upper() for key in path)
 
 
 def printable(text: str) -> str:

@@ -57,7 +57,7 @@ def parse(text: str, folder: Path, environ: Mapping[str, str] | None = None, sou
     try:
         settings = Settings.model_validate(tree, context={FOLDER: folder.absolute()})
     except ValidationError as error:
-        faults += explain(error, tree, Settings)
+        faults += explain(error, tree, Settings, written.tree)
     if faults or settings is None:
         raise refusal(faults, source, written.place)
     return settings

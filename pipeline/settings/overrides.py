@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import SettingsError
 from pipeline.settings.document import Document, Place, Tree, read_value
-from pipeline.settings.faults import Fault, Path, did_you_mean
+from pipeline.settings.faults import PREFIX, Fault, Path, did_you_mean
 from pipeline.settings.shape import fields, free_map_of, section_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-PREFIX = "TICDC_WAREHOUSE__"
 _AMBIGUOUS = "`_` may stand for `-`, `.` or `_` here: write the key in the file without a value, or give the whole map"
 
 

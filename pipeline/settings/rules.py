@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
-from pipeline.settings.faults import NOT_YET, Fault
+from pipeline.settings.faults import NOT_YET, Fault, variable_of
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
 from pipeline.settings.sections import DATA_FOLDER
 
 Written: TypeAlias = Mapping[str, Any]
 PROTOCOLS = ("avro", "simple", "open-protocol", "canal-json", "csv")
+_POSTGRES = ("postgresql:", "postgres:", "postgresql+")
 READ = ("avro", "simple", "open-protocol")
 """The protocols of this version."""
 
@@ -82,7 +83,8 @@ def _registry(written: Written) -> Iterator[Fault]:
         yield Fault(("registry", "url"), "required with `protocol: avro`: the schema registry's URL")
     if ("username" in registry) != ("password" in registry):
         given, absent = ("username", "password") if "username" in registry else ("password", "username")
-        yield Fault(("registry", given), f"needs registry.{absent} too")
+        variable = variable_of(("registry", absent))
+        yield Fault(("registry", given), f"needs registry.{absent} too, in the file or as {variable}")
     if "username" in registry and "@" in str(registry.get("url", "")).partition("//")[2].split("/")[0]:
         yield Fault(("registry", "username"), "registry.url names a user already; give one of them")
     if "key_file" in registry and "cert_file" not in registry:
@@ -111,6 +113,20 @@ def _free_keys(written: Written) -> Iterator[Fault]:
     yield from _refused(("warehouse", "columns"), refused_columns(_section(written, "warehouse", "columns")))
     if catalog.get("type") == "rest" and not catalog.get("uri"):
         yield Fault(("warehouse", "catalog"), "a rest catalog needs its `uri`")
+    yield from _jdbc_uri(catalog)
+
+
+def _jdbc_uri(catalog: Written) -> Iterator[Fault]:
+    """A URL of Java's begins with `jdbc:`; others are accepted by PyIceberg alone, and a run could not start."""
+    uri = catalog.get("uri")
+    if catalog.get("type", "jdbc") != "jdbc" or not isinstance(uri, str) or uri.startswith("jdbc:"):
+        return
+    path = ("warehouse", "catalog", "uri")
+    if uri.startswith(_POSTGRES):
+        text = "expected `jdbc:postgresql://host:port/database`; the user goes into `jdbc.user`, the password into "
+        yield Fault(path, f"{text}`jdbc.password` ({variable_of((*path[:2], 'jdbc.password'))})")
+    else:
+        yield Fault(path, "expected a URL of JDBC: `jdbc:postgresql://host:port/database`, `jdbc:sqlite:/path/file.db`")
 
 
 def _refused(path: tuple[str, ...], refusals: Iterator[tuple[str, str]]) -> Iterator[Fault]:

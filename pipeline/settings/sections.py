@@ -58,7 +58,8 @@ class Source(Section):
     topics: tuple[Topic, ...] = Field(default=(), description="the topics to read; this or `topic_pattern`")
     topic_pattern: TopicPattern | None = Field(
         default=None,
-        description="a regular expression; topics that appear later are found, those that begin with `__` never",
+        description="a regular expression of Java's that a topic's whole name matches; topics that appear later are "
+        "found, those that begin with `__` never",
     )
     starting_offsets: StartingOffsets = Field(
         default="earliest",

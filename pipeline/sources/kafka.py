@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 
-from pipeline.errors import EnvironmentFault, reason
+from pipeline import causes
+from pipeline.errors import EnvironmentFault, PipelineError, SettingsError, reason
 from pipeline.model.messages import RAW
 from pipeline.settings.redaction import clean
+from pipeline.sources import ports
 from pipeline.sources.identities import given, identified, is_by_name, is_missing
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ OUTAGE = 120
 """Seconds that a batch waits, for a broker that comes back: about as long as Spark's own reader does."""
 
 _PREFIX = "kafka."
+_PROTOCOL, _PLAIN = "kafka.security.protocol", "PLAINTEXT"
 _API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
 _FETCHING = {
     "kafka.max.poll.records": "100000",
@@ -71,6 +74,7 @@ class Cluster:
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._jvm: Any = cast("Any", spark)._jvm
         self._settings = settings
+        self._matching = _matching(self._jvm, settings)
         self._identities: dict[str, str] = {}
         """By topic: shared by all that `within` gives, so that none changes within a run because of who answers."""
         options = settings.source.options.items()
@@ -86,8 +90,8 @@ class Cluster:
         try:
             self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
         except Py4JJavaError as error:
-            raise EnvironmentFault(
-                "KAFKA_OPTIONS",
+            raise causes.explained(error) or EnvironmentFault(
+                causes.KAFKA_OPTIONS,
                 f"Kafka's client cannot be made of these settings: {clean(reason(error))}",
                 "check source.bootstrap_servers and source.options (kafka.security.protocol, kafka.ssl.…, sasl.…)",
             ) from error
@@ -119,12 +123,12 @@ class Cluster:
     def topic_ids(self) -> dict[str, str]:
         """Name → identity (`Topic.id`) of every topic that the settings ask for."""
         ids = self._identified(self._listed())
-        return {name: identity for name, identity in ids.items() if self._wanted(name)}
+        return {name: ids[name] for name in sorted(self.wanted(ids))}
 
     def without_ids(self) -> list[str]:
         """Those of these topics to which the broker gives no id of their own."""
         listed = self._listed()
-        return sorted(name for name in {name for name, _ in listed} - {*given(listed)} if self._wanted(name))
+        return sorted(self.wanted({name for name, _ in listed} - {*given(listed)}))
 
     def recall(self, topics: Mapping[str, str]) -> None:
         """Say which topics were read before, name by id: one keeps its id where the broker gives none any more."""
@@ -174,11 +178,14 @@ class Cluster:
                     found.append(name)
         return found
 
-    def _wanted(self, name: str) -> bool:
-        pattern = self._settings.source.topic_pattern
-        if pattern is None:
-            return name in self._settings.source.topics
-        return not name.startswith(_INTERNAL) and re.fullmatch(pattern, name) is not None
+    def wanted(self, names: Iterable[str]) -> frozenset[str]:
+        """Which of these topics the settings ask for. A pattern is matched by Java, as Spark's reader does it."""
+        if self._matching is None:
+            return frozenset(names) & frozenset(self._settings.source.topics)
+        java = self._jvm.java.util  # in a few calls, however many topics there are; their names have no comma
+        matched = java.ArrayList(java.Arrays.asList(java.regex.Pattern.compile(",").split(",".join(names))))
+        matched.removeIf(getattr(java.function.Predicate, "not")(self._matching.asMatchPredicate()))
+        return frozenset(filter(None, str(matched.toString()).strip("[]").split(", ")))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition still has."""
@@ -228,21 +235,51 @@ class Cluster:
             java.add(name)
         return java
 
-    def _unreachable(self, error: Py4JJavaError) -> EnvironmentFault:
+    def _unreachable(self, error: Py4JJavaError) -> PipelineError:
+        known = causes.explained(error)
+        if known is not None and known.code != causes.KAFKA_UNREACHABLE:
+            return known
         return self.unreachable(str(error.java_exception.getMessage()))
 
     def unreachable(self, reason: str) -> EnvironmentFault:
-        """What to raise where Kafka does not answer."""
+        """What to raise where Kafka does not answer: with what a look at its port says, where that says anything."""
         servers = self._settings.source.bootstrap_servers
+        protocol = self._settings.source.options.get(_PROTOCOL, _PLAIN)
+        seen = ports.seen(servers, protocol)
         return EnvironmentFault(
-            "KAFKA_UNREACHABLE",
-            f"Kafka at {servers} did not answer: {reason}",
-            "check source.bootstrap_servers and source.options (kafka.security.protocol …), and that the broker runs",
+            causes.KAFKA_UNREACHABLE,
+            f"Kafka at {servers} did not answer: {reason}" + (f"; {seen.said}" if seen else ""),
+            seen.todo
+            if seen
+            else "check source.bootstrap_servers and source.options (kafka.security.protocol …), "
+            "that the broker runs, and that this machine reaches the addresses that it advertises",
         )
 
     def close(self) -> None:
         """Let the connections go."""
         self._admin.close()
+
+
+def _matching(jvm: Any, settings: Settings) -> Any:
+    """Java's compiled `topic_pattern`; None without one. Raises `SettingsError`: no other engine could judge it."""
+    expression = _expression(settings)
+    if expression is None:
+        return None
+    try:
+        return jvm.java.util.regex.Pattern.compile(expression)
+    except Py4JJavaError as error:
+        said = str(error.java_exception.getDescription())
+        raise SettingsError(
+            "SETTINGS_INVALID",
+            f"source.topic_pattern: Java does not take the regular expression {settings.source.topic_pattern}: {said}",
+            "it is one of Java's (java.util.regex.Pattern), as Spark's reader takes it: a named group is (?<name>…)",
+        ) from error
+
+
+def _expression(settings: Settings) -> str | None:
+    """The pattern as Spark's reader gets it."""
+    pattern = settings.source.topic_pattern
+    return None if pattern is None else f"(?!{_INTERNAL})(?:{pattern})"
 
 
 def _partitions(described: Any) -> tuple[int, ...]:
@@ -257,8 +294,9 @@ def stream_options(
     `present`: the topics that exist. `awaited`: a listed one that comes while the stream runs is taken up then.
     """
     source = settings.source
-    if source.topic_pattern:
-        chosen = {"subscribePattern": f"(?!{_INTERNAL})(?:{source.topic_pattern})"}
+    expression = _expression(settings)
+    if expression is not None:
+        chosen = {"subscribePattern": expression}
     elif awaited and set(source.topics) - set(present):  # `subscribe` fails on a topic that does not exist
         chosen = {"subscribePattern": "|".join(re.escape(topic) for topic in source.topics)}
     else:

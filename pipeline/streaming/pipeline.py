@@ -299,6 +299,8 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     spark = session(settings)
     spark.sparkContext.setJobDescription("open the warehouse")
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
+    cluster = Cluster(spark, settings)  # nothing is asked yet: a client that cannot be made leaves no tables behind
+    resources.callback(cluster.close)
     catalog = Catalog(spark)
     if CATALOG_LOST not in accept:
         _refuse_lost(catalog, settings)
@@ -314,8 +316,6 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     refuse_another(records, tables, accept)
     if WAREHOUSE_COPIED not in accept:
         check_copied(records.tables["batches"].properties, settings.warehouse)
-    cluster = Cluster(spark, settings)
-    resources.callback(cluster.close)
     ledger = Ledger.load(records)
     cluster.recall(ledger.topics)
     state = kafka_state(cluster)

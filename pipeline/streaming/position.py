@@ -6,7 +6,6 @@ Pure: every case is a value in, a value or a refusal out.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from pipeline.sources.identities import by_name, is_by_name, is_missing, name_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pipeline.settings.sections import Source
     from pipeline.sources.kafka import Topic
     from pipeline.warehouse.pairs import TopicIdPartition
 
@@ -103,12 +101,15 @@ def _only_topic(read: Collection[str]) -> str:
     return next(iter(read))
 
 
-def gone(source: Source, committed: Committed, present: Collection[str]) -> list[str]:
-    """Give a sentence for each topic that the tables have records of, that is asked for, and that is not there."""
-    asked = [
-        name for name in sorted({*committed.names.values()} - {*present})
-        if (name in source.topics if source.topic_pattern is None else re.fullmatch(source.topic_pattern, name))
-    ]  # fmt: skip
+def gone(
+    wanted: Callable[[Collection[str]], Collection[str]], committed: Committed, present: Collection[str]
+) -> list[str]:
+    """Give a sentence for each topic that the tables have records of, that is asked for, and that is not there.
+
+    `wanted`: which of these names the settings ask for (`Cluster.wanted`).
+    """
+    absent = {*committed.names.values()} - {*present}
+    asked = sorted(wanted(absent)) if absent else []
     return [f"topic {name} is not there any more: what had not been read of it is lost" for name in asked]
 
 

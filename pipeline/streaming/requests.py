@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline import causes
 from pipeline.errors import PipelineError, Refused, reason
 from pipeline.observe.logs import get_logger
 from pipeline.streaming.errands import SEPARATE
@@ -58,7 +59,9 @@ class Inbox:
                 answer = {"refused": [error.code, error.message, error.hint]}
             except Exception as error:
                 separate = request["what"] in SEPARATE
-                answer = {"refused": [_UNEXPECTED, reason(error)[:300], _GOES_ON if separate else _ENDED]}
+                known = causes.explained(error) or PipelineError(_UNEXPECTED, reason(error)[:300])
+                goes_on = _GOES_ON if separate else _ENDED
+                answer = {"refused": [known.code, known.message, f"{known.hint}; {goes_on}" if known.hint else goes_on]}
                 if not separate:
                     _answer(path, answer)
                     raise

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pipeline import causes
 from pipeline.errors import EnvironmentFault, PipelineError, reason
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of, time_of
@@ -140,6 +141,7 @@ class Telemetry:
     def failed(self, number: int, error: BaseException) -> None:
         """A batch was not committed."""
         code, why = type(error).__name__, reason(error)
+        error = error if isinstance(error, PipelineError) else causes.explained(error) or error
         if isinstance(error, PipelineError):
             code, why = error.code, str(error).partition("\n")[0]
         _log.error("failed", batch=number, code=code, why=why[:500])

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
@@ -23,6 +22,7 @@ from pyspark.sql.types import DataType, StructType
 
 from pipeline.errors import BatchFailed
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName, quoted
+from pipeline.warehouse.locations import as_path, as_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,7 +95,7 @@ class Catalog:
         """A new table at a location of its own; its namespace is made where it is missing."""
         self._ensure(name.namespace)
         builder = self._java.buildTable(self._identifier(name), self._schema(columns))
-        builder = builder.withLocation(location).withProperties(self._map(properties))
+        builder = builder.withLocation(as_url(location)).withProperties(self._map(properties))
         return Table(name, builder.create(), self)
 
     def rename(self, name: WarehouseName, to: WarehouseName) -> None:
@@ -110,7 +110,7 @@ class Catalog:
     def register(self, name: WarehouseName, metadata_file: str) -> None:
         """Make a table known again from its metadata file."""
         self._ensure(name.namespace)
-        self._java.registerTable(self._identifier(name), metadata_file)
+        self._java.registerTable(self._identifier(name), as_url(metadata_file))
 
     def file_io(self, location: str) -> Any:
         """Iceberg's FileIO (Java) of a table that would be made at this place; none is made."""
@@ -494,7 +494,7 @@ class Table:
         """
         before = datetime.fromtimestamp(time.time() - older_than_seconds, UTC)
         name = quoted(self.name.namespace, self.name.name).replace("\\", "\\\\").replace("'", "\\'")
-        in_store = urlsplit(self.location).scheme not in ("", "file") and self._catalog.lists_by_prefix(self._java)
+        in_store = as_path(self.location) is None and self._catalog.lists_by_prefix(self._java)
         rows = self._catalog.sql(
             f"CALL {CATALOG}.system.remove_orphan_files(table => '{name}', dry_run => {str(not remove).lower()}, "
             f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00'"

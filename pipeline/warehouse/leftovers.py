@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.warehouse.locations import real_path
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _METADATA = re.compile(r"\.?(\d+)-[^/]*\.metadata\.json(\.crc)?")
 """Iceberg's metadata files, and the checksums that Hadoop writes beside them."""
-_FILE = re.compile(r"^file:/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +32,13 @@ def leftovers(data: Path, locations: Iterable[str], before: float) -> list[Lefto
     A younger one may be of a table that is being made. What has ever had a snapshot may be a table that the catalog
     has lost (`orphans.lost_tables`) or one that was dropped and kept: that is a person's matter.
     """
-    owned = {_real(location) for location in locations}
+    owned = {path for location in locations if (path := real_path(location)) is not None}
     return [
         Leftover(folder, _is_empty(folder))
         for folder in sorted(data.iterdir() if data.is_dir() else ())
-        if folder.is_dir() and not folder.is_symlink() and not _is_owned(_real(str(folder)), owned)
+        if folder.is_dir() and not folder.is_symlink() and not _is_owned(Path(os.path.realpath(folder)), owned)
         if all(path.lstat().st_mtime < before for path in _within(folder))
     ]
-
-
-def _real(location: str) -> Path:
-    """A location on this machine, as Iceberg or a person writes it."""
-    return Path(os.path.realpath(_FILE.sub("/", location)))
 
 
 def _is_owned(folder: Path, owned: set[Path]) -> bool:

@@ -28,8 +28,8 @@ def try_writing(spark: SparkSession, warehouse: Warehouse, location: str) -> Non
 
 
 def _file_io(spark: SparkSession, warehouse: Warehouse, location: str) -> Any:
-    """Iceberg's FileIO (Java). The embedded catalog is not asked: that would make its file, where there is none."""
-    if not warehouse.catalog.embedded:
+    """Iceberg's FileIO (Java). A catalog in a database is not asked: that would make its tables in an empty one."""
+    if warehouse.catalog.type != "jdbc":
         return Catalog(spark).file_io(location)
     iceberg = cast("Any", spark)._jvm.org.apache.iceberg
     conf = iceberg.spark.SparkUtil.hadoopConfCatalogOverrides(spark._jsparkSession, CATALOG)

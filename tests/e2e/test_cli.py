@@ -400,7 +400,7 @@ class TestWriting:
         assert warehouse.differences() == []
 
     def test_old_files_of_no_snapshot_are_named_then_removed_and_young_ones_stay(self, warehouse):
-        location = Path(warehouse.catalog().load_table("shop.orders").location())
+        location = Path(warehouse.catalog().load_table("shop.orders").location().removeprefix("file:"))
         old, young = location / "data" / "left-behind.parquet", location / "data" / "just-written.parquet"
         for file in (old, young):
             file.write_bytes(b"of a run that was killed")

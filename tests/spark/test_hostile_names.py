@@ -72,7 +72,7 @@ def test_schemas_of_any_name_are_namespaces(warehouse):
     spark, _, folder = warehouse
     for name in ("../x", "a`b", "..", "select", "表"):
         table = landed(warehouse, TableName(name, "t"), "text")
-        assert table.current.location.startswith(str((folder / "data").resolve()))
+        assert table.current.location.startswith((folder / "data").resolve().as_uri())
         assert spark.table(table.name.sql).count() == 1
 
 

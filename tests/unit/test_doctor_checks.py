@@ -20,7 +20,7 @@ from pipeline.cli.checkup import findings, kafka, machine, messages, warehouse, 
 from pipeline.cli.checkup.findings import Mark, guarded
 from pipeline.devstack import ledger
 from pipeline.devstack.pins import edition, read_pins
-from pipeline.errors import EnvironmentFault
+from pipeline.errors import EnvironmentFault, SettingsError
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
 from pipeline.model.names import TableName
@@ -236,6 +236,9 @@ class Cluster:
     def without_ids(self):
         return self.nameless
 
+    def wanted(self, names):
+        return frozenset(names)
+
 
 def state(**ends):
     """Topics of one partition, by where they end."""
@@ -267,6 +270,47 @@ class TestKafka:
             (one,) = guarded("kafka", whole._sources(settings, None, resources))
         assert (one.mark, one.about, one.todo) == (Mark.WRONG, "kafka", "is it up?")
         assert one.said == "KAFKA_UNREACHABLE: localhost:9 does not answer"
+
+    def test_with_the_catalog_down_kafka_is_looked_at_all_the_same(self, settings, monkeypatch):
+        def down(_settings):
+            raise EnvironmentFault("CATALOG_UNREADABLE", "the rest catalog can't be read", "is it up?")
+
+        class Answering(Cluster):
+            def __init__(self, _spark, _settings):
+                super().__init__()
+
+            def names(self):
+                return frozenset({"t"})
+
+            def close(self):
+                pass
+
+        monkeypatch.setattr(warehouse, "reader", down)
+        monkeypatch.setattr(whole, "Cluster", Answering)
+        monkeypatch.setattr(whole, "kafka_state", lambda _cluster: state(t=3))
+        with ExitStack() as resources:
+            found = list(guarded("kafka", whole._sources(settings, None, resources)))
+        lines = {one.about: one for one in reversed(found)}
+        assert lines["kafka"].mark is Mark.FINE
+        assert lines["permissions"].mark is Mark.FINE
+        assert lines["offsets"].said.startswith("how far the tables are is not known (CATALOG_UNREADABLE)")
+        assert [one.about for one in guarded("warehouse", warehouse.examined(settings))] == ["warehouse"]
+
+    def test_a_pattern_that_java_refuses_is_a_line_about_the_settings(self, settings, monkeypatch):
+        def refusing(_spark, _settings):
+            raise SettingsError("SETTINGS_INVALID", "source.topic_pattern: Java does not take it", "write another")
+
+        monkeypatch.setattr(whole, "Cluster", refusing)
+        with ExitStack() as resources:
+            (one,) = guarded("kafka", whole._sources(settings, None, resources))
+        assert (one.mark, one.about) == (Mark.WRONG, "settings")
+
+    def test_without_java_a_pattern_is_said_not_to_have_been_judged(self, tmp_path):
+        pattern = r"pr_\p{Alpha}{2}"
+        settings = parse(SMALL.replace("topics: [t]", f"topic_pattern: '{pattern}'"), tmp_path)
+        (one,) = (one for one in whole.examined(settings, able=False) if one.about == "settings")
+        assert one.mark is Mark.NOTE
+        assert pattern in one.said
 
     def test_topics_that_are_not_there_yet_are_no_mistake(self, settings):
         (one,) = kafka.examined(settings, Cluster(), state(), Committed())

@@ -6,7 +6,11 @@ import pytest
 
 from pipeline.errors import SettingsError
 from pipeline.model.names import TableName
-from pipeline.quality.suites import Faults, Severity, fingerprint, load, read
+from pipeline.quality.rulebook import Rulebook
+from pipeline.quality.suites import Faults, Severity, fingerprint, load, read, scan
+from pipeline.quality.validation import in_order, validate
+from pipeline.quality.validation import unread as unread_findings
+from pipeline.settings import Quality
 
 ORDERS = """\
 table: [shop.orders, "shop.orders_*"]
@@ -125,6 +129,60 @@ class TestRefusals:
     def test_everything_is_said_at_once_in_the_order_of_the_lines(self):
         found = faults("tabel: a.b\nchecks:\n  - because: x\n  - expect_a: {}\n    mostly: 3\n")
         assert [int(sentence.split(":")[1]) for sentence in found] == [1, 1, 3, 5]
+
+
+NINETEEN = """\
+table: shop.orders
+owners: me
+checks:
+  - because: x
+  - expect_column_values_to_be_betwen: {column: a}
+    mostly: 3
+  - expect_column_values_to_be_between: {column: a, min_value: 3, max_value: 1, mostly: 0.5}
+    severity: stop
+  - expect_column_values_to_be_in_set: {column: a, value_set: []}
+    owner: [a]
+  - expect_column_values_to_not_be_null: {colum: a}
+  - expect_column_values_to_match_regex: {column: a, regex: [b, c]}
+  - expect_column_values_to_be_unique: {column: a}
+    severity: quarantine
+  - expect_column_max_to_be_between: {column: a, min_value: 0}
+    mostly: 0.9
+  - expect_a: {}
+    expect_b: {}
+  - hello
+  - expect_column_values_to_be_in_set: {column: a, value_set: 3}
+  - expect_column_values_to_be_between: {column: a, min_value: 0, strict_max: true}
+  - expect_column_values_to_be_between: {column: b, min_value: 0, result_format: BASIC}
+  - expect_column_values_to_be_between: {column: c, min_value: 0, notes: b}
+  - expect_column_value_lengths_to_be_between: {column: d, min_valu: 1}
+"""
+
+
+class TestMistakes:
+    def test_whatever_is_wrong_with_a_suite_is_told_at_once_in_the_order_of_its_lines(self, tmp_path):
+        (tmp_path / "a.yaml").write_text(NINETEEN)
+        (tmp_path / "b.yaml").write_text("table: [c\n")
+        with pytest.raises(SettingsError) as error:
+            Rulebook(None).renewed(Quality(suites=tmp_path))
+        lines = error.value.message.splitlines()
+        assert lines[0] == f"{len(lines) - 1} things are wrong in the suites"
+        told = [int(line.split(":")[1]) for line in lines[1:] if line.startswith("  a.yaml")]
+        assert told == sorted(told)
+        assert {*told} == {2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 17, 19, 20, 21, 22, 23, 24}
+        assert len(told) >= 19
+        assert lines[-1].startswith("  b.yaml")
+
+    def test_the_same_is_told_by_a_look_at_the_suites(self, tmp_path):
+        (tmp_path / "a.yaml").write_text(NINETEEN)
+        suites, unread = scan(tmp_path)
+        found = in_order([*unread_findings(unread), *validate(suites, {})])
+        assert len(found) >= 19
+
+    def test_a_file_that_cannot_be_read_is_named(self, tmp_path):
+        (tmp_path / "c.yaml").write_bytes(b"\xff\xfe")
+        (finding,) = unread_findings(scan(tmp_path)[1])
+        assert str(finding).startswith("c.yaml: can't be read")
 
 
 class TestFolders:

@@ -150,7 +150,7 @@ def test_triggers_are_read_as_spark_reads_them(trigger, seconds):
     assert settings_of(f"{SMALLEST}trigger: {trigger}\n").trigger_seconds == seconds
 
 
-@pytest.mark.parametrize("trigger", ["10", "10s", "soon", "1 month", "-1 seconds", "1.5 minutes", "1 minute 5", "''"])
+@pytest.mark.parametrize("trigger", ["10", "10S", "soon", "1 month", "-1 seconds", "1.5 minutes", "1 minute 5", "''"])
 def test_what_spark_would_not_take_as_a_trigger_is_refused(trigger):
     assert "expected a duration" in refusal_of(f"{SMALLEST}trigger: {trigger}\n").message
 

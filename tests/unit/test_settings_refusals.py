@@ -111,12 +111,6 @@ def test_what_is_required_and_absent_is_named():
         ("[tidb_shop_orders]", "[a, a]", "source.topics[1]", "twice"),
         ("[tidb_shop_orders]", '["a,b"]', "source.topics[0]", "expected a Kafka topic"),
         ("[tidb_shop_orders]", "tidb_shop_orders", "source.topics", "expected a list"),
-        (
-            "  topics: [tidb_shop_orders]",
-            '  topic_pattern: "tidb_(.*"',
-            "source.topic_pattern",
-            "regular expression",
-        ),
         ("  topics:", "  topic_pattern: tidb_.*\n  topics:", "source.topic_pattern", "not both"),
         (
             "  topics:",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from pipeline import causes
 from pipeline.cli.output import Explained
 from pipeline.errors import reason
 from pipeline.observe.logs import get_logger
@@ -66,8 +67,9 @@ def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
     try:
         yield from findings
     except Exception as error:  # noqa: BLE001 - a check that fails is what doctor is there to tell
-        if isinstance(error, Explained):
-            yield explained(about, error)
+        known = error if isinstance(error, Explained) else causes.explained(error)
+        if known is not None:
+            yield explained(about, known)
         else:
             _log.debug("doctor", about=about, exc_info=True)
             yield wrong(about, reason(error)[:300], "the same command with --debug shows where")

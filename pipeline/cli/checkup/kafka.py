@@ -40,9 +40,12 @@ def readable(state: KafkaState, barred: Collection[str]) -> KafkaState:
 
 
 def examined(
-    settings: Settings, cluster: Cluster, state: KafkaState, committed: Committed, barred: Collection[str] = ()
+    settings: Settings, cluster: Cluster, state: KafkaState, committed: Committed | None, barred: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Topics, their settings, what this user may do with them, and offsets against what the tables have."""
+    """Topics, their settings, what this user may do with them, and offsets against what the tables have.
+
+    `committed`: None where the tables do not tell.
+    """
     source = settings.source
     missing = [topic for topic in source.topics if topic not in state.topics]
     hidden = cluster.hidden(missing) if missing else []
@@ -67,7 +70,7 @@ def examined(
             "begin the warehouse afresh when you make one again; a newer broker gives ids, and a run takes its "
             "progress over",
         )  # fmt: skip
-    for sentence in position.gone(source, committed, state.topics):
+    for sentence in position.gone(cluster.wanted, committed, state.topics) if committed else ():
         yield note("kafka", sentence, "if it is made again, a run says what to do (TOPIC_RECREATED)")
     absent = [topic for topic in missing if topic not in hidden]
     if absent:
@@ -76,7 +79,8 @@ def examined(
         )
     yield from _permissions(state, barred)
     yield from _compaction(cluster, state)
-    yield from _offsets(settings, committed, state)
+    if committed is not None:
+        yield from _offsets(settings, committed, state)
 
 
 def _permissions(state: KafkaState, barred: Collection[str]) -> Iterator[Finding]:

@@ -9,25 +9,29 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from rich.console import Console
 
+from pipeline import causes
 from pipeline.cli.checkup import kafka, messages, registry, warehouse
-from pipeline.cli.checkup.findings import Mark, fine, guarded, wrong
+from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note, wrong
 from pipeline.cli.described import Described
+from pipeline.cli.output import Explained
 from pipeline.cli.words import counted
-from pipeline.errors import reason
+from pipeline.errors import SettingsError, reason
 from pipeline.quality.rulebook import Rulebook
-from pipeline.quality.suites import load
 from pipeline.sources.kafka import Cluster
 from pipeline.streaming.pipeline import kafka_state, protocol_of, registry_of
 from pipeline.streaming.session import looking
 from pipeline.warehouse.trial import try_writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyspark.sql import SparkSession
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
+    from pipeline.streaming.position import Committed
+
+_FIRST = "mend what the line about the warehouse says, then doctor again"
 
 
 def examined(settings: Settings, *, able: bool) -> Iterator[Finding]:
@@ -35,6 +39,11 @@ def examined(settings: Settings, *, able: bool) -> Iterator[Finding]:
     yield from guarded("warehouse", warehouse.examined(settings))
     if able:
         yield from guarded("spark", _with_spark(settings))
+    elif settings.source.topic_pattern is not None:
+        yield note(
+            "settings", f"source.topic_pattern {settings.source.topic_pattern} is not judged: Java has to do it",
+            "mend what the lines about java and jars say, then doctor again",
+        )  # fmt: skip
 
 
 def _with_spark(settings: Settings) -> Iterator[Finding]:
@@ -52,7 +61,8 @@ def _store(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
     try:
         try_writing(spark, settings.warehouse, f"{data}/doctor-{uuid.uuid4()}")
     except Py4JJavaError as error:
-        yield wrong(
+        known = causes.explained(error)
+        yield explained("warehouse", known) if known is not None else wrong(
             "warehouse", f"{data} cannot be written as a run would: {reason(error)[:300]}",
             "let this user write, read and delete there; the catalog's properties say how the store is reached "
             "(warehouse.catalog, docs/configuration.md)",
@@ -66,21 +76,33 @@ def _suites(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
     if folder is None:
         yield fine("suites", "none: quality.suites is not set, the built-in rules apply")
         return
-    suites = load(folder)
-    Rulebook(spark, suites, settings.quality.built_in).refuse_nonsense(
-        allow_slow_regex=settings.quality.allow_slow_regex
-    )
+    suites = Rulebook(spark, (), settings.quality.built_in).renewed(settings.quality).suites
     yield fine("suites", f"{len(suites)} in {folder}, {counted(sum(len(suite.checks) for suite in suites), 'check')}")
 
 
+def _committed(settings: Settings) -> Generator[Finding, None, Committed | None]:
+    """How far the tables are; None where they do not tell, and what that hides is said."""
+    try:
+        return warehouse.committed(settings)
+    except Exception as error:  # noqa: BLE001 - the warehouse's own line has said what is wrong there
+        known = error if isinstance(error, Explained) else causes.explained(error)
+        code = known.code if known is not None else type(error).__name__
+        yield note("offsets", f"how far the tables are is not known ({code}), so nothing is compared with them", _FIRST)
+        return None
+
+
 def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> Iterator[Finding]:
-    cluster = Cluster(spark, settings)
+    try:
+        cluster = Cluster(spark, settings)
+    except SettingsError as error:  # Java, which alone can judge a topic_pattern, refuses it
+        yield explained("settings", error)
+        return
     resources.callback(cluster.close)
-    committed = warehouse.committed(settings)
-    cluster.recall(committed.names)
+    committed = yield from _committed(settings)
+    cluster.recall(committed.names if committed else {})
     state = kafka_state(cluster)
     barred = kafka.barred(cluster, state)
-    yield from guarded("offsets", kafka.examined(settings, cluster, state, committed, barred))
+    yield from guarded("kafka", kafka.examined(settings, cluster, state, committed, barred))
     state = kafka.readable(state, barred)
     client = registry_of(settings) if settings.source.protocol == "avro" else None
     answers = True
@@ -89,6 +111,8 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
         for finding in guarded("registry", registry.examined(client, state.topics, cluster.names())):
             answers = answers and finding.mark is not Mark.WRONG
             yield finding
-    if answers and state.topics:
+    if committed is None and settings.source.protocol != "avro":
+        yield note("messages", "not looked at: what earlier ones have said of columns is in the warehouse", _FIRST)
+    elif answers and state.topics:
         protocol = protocol_of(settings, client, Described(settings))
         yield from guarded("messages", messages.examined(spark, settings, protocol, state))

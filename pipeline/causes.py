@@ -1,0 +1,315 @@
+"""What stores, catalogs, Kafka and Spark say when something of theirs is not in order, as errors of ours.
+
+Nothing here is about rows: it is what a set-up lacks, so an error that ends a command is told with a code, a sentence
+and the setting to look at (`explained`) instead of a class of Java's. Causes are found by Java's names of classes,
+which are API, and by texts where a class says too little; tests hold the texts, as the libraries wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.settings.redaction import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST = 300
+_DEEPEST = 20
+_CAUSED_BY = re.compile(r"^(?:Caused by: |)((?:[a-z_0-9]+\.)+\w+(?:Exception|Error)\b.*)", re.MULTILINE)
+_CLASS = re.compile(r"^(?:[a-z_0-9]+\.)+(?=[\w$]+(?:: |$))")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A thing that may be wrong outside: how an error tells it, and what a person should hear."""
+
+    told_by: re.Pattern[str]
+    """Looked for in each error of a chain, which is written as Java does: `package.Class: message`."""
+    code: str
+    sentence: str
+    hint: str
+
+
+def _cause(told_by: str, code: str, sentence: str, hint: str) -> Cause:
+    return Cause(re.compile(told_by), code, sentence, hint)
+
+
+_AWS = r"software\.amazon\.awssdk\."
+_ICEBERG = r"org\.apache\.iceberg\.exceptions\."
+_REST = rf"{_ICEBERG}|pyiceberg\.exceptions\."
+_KAFKA = r"org\.apache\.kafka\."
+_JAR = "name the jar that has it in spark.conf, spark.jars, in the version that fits (docs/configuration.md)"
+_KAFKA_TLS = "look at kafka.security.protocol and kafka.ssl.… in source.options"
+_STORE = "look at the store's properties in warehouse.catalog"
+
+KAFKA_OPTIONS, KAFKA_UNREACHABLE, KAFKA_DENIED = "KAFKA_OPTIONS", "KAFKA_UNREACHABLE", "KAFKA_DENIED"
+
+CAUSES = (
+    # Kafka. Its client is made before anything is asked, so most of these come at the start.
+    _cause(
+        rf"{_KAFKA}common\.config\.ConfigException: No resolvable bootstrap urls",
+        KAFKA_UNREACHABLE, "no host of source.bootstrap_servers has an address here",
+        "look at the names in source.bootstrap_servers: does this machine's DNS know them?",
+    ),
+    _cause(
+        r"(?:No LoginModule found for|Class) software\.amazon\.msk\.",
+        KAFKA_OPTIONS, "source.options name a class of Amazon's for MSK that is not there",
+        "it is in aws-msk-iam-auth-…-all.jar: name that in spark.conf, spark.jars",
+    ),
+    _cause(
+        r"No LoginModule found for|Invalid value \S+ for configuration \S+: Class \S+ could not be found",
+        KAFKA_OPTIONS, "source.options name a class that is not there", _JAR,
+    ),
+    _cause(
+        rf"{_KAFKA}common\.\S+: Failed to load (?:PEM )?SSL",
+        KAFKA_OPTIONS, "a certificate or key that source.options name is not there, or cannot be read",
+        f"{_KAFKA_TLS}: paths are those of the driver and of each executor",
+    ),
+    _cause(
+        r"unable to find valid certification path|PKIX path|No (?:subject alternative|name matching)|"
+        rf"{_KAFKA}common\.errors\.SslAuthenticationException",
+        "KAFKA_TLS", "Kafka's certificate and this client do not agree, or that port does not speak TLS",
+        "look at kafka.ssl.truststore.… (the authority that signed Kafka's certificate), at the host names in "
+        "source.bootstrap_servers, and at the port: one for TLS wants kafka.security.protocol SSL or SASL_SSL",
+    ),
+    _cause(
+        rf"{_KAFKA}common\.errors\.SaslAuthenticationException|javax\.security\.sasl\.SaslException",
+        "KAFKA_NOT_AUTHENTICATED", "Kafka does not take this user",
+        "look at kafka.sasl.mechanism and kafka.sasl.jaas.config in source.options",
+    ),
+    _cause(
+        rf"{_KAFKA}common\.errors\.\w+AuthorizationException",
+        KAFKA_DENIED, "Kafka does not let this user do that",
+        "READ and DESCRIBE on the topics are needed, and READ on groups named by kafka.group.id or groupIdPrefix",
+    ),
+    _cause(
+        rf"{_KAFKA}common\.errors\.UnsupportedVersionException",
+        "KAFKA_TOO_OLD", "this broker is older than what is asked of it", "docs/deploy.md says which brokers are read",
+    ),
+    _cause(
+        rf"{_KAFKA}common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable)Exception",
+        KAFKA_UNREACHABLE, "Kafka does not answer",
+        "check source.bootstrap_servers and source.options (kafka.security.protocol …), that the broker runs, and that "
+        "this machine and each executor reach the addresses that it advertises",
+    ),
+    _cause(
+        rf"{_KAFKA}common\.(?:config\.ConfigException|KafkaException)",
+        KAFKA_OPTIONS, "Kafka's client cannot be made of these settings",
+        "look at source.bootstrap_servers and source.options (kafka.security.protocol, kafka.ssl.…, kafka.sasl.…)",
+    ),
+    _cause(
+        r"java\.util\.regex\.PatternSyntaxException",
+        "REGEX_INVALID", "Java does not take a regular expression",
+        "source.topic_pattern and the suites have such; they are Java's",
+    ),
+    # The store. Amazon's SDK says these of S3 and of Glue alike.
+    _cause(
+        r"Unable to load region|PermanentRedirect|AuthorizationHeaderMalformed|Status Code: 301\b|"
+        r"the region '\S+' is wrong",
+        "STORE_REGION", "the store's client does not know the region, or a wrong one",
+        "set client.region in warehouse.catalog, or the environment variable AWS_REGION",
+    ),
+    _cause(
+        r"Unable to load credentials|Unable to locate credentials|NoAuthWithAWSException|NoCredentialsError",
+        "STORE_CREDENTIALS", "the store's client has no credentials",
+        "s3.access-key-id and s3.secret-access-key in warehouse.catalog, best from the environment; or what Amazon's "
+        "clients look for by themselves (AWS_ACCESS_KEY_ID, a profile, the machine's role)",
+    ),
+    _cause(
+        r"NoSuchBucket|The specified bucket does not exist",
+        "STORE_BUCKET_UNKNOWN", "the store has no such bucket",
+        "look at the URL in warehouse.catalog.warehouse, at s3.endpoint and at s3.path-style-access",
+    ),
+    _cause(
+        rf"(?:{_AWS}|Service: \w+, ).*Status Code: (?:401|403)\b|InvalidAccessKeyId|SignatureDoesNotMatch|"
+        rf"{_AWS}\S*AccessDenied|Error when \w+ key \S+ .*ACCESS_DENIED",
+        "STORE_DENIED", "the store does not let this user do that",
+        "a run reads, writes, lists and deletes below warehouse.catalog.warehouse: look at the bucket's policy and at "
+        "s3.access-key-id, s3.secret-access-key in warehouse.catalog",
+    ),
+    _cause(
+        rf"{_AWS}\S*: Received an UnknownHostException|{_AWS}\S*: Unable to execute HTTP request",
+        "STORE_UNREACHABLE", "the store does not answer",
+        "look at s3.endpoint and client.region in warehouse.catalog; a store without a host name for each bucket wants "
+        's3.path-style-access: "true"',
+    ),
+    _cause(
+        r"No FileSystem for scheme",
+        "STORE_CLASS_MISSING", "Hadoop does not know this kind of store",
+        "name Iceberg's own class for it in warehouse.catalog: io-impl: org.apache.iceberg.aws.s3.S3FileIO (Amazon and "
+        "its like), …gcp.gcs.GCSFileIO, …azure.adlsv2.ADLSFileIO; and its jar in spark.conf, spark.jars",
+    ),
+    _cause(
+        r"(?:Cannot initialize FileIO|NoClassDefFoundError: software/amazon|ClassNotFoundException: software\.amazon|"
+        r"NoClassDefFoundError: com/(?:google|azure))",
+        "STORE_CLASS_MISSING", "the classes that reach the store are not there",
+        "name iceberg-aws-bundle (or -gcp-, -azure-) in spark.conf, spark.jars, in the version of Iceberg's runtime "
+        "(docs/configuration.md#catalogs-and-stores)",
+    ),
+    _cause(
+        rf"{_AWS}services\.glue\.",
+        "CATALOG_REFUSES", "Glue refuses what was asked",
+        "look at warehouse.catalog, and at what this user may do in Glue",
+    ),
+    _cause(
+        rf"{_AWS}", "STORE_REFUSES", "the store refuses what was asked", f"{_STORE}; its log says more",
+    ),
+    # Catalogs.
+    _cause(
+        rf"(?:{_REST})(?:NotAuthorized|Unauthorized|OAuth)\w*|{_ICEBERG}RESTException: Unable to process \(code: 401",
+        "CATALOG_NOT_AUTHORISED", "the catalog does not take these credentials",
+        "look at credential, token and oauth2-server-uri in warehouse.catalog",
+    ),
+    _cause(
+        rf"(?:{_REST})Forbidden\w*|{_ICEBERG}RESTException: Unable to process \(code: 403",
+        "CATALOG_FORBIDS", "the catalog forbids what was asked",
+        "each table gets a place of its own below warehouse.catalog.warehouse: let the catalog allow that place (its "
+        "storage configuration, allowed locations), and this user make tables and namespaces",
+    ),
+    _cause(
+        rf"{_ICEBERG}NoSuchWarehouseException|pyiceberg\.exceptions\.RESTError.*404|"
+        rf"{_ICEBERG}RESTException: Unable to process \(code: (?:404|405)",
+        "CATALOG_UNKNOWN", "at this URL there is no catalog, or none of this warehouse",
+        "look at uri and warehouse in warehouse.catalog: a REST catalog's uri ends before /v1",
+    ),
+    _cause(
+        rf"(?:{_REST})(?:ServiceUnavailable|ServiceFailure|Server)\w*|{_ICEBERG}RESTException: Error occurred|"
+        r"requests\.exceptions\.(?:Connection|Timeout|SSL)|TTransportException|Failed to connect to Hive Metastore",
+        "CATALOG_UNREACHABLE", "the catalog does not answer as one",
+        "look at uri in warehouse.catalog, and whether the catalog's server runs",
+    ),
+    _cause(
+        rf"(?:{_REST})(?:BadRequest|Validation|Unprocessable)\w*|{_ICEBERG}RESTException|pyiceberg\.exceptions\.RESTError",
+        "CATALOG_REFUSES", "the catalog refuses what was asked",
+        "where it speaks of a location: let it allow places below warehouse.catalog.warehouse; else its log says more",
+    ),
+    _cause(
+        r"No suitable driver found for jdbc",
+        "CATALOG_CLASS_MISSING", "Java's driver for the catalog's database is not there",
+        "name its jar in spark.conf, spark.jars (postgresql-42.….jar for PostgreSQL)",
+    ),
+    _cause(
+        r"password authentication failed|no password was provided|Access denied for user|pg_hba\.conf|"
+        r"no password supplied|The server requested \S+ authentication",
+        "CATALOG_NOT_AUTHORISED", "the catalog's database does not take this user",
+        "look at jdbc.user and jdbc.password in warehouse.catalog",
+    ),
+    _cause(
+        r"FATAL:\s+database .* does not exist",
+        "CATALOG_UNKNOWN", "there is no such database", "make it, or look at uri in warehouse.catalog",
+    ),
+    _cause(
+        r"org\.postgresql\.util\.PSQLException: (?:Connection to|The connection attempt failed)|"
+        r"psycopg2?\.\S*OperationalError|sqlalchemy\.exc\.OperationalError|Communications link failure",
+        "CATALOG_UNREACHABLE", "the catalog's database does not answer",
+        "look at uri in warehouse.catalog, and whether the database runs and has that name",
+    ),
+    _cause(
+        r"permission denied for (?:table|schema|relation|database)",
+        "CATALOG_FORBIDS", "the catalog's database does not let this user do that",
+        "a run makes and writes iceberg_tables and iceberg_namespace_properties",
+    ),
+    _cause(
+        r"SQLITE_(?:CANTOPEN|READONLY|PERM|AUTH)|path to '.*' does not exist",
+        "CATALOG_UNREACHABLE", "the catalog's file cannot be opened or written",
+        "it lies in warehouse.path (or where warehouse.catalog.uri says): let this user write the folder",
+    ),
+    _cause(
+        r"SQLITE_(?:NOTADB|CORRUPT)",
+        "CATALOG_DAMAGED", "the catalog's file is no database, or is damaged",
+        "put a copy back, or move it away: ticdc-warehouse tables restore finds the tables that lie in the warehouse",
+    ),
+    _cause(
+        r"SQLITE_(?:BUSY|LOCKED)",
+        "CATALOG_BUSY", "another process has kept the catalog's file locked for a minute",
+        "which processes have it open? A copy or a backup must not hold it",
+    ),
+    _cause(
+        r"Cannot initialize Catalog|NoClassDefFoundError: org/apache/(?:hadoop/hive|iceberg)|"
+        r"ClassNotFoundException: org\.apache\.(?:hadoop\.hive|iceberg)",
+        "CATALOG_CLASS_MISSING", "the classes of this kind of catalog are not there", _JAR,
+    ),
+    # Spark and the machine.
+    _cause(
+        r"No space left on device|Disk quota exceeded",
+        "DISK_FULL", "a disk is full",
+        "warehouse.path, and Spark's own files (spark.conf, spark.local.dir), need room; what was committed stays",
+    ),
+    _cause(
+        r"Could not parse Master URL",
+        "SPARK_MASTER", "Spark does not know this kind of master", "look at spark.master",
+    ),
+    _cause(
+        r"All masters are unresponsive|Failed to connect to master|Invalid master URL",
+        "SPARK_MASTER", "Spark's master does not answer", "look at spark.master, and whether it runs",
+    ),
+    _cause(
+        r"Service '\w+' (?:failed after|could not bind)|java\.net\.BindException",
+        "SPARK_ADDRESS", "Spark cannot listen at this machine's address",
+        "set spark.driver.host and spark.driver.bindAddress in spark.conf, or SPARK_LOCAL_IP",
+    ),
+)  # fmt: skip
+
+
+def explained(error: BaseException) -> PipelineError | None:
+    """Give what is behind an error as one of ours; None where that is nothing that is known here.
+
+    The cause that is listed first wins, whatever its depth: a store's refusal is wrapped in what Spark makes of it.
+    """
+    lines = [line for line in chain(error) if line]
+    for cause in CAUSES:
+        for line in reversed(lines):
+            if found := cause.told_by.search(line):
+                said = " ".join(dict.fromkeys((_said(line, found.start()), _deepest(lines[-1], line))))
+                return EnvironmentFault(cause.code, f"{cause.sentence}: {said.strip()}", cause.hint)
+    return None
+
+
+def chain(error: BaseException) -> list[str]:
+    """Every error of a chain as `Class: message`, the outermost first: Python's, and Java's behind them."""
+    lines: list[str] = []
+    here: BaseException | None = error
+    while here is not None and len(lines) < _DEEPEST:
+        lines += _lines(here)
+        here = here.__cause__ or (None if here.__suppress_context__ else here.__context__)
+    return lines
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is not None:
+        try:
+            yield from _java_lines(java)
+        except Exception:  # noqa: BLE001 - the JVM is gone: then what Python has is all there is
+            yield type(error).__name__
+        return
+    trace = getattr(error, "_stackTrace", None)
+    if isinstance(trace, str):  # PySpark has made it out of Java's, and kept the text
+        yield from (found[1] for found in _CAUSED_BY.finditer(f"{getattr(error, '_desc', '')}\n{trace}"))
+        return
+    yield f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+
+
+def _java_lines(error: Any) -> Iterator[str]:
+    for _ in range(_DEEPEST):
+        if error is None:
+            return
+        yield str(error.toString())
+        error = error.getCause()
+
+
+def _deepest(last: str, line: str) -> str:
+    """What is behind all, where that says more than the line that tells the cause."""
+    said = _said(last, 0)
+    return f"({said})" if last != line and said.rpartition(": ")[2] not in line else ""
+
+
+def _said(line: str, start: int) -> str:
+    """Give an error's own words without the package of its class: the line of its text in which the cause is told."""
+    begin = line.rfind("\n", 0, start) + 1 if start >= LONGEST else 0
+    words = clean(_CLASS.sub("", (line[begin:].strip().splitlines() or [""])[0]))
+    return words if len(words) <= LONGEST else words[:LONGEST] + "…"

@@ -1,0 +1,40 @@
+"""Where tables lie, in one spelling: what Iceberg stores is compared and opened through here.
+
+Tables of earlier versions have locations without a scheme (`/warehouse/data/…`), those of today `file:///…`, which
+readers in Rust (DataFusion, Polars' own) want; Hadoop writes `file:/…` for the same. A store's URL is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_FILE = re.compile(r"^file:/*")
+_CUT_SHORT = re.compile(r"[#?]")
+"""What readers take for the end of a URL's path: such a folder is named without a scheme, as it has always been."""
+
+
+def as_url(location: str) -> str:
+    """Give a location on this machine as `file:///…`; any other as it is."""
+    path = as_path(location)
+    return location if path is None or _CUT_SHORT.search(location) else f"file://{path}"
+
+
+def as_path(location: str) -> Path | None:
+    """Give the path of a location on this machine, with a scheme or without; None for a store's."""
+    if _FILE.match(location):
+        return Path(_FILE.sub("/", location))
+    return Path(location) if location.startswith("/") else None
+
+
+def real_path(location: str) -> Path | None:
+    """Give the path with every link followed: of two that are equal here, the files are the same."""
+    path = as_path(location)
+    return None if path is None else Path(os.path.realpath(path))
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two locations are one place."""
+    here, there = real_path(one), real_path(other)
+    return here == there if here and there else one.rstrip("/") == other.rstrip("/")
