@@ -24,7 +24,6 @@ import typer
 import typer.core
 import typer.main
 
-from pipeline import causes
 from pipeline.cli import words
 from pipeline.cli.output import Explained, Format, JsonOutput, Output, opened
 from pipeline.errors import PipelineError, reason
@@ -138,7 +137,6 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
         return _usage(error, output)
     trace = "".join(traceback.format_exception(error)) if debug else ""
     error = _behind(error)
-    error = error if isinstance(error, Explained) else causes.explained(error) or error
     if isinstance(error, Explained):
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
@@ -148,9 +146,16 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
 
 
 def _behind(error: Exception) -> Exception:
-    """Give the end of Spark, where that is what is behind an error; who has not brought Spark has none to lose."""
+    """Give what is behind an error, as one of ours: the end of Spark, or what something outside says (`causes`).
+
+    Who has not brought Spark has none to lose, and who has no error needs no causes: they take time to import.
+    """
+    if isinstance(error, Explained):
+        return error
     spark = sys.modules.get("pipeline.streaming.session")
-    return error if spark is None or isinstance(error, Explained) else spark.spark_ended(error) or error
+    ended = None if spark is None else spark.spark_ended(error)
+    found: Exception = ended or importlib.import_module("pipeline.causes").explained(error) or error
+    return found
 
 
 def _wrong_usage(error: Any) -> str:

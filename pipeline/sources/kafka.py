@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 
 from pipeline import causes
 from pipeline.errors import EnvironmentFault, PipelineError, SettingsError, reason
@@ -183,7 +184,7 @@ class Cluster:
         if self._matching is None:
             return frozenset(names) & frozenset(self._settings.source.topics)
         java = self._jvm.java.util  # in a few calls, however many topics there are; their names have no comma
-        matched = java.ArrayList(java.Arrays.asList(java.regex.Pattern.compile(",").split(",".join(names))))
+        matched = java.Collections.list(java.StringTokenizer(",".join(names), ","))
         matched.removeIf(getattr(java.function.Predicate, "not")(self._matching.asMatchPredicate()))
         return frozenset(filter(None, str(matched.toString()).strip("[]").split(", ")))
 
@@ -267,8 +268,8 @@ def _matching(jvm: Any, settings: Settings) -> Any:
         return None
     try:
         return jvm.java.util.regex.Pattern.compile(expression)
-    except Py4JJavaError as error:
-        said = str(error.java_exception.getDescription())
+    except (Py4JJavaError, IllegalArgumentException) as error:  # PySpark makes the latter of Java's
+        said = clean((causes.chain(error)[-1].splitlines() or [""])[0].rpartition("Exception: ")[2])
         raise SettingsError(
             "SETTINGS_INVALID",
             f"source.topic_pattern: Java does not take the regular expression {settings.source.topic_pattern}: {said}",
