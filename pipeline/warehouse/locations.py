@@ -1,4 +1,4 @@
-"""Where tables lie, in one spelling: what Iceberg stores is compared and opened through here.
+"""Where tables lie, in one spelling: what Iceberg stores is compared and read through here.
 
 Tables of earlier versions have locations without a scheme (`/warehouse/data/…`), those of today `file:///…`, which
 readers in Rust (DataFusion, Polars' own) want; Hadoop writes `file:/…` for the same. A store's URL is left as it is.

@@ -118,7 +118,10 @@ def test_a_described_versions_columns_are_a_list(ask):
     assert document["changes_table"] == "shop.orders__changes"
     assert document["source_versions"] == [{"version": "7", "number": 1, "columns": ["id", "total, net"]}]
     assert document["columns"][0]["source_column"] == "id"
-    assert "changes table     shop.orders__changes" in said
+    assert "changes table          shop.orders__changes" in said
+    assert document["changes_metadata_file"].startswith("file://")
+    assert document["changes_metadata_file"].endswith(".metadata.json")
+    assert document["changes_metadata_file"] in said
     assert "id, total, net" in said
 
 
