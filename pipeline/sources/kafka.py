@@ -270,6 +270,7 @@ def _matching(jvm: Any, settings: Settings) -> Any:
         return jvm.java.util.regex.Pattern.compile(expression)
     except (Py4JJavaError, IllegalArgumentException) as error:  # PySpark makes the latter of Java's
         said = clean((causes.chain(error)[-1].splitlines() or [""])[0].rpartition("Exception: ")[2])
+        said = said.partition(" near index ")[0]  # counted in what Spark's reader gets, which begins otherwise
         raise SettingsError(
             "SETTINGS_INVALID",
             f"source.topic_pattern: Java does not take the regular expression {settings.source.topic_pattern}: {said}",
