@@ -152,3 +152,22 @@ def test_a_moved_one_is_told_how_it_can_go_on_and_both_paths_have_one_lock(origi
     original.bank.rounds(1)
     original.run()
     moved.assert_right()
+
+
+def test_a_catalog_whose_tables_lie_elsewhere_goes_on_where_it_was_moved_to_if_that_is_accepted(
+    original, tmp_path, capsys
+):
+    """`original` gives the changefeed: its own warehouse lies in its folder."""
+    lake = {"catalog": {"type": "jdbc", "warehouse": f"file://{tmp_path}/lake"}}
+    before, after = (Place(original.bank, tmp_path / name) for name in ("before", "after"))
+    before.file = original.bank.settings(before.folder, warehouse=lake)
+    before.run()
+    shutil.rmtree(after.folder)
+    before.folder.rename(after.folder)
+    after.file = original.bank.settings(after.folder, warehouse=lake)
+    code, said = after.say(capsys, "run --available-now")
+    assert (code, "WAREHOUSE_COPIED" in said) == (1, True)
+    assert "run --accept WAREHOUSE_COPIED" in said
+    code, said = after.say(capsys, "run --available-now --accept WAREHOUSE_COPIED")
+    assert code == 0, said
+    assert after.say(capsys, "run --available-now")[0] == 0

@@ -51,7 +51,7 @@ class TestWithoutTables:
         assert said["hint"].endswith("ticdc-warehouse run --available-now")
 
     def test_the_list_and_the_report_have_nothing_to_tell(self, ask):
-        assert ask("tables", "list") == (0, {"tables": [], "waiting": []})
+        assert ask("tables", "list") == (0, {"tables": [], "waiting": [], "elsewhere": []})
         assert ask("report")[1]["standing"] == "nothing"
 
 

@@ -21,6 +21,7 @@ from pipeline.cli.checkup.findings import Mark, guarded
 from pipeline.devstack import ledger
 from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault, SettingsError
+from pipeline.model.change import ENVELOPE
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
 from pipeline.model.names import TableName
@@ -28,7 +29,8 @@ from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
 from pipeline.settings import parse
 from pipeline.sources.kafka import Topic
 from pipeline.streaming.position import Committed, KafkaState
-from pipeline.warehouse.pairs import HELD_REASON, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
+from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.pairs import HELD_REASON, LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
 from pipeline.warehouse.records import FORM
 
 ORDERS = TableName("shop", "orders")
@@ -141,6 +143,12 @@ class TestMachine:
         assert not settings.checkpoint.exists()
 
 
+ARROW = {
+    "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "timestamp": pa.timestamp("us", "UTC"),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}  # fmt: skip
+
+
 class Shelf:
     """A warehouse that PyIceberg writes."""
 
@@ -161,7 +169,9 @@ class Shelf:
 
     def changes(self, name, state, reason=""):
         about = {SOURCE_SCHEMA: "shop", SOURCE_TABLE: name, STATE: state, HELD_REASON: reason, ROLE: "changes"}
-        self.catalog.create_table(f"shop.{name}__changes", pa.schema([("n", pa.int64())]), properties=about)
+        columns = pa.schema([(column, ARROW[kind]) for column, kind in ENVELOPE.items()])
+        properties = {**about, LAYOUT: Layout().to_json()}
+        self.catalog.create_table(f"shop.{name}__changes", columns, properties=properties)
 
 
 @pytest.fixture
@@ -281,6 +291,9 @@ class TestKafka:
 
             def names(self):
                 return frozenset({"t"})
+
+            def recall(self, topics):
+                assert topics == {}
 
             def close(self):
                 pass

@@ -55,7 +55,9 @@ class Warehouse:
         CutLanding(bench, None, 1, TableMessages(NAME, versions), {}, statements, self.table).evolve()
 
     def create(self, _source, layout, *_):
-        self.table = SimpleNamespace(layout=layout, state=State.LIVE, current=None, cut=0, renamed_at=0)
+        self.table = SimpleNamespace(
+            layout=layout, state=State.LIVE, current=None, cut=0, renamed_at=0, not_ours=(), not_ours_in_current=()
+        )
         return self.table
 
     def evolve(self, table, layout, _):

@@ -114,6 +114,7 @@ def test_a_table_is_published_under_its_batch_and_name(bench, said, monkeypatch)
 
     monkeypatch.setattr(cut_batch, "advance", SimpleNamespace(advance=advance, is_due=lambda *_: True))
     monkeypatch.setattr(cut_batch, "exchanges", lambda _: [])
+    monkeypatch.setattr(cut_batch, "may_be_written", lambda *_: True)
     batch = CutBatch(bench, None, "q")
     batch.chronicle = SimpleNamespace(letters_follow=nothing)
     assert [one.table for one in batch.settle([Landed(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]

@@ -13,6 +13,7 @@ from pipeline.model.messages import Ddl, Messages, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.settings import parse
 from pipeline.streaming import obedience, statements
+from pipeline.streaming.origins import Origins
 from pipeline.streaming.workbench import own_types
 from pipeline.warehouse.evolution import meet, obey
 from pipeline.warehouse.layout import Layout
@@ -36,7 +37,7 @@ def by_cut(bench, ddl):
 
 
 def by_offset(bench, ddl):
-    (statement,) = obedience.understood(bench, Messages(ddl=(ddl,)))
+    (statement,) = obedience.understood(bench, Messages(ddl=(ddl,)), Origins())
     return statement
 
 
@@ -54,7 +55,7 @@ def by_offset(bench, ddl):
 def test_what_a_statement_makes_is_what_its_rows_have_and_nothing_forks(understood, sql, name, kind):
     overrides = own_types(SETTINGS)
     bench = SimpleNamespace(
-        overrides=overrides, settings=SETTINGS, tables=[], protocol=SimpleNamespace(decimals_as_text=False)
+        overrides=overrides, settings=SETTINGS, tables=[], protocol=SimpleNamespace(decimals_as_text=False, as_sent=str)
     )
     statement = understood(bench, Ddl(9, NAME, ActionType.MULTI_SCHEMA_CHANGE, sql, {TopicPartition("t", 0): 3}))
     total = column("sum" if "CHANGE" in sql else "total", "decimal(18,4)")

@@ -31,6 +31,7 @@ TOPICS = E2E + "test_recovery.py::test_"
 WALKED = {
     "pipeline/__main__.py: config spark-submit": SUBMITTED,
     "pipeline/airflow/dag.py: tables list": LISTED,
+    "pipeline/causes.py: tables restore": RESTORED,
     "pipeline/cli/__init__.py: COMMAND --help": HELPED,
     "pipeline/cli/checkup/messages.py: inspect": E2E
     + "test_doctor.py::test_what_would_be_a_dead_letter_is_shown_in_bytes",
@@ -64,6 +65,8 @@ WALKED = {
     "pipeline/streaming/errands.py: tables list": LISTED,
     "pipeline/streaming/held.py: tables release": NAME_RELEASED,
     "pipeline/streaming/pipeline.py: tables restore": RESTORED,
+    "pipeline/streaming/position.py: run": "tests/golden/test_faults_topic_ids.py"
+    "::test_progress_that_was_noted_for_all_topics_as_one_is_refused_and_what_begins_afresh_is_right",
     "pipeline/streaming/position.py: run --accept OFFSETS_LOST": TOPICS
     + "records_that_retention_removed_unread_are_refused_and_passed_over_on_demand",
     "pipeline/streaming/position.py: run --accept OFFSETS_SHRUNK": TOPICS
@@ -76,6 +79,8 @@ WALKED = {
     + "test_taken_names.py::test_a_table_that_waits_and_is_dropped_leaves_its_old_name_to_a_new_one",
     "pipeline/streaming/session.py: config spark-submit": SUBMITTED,
     "pipeline/streaming/spark_batch.py: tables list": LISTED,
+    "pipeline/warehouse/place.py: run --accept": E2E
+    + "test_elsewhere.py::test_a_catalog_whose_tables_lie_elsewhere_goes_on_where_it_was_moved_to_if_that_is_accepted",
     "pipeline/warehouse/records.py: run --accept": "tests/unit/test_owner.py"
     "::test_what_is_accepted_is_the_new_pipelines_and_no_longer_the_old_ones",
     "pipeline/warehouse/tags.py: tables as-of": AS_OF,
