@@ -11,6 +11,7 @@ from pipeline.model import ddl as text
 from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
 from pipeline.model.messages import Refused as Unreadable
 from pipeline.model.messages import Regime, TableMessages
+from pipeline.model.names import TableName, WarehouseName
 from pipeline.observe.logs import bound
 from pipeline.streaming import holds
 from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Messages, SeenVersion
-    from pipeline.model.names import TableName
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
@@ -170,18 +170,49 @@ def _way_on(bench: Workbench, source: TableName, renamed: WarehouseTable | None)
     if owner is None:
         return f"move what is in the way, {apart}"
     if owner.due is not None:
-        return f"that one has its name to come first: ticdc-warehouse tables release {owner.due}"
+        return f"that one has its name to come first: {_release_of(owner.due)}"
     return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
 
 
 def _renamed(bench: Workbench, table: WarehouseTable, to: TableName) -> TableName:
     """Do the rename that holds a table; gives its name. A second try is begun by the state that says so."""
+    waiting = _cycle(bench, table)
+    if waiting:
+        _let_change_names(bench, table, waiting)
     _check_name(bench, to, table)
     _begun(bench, table)
     if table.source.key != to.key:
         bench.records.rename_aside(table.source, to)
     bench.tables.rename(table, to, table.renamed_at)
     return table.source
+
+
+def _cycle(bench: Workbench, table: WarehouseTable) -> list[WarehouseTable]:
+    """The held tables between a table and itself, each of which has the name that the one before waits for; or none.
+
+    Tables change names in the source by DDL events of one commit ts. Where batches have ended between them, each
+    table has found its new name taken.
+    """
+    passed: list[WarehouseTable] = []
+    owner = bench.tables.owner(table.due, table) if table.due else None
+    while owner is not None and owner is not table and owner.due is not None and owner not in passed:
+        passed.append(owner)
+        owner = bench.tables.owner(owner.due, owner)
+    return passed if owner is table else []
+
+
+def _let_change_names(bench: Workbench, table: WarehouseTable, waiting: Sequence[WarehouseTable]) -> None:
+    """Let the tables of a cycle have their names: this one steps aside, the others are renamed, and stay held."""
+    bench.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
+    bench.step("release-stepped-aside")
+    for other in reversed(waiting):
+        if other.due is not None:
+            waited = f"its name was taken until another table was released; to go on: {_release_of(other.due)}"
+            bench.tables.rename(other, other.due, other.renamed_at, reason=taken(waited))
+
+
+def _release_of(table: TableName) -> str:
+    return f"ticdc-warehouse tables release {table}"
 
 
 def unfinished(bench: Workbench) -> None:

@@ -274,6 +274,12 @@ def renames_in_the_order_in_which_they_come(plant: Plant) -> Hunt:
     return Hunt(NAMES, (ROWS, BATCH, "names_change"))
 
 
+def tables_that_wait_for_each_others_names(plant: Plant) -> Hunt:
+    """Each of two tables that have changed names in two batches is to be released after the other."""
+    plant.setattr(release, "_cycle", lambda *_: [])
+    return Hunt(NAMES, (ROWS, BATCH, "names_change"))
+
+
 def statements_obeyed_with_each_copy(plant: Plant) -> Hunt:
     """A copy of DROP or RENAME that comes in a later batch is obeyed again."""
     plant.setattr(obedience._Past, "has", lambda *_: False)
@@ -450,6 +456,7 @@ FAULTS = (
     names_bound_as_they_are_today,
     a_new_table_known_by_its_commit_ts_alone,
     renames_in_the_order_in_which_they_come,
+    tables_that_wait_for_each_others_names,
     statements_obeyed_with_each_copy,
     held_records_left_under_the_old_name,
     speculation_never_doubted,

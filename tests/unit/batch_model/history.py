@@ -17,7 +17,7 @@ from unit.batch_model.process import Crash, Process, World
 from unit.batch_model.suites import NONE, SUITES, broken
 from unit.batch_model.upstream import KEYS, PARTITIONS
 
-from pipeline.errors import BatchFailed
+from pipeline.errors import BatchFailed, Refused
 from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.quality.gate import QualityStop
@@ -270,12 +270,9 @@ class History:
         if not unread or not count:
             return None
         last = unread[min(count, len(unread)) - 1]
-        of_then = last.message.commit_ts  # a statement, with all its messages
-        copies = [
-            r.sequence
-            for r in unread
-            if r.message.kind == last.message.kind == "ddl" and r.message.commit_ts == of_then
-        ]
+        ddl = [r for r in unread if r.message.kind == last.message.kind == "ddl"]
+        of_then = [r for r in ddl if r.message.commit_ts == last.message.commit_ts]  # mostly with all its messages
+        copies = [r.sequence for r in of_then if r.message == last.message or count % 6]
         self.world.least = max(self.world.least, last.sequence, *copies)
         ends = {at: sum(r.sequence <= self.world.least for r in log) for at, log in logs.items()}
         return self.without_a_copy(starts, ends) if late else ends
@@ -451,10 +448,18 @@ class History:
         return any(released) or more
 
     def release(self, process, table):
-        """Release a held table; not while a batch is begun that may have renamed it (a limit: docs/operations.md)."""
+        """Release a held table; not while a batch is begun that may have renamed it (a limit: docs/operations.md).
+
+        One whose name another table has that waits for its own is to be released after that.
+        """
         if table.state != State.HELD or (self.mode == NAMES and process.bench.recovering):
             return False
-        process.release(table.source)
+        try:
+            process.release(table.source)
+        except Refused as refused:
+            if "has its name to come first" in refused.hint or "gives its name up" in refused.hint:
+                return False
+            raise
         return True
 
     def everything_is_accounted_for(self):
