@@ -52,6 +52,7 @@ _DONE = {
 _CLAUSE = re.compile("|".join(_TYPES))
 _VIRTUAL = re.compile(r"ADD COLUMN `\w+` \w+ GENERATED ALWAYS AS\(.*\) VIRTUAL")
 _RENAMED = re.compile(r"`(\w+)`\.`(\w+)` (?:TO|RENAME AS) ")
+_EXCHANGING = re.compile(r"ALTER TABLE `(\w+)`\.`(\w+)` EXCHANGE PARTITION ")
 _EXCHANGED = re.compile(r"EXCHANGE PARTITION `(\w+)` WITH TABLE `(\w+)`\.`(\w+)`")
 _ONLY_COLUMN = re.compile(r", existing rows .*|; old values .*|(?<=:) $", re.DOTALL)
 """What the history says besides the column, its type and what it was."""
@@ -102,7 +103,10 @@ def _statements(loaded: LoadedCase) -> Iterator[Told]:
     read = (decode_simple if case.protocol == "simple" else decode_open).statement
     sent = dict.fromkeys((record.commit_ts, *read(case, record)) for record in loaded.sent if record.kind == "ddl")
     living: set[_Name] = set()
-    for commit_ts, schema, table, sql in sorted(sent, key=itemgetter(0)):
+    for commit_ts, *named, sql in sorted(sent, key=itemgetter(0)):
+        schema, table = (_EXCHANGING.findall(sql) or [named])[
+            0
+        ]  # of the new architecture the event names the other one
         types = [one for clause in _CLAUSE.findall(_VIRTUAL.sub("", sql)) for one in _TYPES[clause]] or ["NoEffect"]
         left = _left(living, types[0], (schema, table), sql)
         for kind in types:
