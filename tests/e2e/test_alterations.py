@@ -135,7 +135,7 @@ class TestWhatUsersMay:
         till.accounts(*((number, number * (-1 if number % 5 == 0 else 1)) for number in range(1, 23)))
         till.run()
         batch = max(till.own("batches"), key=lambda row: row["batch_id"])
-        assert (batch["inserts"], batch["quarantined"], batch["rows_in"]) == (18, 4, 22)
+        assert (batch["inserts"], batch["quarantined"]) == (18, 4)
         result = next(r for r in till.own("quality_results", rule="no_debt") if r["batch_id"] == batch["batch_id"])
         assert (result["evaluated"], result["unexpected"]) == (22, 4)
         assert len(till.own("quarantine")) == 4
