@@ -67,9 +67,9 @@ DAY, MOMENT = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3, 4, 5, 600_000)  # 
 @pytest.mark.parametrize(
     ("value", "old", "new", "tidb_type", "want"),
     [
-        (bytearray(b"\xff"), t.BINARY, t.STRING, "TEXT", (None, "FF")),
+        (bytearray(b"\xff"), t.BINARY, t.STRING, "TEXT", (None, "\\xFF")),
         (bytearray(b"caf\xc3\xa9"), t.BINARY, t.STRING, "TEXT", ("café", None)),
-        (bytearray(b"\xff"), t.BINARY, t.INT, "INT", (None, "FF")),
+        (bytearray(b"\xff"), t.BINARY, t.INT, "INT", (None, "\\xFF")),
         (bytearray(b"12"), t.BINARY, t.INT, "INT", (12, None)),
         ("cafe", t.STRING, t.BINARY, "BLOB", (b"cafe", None)),
         (5, t.INT, t.BINARY, "BLOB", (b"5", None)),
