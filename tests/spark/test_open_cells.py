@@ -96,7 +96,7 @@ def test_whatever_the_value_the_two_ways_agree(spark, values):
 
 def test_what_ticdc_writes_is_taken_apart_by_shape(spark):
     """Else nobody would notice that all was read as JSON."""
-    for case in (case for case in CASES if case.config != "open_updated_only"):
+    for case in (case for case in CASES if not case.config.endswith("open_updated_only")):
         rows = protocol().prepare(golden_frame(spark, case.records)).where(events.head(events.KIND) == events.ROW)
         value = framing.value_json(F.col("value"))
         shapes = [row[0] for row in rows.select(shape_of(value)).distinct().collect()]
