@@ -98,7 +98,8 @@ def sentence(strays: Mapping[str, str], warehouse: Warehouse) -> str:
 
 def _folder_of(location: str) -> str:
     """The folder of all tables, from the location of one or of its metadata file."""
-    return _METADATA.sub("", location).rstrip("/").rpartition("/")[0]
+    path = path_of(location)
+    return _METADATA.sub("", location if path is None else str(path)).rstrip("/").rpartition("/")[0]
 
 
 def _todo(stray: str, warehouse: Warehouse) -> str:

@@ -62,11 +62,12 @@ def _store(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
         try_writing(spark, settings.warehouse, f"{data}/doctor-{uuid.uuid4()}")
     except Py4JJavaError as error:
         known = causes.explained(error)
-        yield explained("warehouse", known) if known is not None else wrong(
-            "warehouse", f"{data} cannot be written as a run would: {reason(error)[:300]}",
+        why = f"{known.code}: {known.message}" if known is not None else reason(error)[:300]
+        todo = known.hint if known is not None else (
             "let this user write, read and delete there; the catalog's properties say how the store is reached "
-            "(warehouse.catalog, docs/configuration.md)",
+            "(warehouse.catalog, docs/configuration.md)"
         )  # fmt: skip
+        yield wrong("warehouse", f"{data} cannot be written as a run would: {why}", todo)
     else:
         yield fine("warehouse", f"{data}: a file was written there and removed, as a run would")
 
