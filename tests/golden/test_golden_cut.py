@@ -70,9 +70,6 @@ IN_ONE_BATCH = chosen(
     "key_updates-open_updated_only",
     "ddl_nokey-simple_json",
     "ddl-new_open",
-    "lifecycle-new_simple_avro",
-    "ddl_nokey-new_simple_json",
-    "key_updates-new_simple_json_raw",
     "key_updates-new_open_updated_only",
 )
 AT_RANDOM = seeded(
