@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -99,7 +99,7 @@ class Familiar:
 
 def taken_apart(raw: DataFrame, likely: Shapes = ()) -> DataFrame:
     """The raw frame with a row per event (`SourceProtocol.prepare`). `likely`: shapes that many of them will have."""
-    return through(_sorted_out(likely), _single(raw))
+    return through((*_one_by_one(), *_sorted_out(likely)), raw)
 
 
 def compared(raw: DataFrame, familiar: Familiar) -> DataFrame:
@@ -107,23 +107,30 @@ def compared(raw: DataFrame, familiar: Familiar) -> DataFrame:
 
     It takes less to see that a text is like another than what it is.
     """
-    return through(_compared(familiar), _single(raw))
+    return through((*_one_by_one(), *_compared(familiar)), raw)
 
 
 def likely_shapes(raw: DataFrame) -> Shapes:
     """The plain shapes of which most of a few hundred events are."""
-    shape = shape_of(framing.value_json(F.col("value")))
-    found = _single(raw.limit(_SAMPLE)).where(FRAMED).select(shape.alias("shape")).where(is_plain(F.col("shape")))
-    counted = found.groupBy(F.xxhash64("shape").alias("number"), "shape").count()
+    shapes = through((*_one_by_one(), *_shapes_of_events()), raw.limit(_SAMPLE))
+    counted = shapes.where(is_plain(F.col("shape"))).groupBy(F.xxhash64("shape").alias("number"), "shape").count()
     most = counted.orderBy(F.desc("count")).limit(MOST_LIKELY).collect()
     return tuple((row.number, row.shape) for row in most if width_of(row.shape) <= MOST_COLUMNS)
 
 
-def _single(raw: DataFrame) -> DataFrame:
-    """A row per event."""
-    envelope = [name for name in RAW if name not in ("key", "value")]
+@cache
+def _one_by_one() -> tuple[Projection, ...]:
+    """From records to a row per event."""
+    envelope = [F.col(name) for name in RAW if name not in ("key", "value")]
     event = F.explode(framing.events(F.col("key"), F.col("value"))).alias("_event")
-    return raw.select(*envelope, event).select(*envelope, "_event.*")
+    return Projection([*envelope, event]), Projection([*envelope, F.col("_event.*")])
+
+
+@cache
+def _shapes_of_events() -> tuple[Projection, ...]:
+    """From events to their shapes, of those that could be taken apart."""
+    shape = F.when(F.col(FRAMED), shape_of(framing.value_json(F.col("value"))))
+    return (Projection([shape.alias("shape")]),)
 
 
 def _texts() -> list[Column]:
