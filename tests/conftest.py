@@ -4,32 +4,16 @@ import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 from spark.sessions import settings_in
-from xdist.scheduler import LoadScopeScheduling
 
 from pipeline.devstack import Devstack
 from pipeline.streaming.session import DEFAULTS, session
+
+pytest_plugins = ("support.schedule",)
 
 DEFAULTS["spark.driver.memory"] = "4g"  # one JVM serves all tests here: it keeps the compiled code of all their tables
 
 hypothesis.settings.register_profile("suite", deadline=None)  # two workers and a broker share two cores
 hypothesis.settings.load_profile("suite")
-
-ALONE = ("golden/test_golden_cut.py",)
-"""Files that take long and whose tests share nothing: any worker may take any of them."""
-
-
-class ByFile(LoadScopeScheduling):
-    """Workers share the suite out by file, for the sake of what its tests have in common, unless that is nothing."""
-
-    def _split_scope(self, nodeid):
-        file = nodeid.partition("::")[0]
-        return nodeid if file.endswith(ALONE) else file
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Asked for by pytest-xdist, where there are workers."""
-    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
+    from pipeline.streaming.namesakes import Namesakes
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
@@ -79,10 +80,15 @@ class Chronicle:
 
     @classmethod
     def begin(
-        cls, bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
+        cls,
+        bench: Workbench,
+        messages: Messages,
+        due: Callable[[Ddl], Moment],
+        waited: frozenset[DdlIdentity],
+        namesakes: Namesakes,
     ) -> Chronicle:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
-        now, later, wall, said = told_apart(bench, messages, due, waited)
+        now, later, wall, said = told_apart(bench, messages, due, waited, namesakes)
         names = Names.of(_spans(bench), said)
         known = holds.remembered(bench.records)
         unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}
@@ -394,6 +400,10 @@ class Chronicle:
         else:
             self.bench.tables.set_state(pair, State.HELD, reason)
         return Done.held(name)
+
+    def hold_rows(self, name: Name, reason: str, commit_ts: int) -> None:
+        """Hold the table that a name means at a commit ts, whether it has a pair yet or not."""
+        self._hold(TableName(*name), reason, commit_ts)
 
     def _exchanges(self, meaning: str, besides: int) -> bool:
         """Whether another statement of this batch exchanges partitions of a table, which is held when it is noted."""

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
 from pipeline.observe.logs import bound
-from pipeline.streaming import cuts, moments, placing, sends, waiting
+from pipeline.streaming import cuts, moments, namesakes, placing, sends, waiting
 from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.aside import set_aside_refused
 from pipeline.streaming.batch import Epoch, Landed
@@ -83,6 +83,8 @@ class CutBatch(SparkBatch):
     """What waits, with the reason."""
     held: DataFrame | None = None
     """What has waited, prepared."""
+    waited_topics: namesakes.Topics = field(default_factory=dict)
+    """In which topics the rows are that have waited."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
     waited_statements: frozenset[DdlIdentity] = frozenset()
     kept: int = 0
@@ -139,6 +141,7 @@ class CutBatch(SparkBatch):
         self.obliged = waiting.released(self.bench.records)
         held = waiting.not_in_changes(self.bench, self.held) if self.bench.recovering else self.held
         waited = self.bench.protocol.read(held)
+        self.waited_topics = namesakes.topics_of(waited)
         self.described.learn(waited.described)
         if messages.unknown and waited.described:
             messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
@@ -182,12 +185,14 @@ class CutBatch(SparkBatch):
         shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
         self._named("statements")
-        self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements)
+        alike = namesakes.Namesakes({topic.name: topic.id for topic in topics.values()}, self.obliged)
+        self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements, alike)
         self.chronicle.late = bool(self.late)
         if len(topics) > 1:
             self.chronicle.unseen = moments.commit_ts_of(self.resolved)
         self._end_before(self.chronicle.wall)
         yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
+        self._hold_namesakes(alike)
         self.parts = placing.waits(self.chronicle)
         self._set_aside_undescribed(placing.undescribed(self.chronicle))
         placed = placing.placed(self.chronicle)
@@ -196,6 +201,15 @@ class CutBatch(SparkBatch):
         self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
+
+    def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
+        """Hold the tables of which another topic brings one of the same name."""
+        found = namesakes.joined(namesakes.topics_of(self.chronicle.messages), self.waited_topics)
+        for name, topics in found.items():
+            until = max(topics.values())
+            why = alike.rows(name, self.chronicle.pair(name, until), topics)
+            if why:
+                self.chronicle.hold_rows(name, why, until)
 
     def _see_sends(self) -> None:
         """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""

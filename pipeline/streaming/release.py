@@ -13,7 +13,7 @@ from pipeline.model.messages import Refused as Unreadable
 from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.observe.logs import bound
-from pipeline.streaming import holds
+from pipeline.streaming import holds, namesakes
 from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.cut_batch import CutBatch
@@ -93,6 +93,7 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
         source = _renamed(bench, table, table.due)
     live = table is None or table.state == State.LIVE
     gives_up = live and source.key not in released(bench.records)  # nor is that the second try of a release
+    topics = namesakes.waiting_in(bench, source)
     records = let_go(bench, source)
     named = holds.forget(bench.records, source)
     if records == 0 and live and not named:
@@ -110,6 +111,7 @@ def _release_by_cut(bench: Workbench, source: TableName) -> int:
             micro_batch(batch, bench.step)
     finally:
         batch.close()
+    namesakes.accept(bench, source, topics)
     _named(bench, source)
     mirror(bench, max(0, bench.ledger.batch_id))
     bench.step("released")

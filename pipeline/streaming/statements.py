@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl, DdlIdentity, Messages
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.moments import Moment
+    from pipeline.streaming.namesakes import Namesakes
     from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
@@ -45,16 +46,23 @@ class Told(NamedTuple):
 
 
 def told_apart(
-    bench: Workbench, messages: Messages, due: Callable[[Ddl], Moment], waited: frozenset[DdlIdentity]
+    bench: Workbench,
+    messages: Messages,
+    due: Callable[[Ddl], Moment],
+    waited: frozenset[DdlIdentity],
+    namesakes: Namesakes,
 ) -> Told:
     """The statements understood, and told apart; those that are sent again are left out.
 
     `due`: up to which moment a statement is obeyed. `waited`: those that come from `held`; the
-    others are sent again, if the ledger has passed them (see `_passed`).
+    rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other topics send
+    about a table of the same name.
     """
     sent = sorted((understood(bench, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
     pairs = {pair.source.key for pair in bench.tables if pair.state is not State.DROPPED}
-    statements = executable(sent, pairs | {table.table.key for table in messages.tables})
+    statements = namesakes.statements(
+        executable(sent, pairs | {table.table.key for table in messages.tables}), bench.tables
+    )
     news = [s for s in statements if s.ddl.identity in waited or not _passed(s, bench)]
     now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
     waits = behind_exchanges(now, _exchanging(bench), _held(bench))

@@ -125,7 +125,7 @@ class WarehouseTable:
     """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.sends`)."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
-    """Those (ids) in which rows stand under the name that the newest RENAME has given (`topics_at`)."""
+    """Those (ids) in which rows are under the name that the newest RENAME has given, or which a person has accepted."""
     applied: int | None = None
     filled: frozenset[str] = frozenset()
     unshown: bool = True
@@ -148,7 +148,10 @@ class WarehouseTable:
 
         A changefeed sends rows by the name of their table, so those of another name may stand in another topic.
         """
-        return self.topics if 0 < self.renamed_at < commit_ts else frozenset(topic for topic, _ in self.ends)
+        if 0 < self.renamed_at < commit_ts:
+            return self.topics
+        topics = frozenset(topic for topic, _ in self.ends)
+        return topics if self.renamed_at else topics | self.topics
 
     @property
     def parked(self) -> bool:

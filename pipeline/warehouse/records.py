@@ -20,7 +20,7 @@ from pipeline.warehouse.place import CATALOG_FOLDER
 from pipeline.warehouse.tables import PROPERTIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -217,6 +217,11 @@ class Records:
     def mark_held(self, source: TableName, status: str) -> None:
         """Give what waits of a source table another status."""
         self._update("held", source, "status = :status", {"status": status})
+
+    def drop_held(self, source: TableName, topics: Collection[str]) -> None:
+        """What waits under a table's name, but comes from topics of another table, is not to come into this one."""
+        for topic in sorted(topics):
+            self._update("held", source, "status = :status", {"status": DROPPED, "topic": topic}, "topic = :topic")
 
     def mark_dropped(self, source: TableName, until: int | None = None, of: Sequence[str] = ASIDE) -> None:
         """What is set aside of a table that is gone is not to come back into another one of its name.

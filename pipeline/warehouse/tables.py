@@ -367,7 +367,7 @@ class Tables:
             table.sends = known
 
     def note_topics(self, table: WarehouseTable, topics: Iterable[str]) -> None:
-        """Remember in which topics (ids) rows stand under the name that the newest RENAME has given."""
+        """Remember topics (ids) that bring the table under its newest name (`WarehouseTable.topics_at`)."""
         known = table.topics.union(topics)
         if known != table.topics:
             table.changes.set_properties({TOPICS: json.dumps(sorted(known))})

@@ -18,8 +18,8 @@ from docker.errors import DockerException, ImageNotFound
 from e2e import judging
 from e2e.bank import ACCOUNT, SCHEMA, Bank
 from e2e.spark_cluster import APPLICATION, SUBMIT, Cluster, java_home
-from golden.corpus import EVERY
 from golden.warehouse import Warehouse
+from support.slow import EVERY
 
 from pipeline.devstack.artefacts import cache_folder
 

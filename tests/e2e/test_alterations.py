@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from e2e.till import NAME, Till
-from golden.corpus import few
 from golden.warehouse import Warehouse
+from support.slow import few
 
 from pipeline.cli import shelf
 from pipeline.cli.checkup import warehouse as checkup
@@ -81,6 +81,7 @@ ALLOWED = [
 
 
 class TestWhatUsersMay:
+    @pytest.mark.slow
     def test_alter_goes_on_with_their_columns_null_in_new_rows(self, till):
         till.accounts((1, 100), (2, 200), (3, 300))
         till.run()
@@ -127,6 +128,7 @@ class TestWhatUsersMay:
         assert shelf.described(pair)["not ours"] == ["bank.account__changes.reviewed"]
         assert shelf.others(pair) == [("reviewed", "boolean", *[None] * 5, "not ours")]
 
+    @pytest.mark.slow
     def test_sort_without_a_change_of_any_count(self, till):
         till.expect(FEW_DEBTS)
         till.accounts((0, 1))
@@ -191,6 +193,7 @@ class TestWhatHoldsATable:
             number: Decimal(100 * number) for number in range(1, 5)
         }
 
+    @pytest.mark.slow
     def test_is_noticed_by_a_run_that_lives(self, till):
         till.accounts((1, 100))
         with till.living() as (pipeline, takes):
@@ -212,6 +215,7 @@ class TestWhatHoldsATable:
             takes()
         till.assert_right()
 
+    @pytest.mark.slow
     def test_where_the_source_needs_the_name_of_a_users_column(self, till):
         till.accounts((1, 100))
         till.run()
@@ -236,6 +240,7 @@ class TestWhatHoldsATable:
 
 
 class TestThePipelinesOwn:
+    @pytest.mark.slow
     def test_tables_take_columns_of_users_and_say_what_is_missing(self, till):
         till.accounts((1, 100))
         till.run()
@@ -254,6 +259,7 @@ class TestThePipelinesOwn:
 
 
 class TestByOffset:
+    @pytest.mark.slow
     def test_columns_of_users_stay_and_ours_hold_the_table(self, stack, tmp_path):
         bank = Bank(stack, 7, (ACCOUNT, NOTE), watermarks=False)
         bank.open()

@@ -187,6 +187,7 @@ class TestRun:
         assert said.out.splitlines().count(warning) == 1
         assert said.out.rstrip().endswith(f"! {warning}")
 
+    @pytest.mark.slow
     def test_a_pattern_is_not_about_the_topics_of_kafkas_tools(self, warehouse):
         producer = Producer({"bootstrap.servers": warehouse.stack.bootstrap_servers})
         producer.produce(f"__heartbeat_{warehouse.prefix}_cdc", b"I live")
@@ -399,6 +400,7 @@ class TestWriting:
         assert after["shop.orders__changes"] < before["shop.orders__changes"]
         assert warehouse.differences() == []
 
+    @pytest.mark.slow
     def test_old_files_of_no_snapshot_are_named_then_removed_and_young_ones_stay(self, warehouse):
         location = Path(warehouse.catalog().load_table("shop.orders").location().removeprefix("file:"))
         old, young = location / "data" / "left-behind.parquet", location / "data" / "just-written.parquet"
@@ -489,6 +491,7 @@ class TestWriting:
         assert said.code == 0, said.err
         assert warehouse.differences() == []
 
+    @pytest.mark.slow
     def test_the_ledger_is_restored_with_the_tables(self, warehouse):
         batches = rows(warehouse.catalog(), "_pipeline.batches")
         assert min(batch["batch_id"] for batch in batches) == 0

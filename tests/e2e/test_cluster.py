@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 from e2e.spark_cluster import APPLICATION, PATIENCE, ROOT, SUBMIT, Cluster, answer, java_home, until
-from golden.corpus import EVERY
 from golden.warehouse import CHANGES, Warehouse
 
 from pipeline.cli import main
@@ -165,7 +164,7 @@ class Submitted:
         return {job["Properties"].get("spark.job.description", "") for job in self.told("SparkListenerJobStart")}
 
 
-@pytest.mark.skipif(not EVERY, reason="a minute, and the next test shows it too: `make test-all` runs it")
+@pytest.mark.slow
 def test_a_cluster_makes_the_same_tables(shop, local, cluster):
     job = Submitted(shop, "cluster", cluster)
     code, out = job.ended()
@@ -176,6 +175,7 @@ def test_a_cluster_makes_the_same_tables(shop, local, cluster):
     assert executors == {"0", "1"}
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_has_its_task_repeated_elsewhere(shop, local, cluster):
     job = Submitted(shop, "killed", cluster)
     executor = until(job.busy, "a task")
@@ -202,7 +202,7 @@ def test_a_worker_that_dies_has_its_task_repeated_elsewhere(shop, local, cluster
     assert all(description.startswith("batch ") for description in described), described
 
 
-@pytest.mark.skipif(not EVERY, reason="two minutes: `make test-all` packs an environment")
+@pytest.mark.slow
 def test_an_environment_that_was_packed_makes_the_same_tables(shop, local, cluster, tmp_path):
     subprocess.run(["make", "-C", str(ROOT), "--no-print-directory", "package"], check=True)
     archive, home = ROOT / "dist" / "environment.tar.gz", tmp_path / "environment"

@@ -15,7 +15,6 @@ from pathlib import Path
 import docker
 import pytest
 from docker.errors import DockerException
-from golden.corpus import EVERY
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ("docker", "compose", "--file", str(ROOT / "docker" / "compose.yaml"), "--project-name", "ticdc-test")
@@ -201,7 +200,7 @@ def test_a_script_gets_the_code_of_the_demo_itself(shown):
         assert ("the report:" in done.stdout) is (code == 0)
 
 
-@pytest.mark.skipif(not EVERY, reason="a minute: `make test-all` runs it")
+@pytest.mark.slow
 def test_the_image_needs_no_network(engine, shown):
     """Broker, registry, source and pipeline in one container, whose jars and libraries are there."""
     del shown
@@ -214,7 +213,7 @@ def test_the_image_needs_no_network(engine, shown):
     assert "equal" in told.decode()
 
 
-@pytest.mark.skipif(not EVERY, reason="three minutes: `make test-all` runs it")
+@pytest.mark.slow
 def test_a_cluster_makes_the_same_tables(engine, shown):
     del shown
     compose("--profile", "cluster", "up", "--detach", "submit")
@@ -249,7 +248,7 @@ def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
     assert_is_the_shop("stream", int(sent[-1].replace(",", "")), "endless")
 
 
-@pytest.mark.skipif(not EVERY, reason="three minutes: `make test-all` runs it")
+@pytest.mark.slow
 def test_airflow_runs_the_dag(engine, shown):
     del shown
     of_the_demo = page()

@@ -6,7 +6,7 @@ import json
 import pytest
 from e2e.test_cut_history import PARTS, WHOLE, Swapped, no_less_than
 from e2e.till import EXCHANGE_PARTITION, NAME, Death, Till
-from golden.corpus import few, long
+from support.slow import few
 
 from pipeline.model.names import TableName
 from pipeline.settings import load
@@ -57,6 +57,7 @@ class Script:
         self.step()
 
 
+@pytest.mark.slow
 @BATCHES
 @pytest.mark.parametrize("emptied", few(PARTS, WHOLE), ids=lambda table: table.name)
 def test_a_table_that_is_emptied_behind_an_exchange_had_its_rows_until_then(till, emptied, apart):
@@ -72,6 +73,7 @@ def test_a_table_that_is_emptied_behind_an_exchange_had_its_rows_until_then(till
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 def test_a_truncate_waits_for_its_time_as_rows_do(till):
     """A row before it that waits for its schema; and what was emptied is so in a table built anew, too."""
     till.accounts((1, 500))
@@ -92,6 +94,7 @@ def test_a_truncate_waits_for_its_time_as_rows_do(till):
     assert len(layout["removals"]) == 2, "of those that are shown the newest does"
 
 
+@pytest.mark.slow
 def test_a_truncate_that_an_earlier_version_has_noted_is_carried_out(till):
     till.accounts((1, 500), (2, 7))
     till.run()
@@ -130,7 +133,7 @@ def test_columns_that_change_behind_an_exchange_are_those_of_rows_that_have_chan
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 def test_columns_that_change_while_an_exchange_waits_for_the_other_table_wait_with_it(till):
     """And the rows behind that, of this table alone."""
     both = Swapped(till)
@@ -167,7 +170,7 @@ def suites(till, severity):
         )
 
 
-@long
+@pytest.mark.slow
 def test_rows_in_quarantine_that_are_another_tables_by_an_exchange_stay_until_they_change_there(till):
     both = Swapped(till)
     suites(till, "quarantine")
@@ -212,6 +215,7 @@ def state(till, name):
     return next(row["state"] for row in till.own("tables") if row["table_name"] == name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [WHOLE, PARTS], ids=lambda table: table.name)
 def test_an_exchange_is_done_when_a_table_that_was_held_before_it_is_released(till, held):
     """Neither shows anything behind it until then."""
@@ -238,6 +242,7 @@ def test_an_exchange_is_done_when_a_table_that_was_held_before_it_is_released(ti
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", few(True, False), ids=lambda first: "held first" if first else "held behind it")
 def test_an_exchange_is_done_when_a_table_that_the_same_batch_holds_is_released(till, first):
     both = filled(till)
@@ -258,7 +263,7 @@ def test_an_exchange_is_done_when_a_table_that_the_same_batch_holds_is_released(
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False], ids=lambda first: "renamed first" if first else "renamed behind it")
 def test_an_exchange_of_a_table_that_gets_a_taken_name_in_the_same_batch_is_done(till, first):
     """Behind it at once; before it, when the name is free."""
@@ -316,6 +321,7 @@ def test_an_exchange_and_the_drop_of_the_other_table_in_one_batch_are_done_by_a_
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", few("drop", "keep"))
 @pytest.mark.parametrize("held", [PARTS, WHOLE], ids=lambda table: f"{table.name} held")
 def test_a_table_that_is_dropped_while_its_exchange_waits_is_there_until_that_is_done(till, held, policy):

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 from e2e.bank import ACCOUNT
 from e2e.till import Death, Till
-from golden.corpus import EVERY, few, long
+from support.slow import EVERY, few
 
 from pipeline.cli import main
 from pipeline.model.names import TableName
@@ -32,6 +32,7 @@ def till(request, stack, tmp_path):
     made.feed.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "backwards"), few(("drop", True), ("drop", False), ("keep", False)))
 def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till, policy, backwards):
     """As online schema changes end: the old table goes aside, and the new one takes its name.
@@ -51,7 +52,7 @@ def test_a_name_that_one_statement_gives_away_and_gives_anew_drops_nothing(till,
     assert {row["table_name"]: row["state"] for row in till.own("tables")} == {"account_old": "live", "account": "live"}
 
 
-@long
+@pytest.mark.slow
 def test_an_older_checkpoint_repeats_nothing(till):
     """Also no statement."""
     till.accounts((1, 500))
@@ -121,6 +122,7 @@ def failing(wanted):
     return step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", few("results-appended", ""))
 def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys, dies_at):
     account = till.database.table("bank", "account")
@@ -150,6 +152,7 @@ def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys,
     assert sum(row["snapshot"] != heads[row["uuid"]] for row in as_of(till, capsys)[0]["tables"]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropped", [False, True], ids=["renamed", "dropped"])
 def test_a_statement_about_a_held_table_goes_with_it_where_that_gets_another_name_or_ends(till, dropped):
     account = till.database.table("bank", "account")
@@ -237,6 +240,7 @@ def test_a_topic_that_comes_late_with_a_history_is_taken_in_whole(till, stack):
     assert any(row["cut_ts"] == till.last_ts and row["batch_id"] in partial for row in shown)
 
 
+@pytest.mark.slow
 def test_rows_that_are_read_before_the_rename_that_gives_their_name_are_of_that_table(till, stack):
     """A batch takes some of each topic, and comes further in that of the new name."""
     account, topic = till.database.table("bank", "account"), f"{till.feed.prefix}_other"
@@ -259,6 +263,7 @@ def test_rows_that_are_read_before_the_rename_that_gives_their_name_are_of_that_
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 def test_a_table_whose_new_name_has_a_topic_that_is_read_later_shows_nothing_beyond_that(till, stack):
     """The topic of its old name says that more is complete than has been read of the other one."""
     account, topic = till.database.table("bank", "account"), f"{till.feed.prefix}_other"
@@ -296,6 +301,7 @@ def test_a_table_whose_new_name_has_a_topic_that_is_read_later_shows_nothing_bey
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 def test_a_partition_that_retention_has_emptied_stands_in_the_way_of_no_first_cut(till, stack):
     annex = Annex(till, stack)
     annex.feed.close()
@@ -350,7 +356,7 @@ def no_less_than(least):
     return {"expect_column_values_to_be_between": check, "name": "no_debt", "severity": "hold"}
 
 
-@long
+@pytest.mark.slow
 def test_a_partition_that_waits_for_the_table_it_is_exchanged_with_shows_nothing_behind_that(till):
     both = Swapped(till)
     both.insert(PARTS, (1, 10), (20, 200))
@@ -373,6 +379,7 @@ def test_a_partition_that_waits_for_the_table_it_is_exchanged_with_shows_nothing
     assert both.rows(WHOLE) == {1: 10, 4: 40}
 
 
+@pytest.mark.slow
 def test_rows_whose_schema_never_comes_are_given_up_by_a_release_and_the_others_go_on(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     till.accounts((1, 500))
@@ -390,6 +397,7 @@ def test_rows_whose_schema_never_comes_are_given_up_by_a_release_and_the_others_
     till.feed.close()
 
 
+@pytest.mark.slow
 def test_a_table_that_has_not_changed_has_no_further_row_in_the_cuts_of_another_process(till):
     till.accounts((1, 5))
     till.note("stays")

@@ -13,11 +13,12 @@ from e2e.processes import Process, Workers, spark_of
 from golden.checking import set_aside, tables_are_those_of_tidb
 from golden.checking_cut import changes_differ, cut_of_the_end, cuts_differ, ddl_untold, state_differs
 from golden.comparing import assert_none
-from golden.corpus import EVERY, GoldenCase
+from golden.corpus import GoldenCase
 from golden.delivery import dice_of, spread, uneven
 from golden.loading import load
 from golden.moments import resolved, tables_at
 from golden.warehouse import Warehouse
+from support.slow import EVERY
 
 from pipeline.streaming.failpoints import VARIABLE
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
-from golden.corpus import EVERY, few, long
+from support.slow import EVERY, few
 
 from pipeline.model.columns import FAR_FUTURE
 from pipeline.observe.metrics import PREFIX, Metrics
@@ -60,6 +60,7 @@ def counted(metrics):
     return {s.labels["table"]: s.value for s in samples if s.name == f"{PREFIX}_dead_letters_total" and s.value}
 
 
+@pytest.mark.slow
 def test_a_row_of_a_removed_table_that_comes_again_is_kept_and_missed_by_no_cut(till):
     till.set("warehouse", drop_table="drop")
     till.accounts((1, 500))
@@ -74,6 +75,7 @@ def test_a_row_of_a_removed_table_that_comes_again_is_kept_and_missed_by_no_cut(
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 def test_a_row_from_before_its_table_was_made_is_kept_and_missed_by_no_cut(till):
     till.accounts((1, 500))
     till.run()
@@ -85,6 +87,7 @@ def test_a_row_from_before_its_table_was_made_is_kept_and_missed_by_no_cut(till)
     till.assert_right()
 
 
+@pytest.mark.slow
 def test_rows_whose_commit_ts_tidb_cannot_have_are_letters_and_nothing_waits_for_them(till):
     till.accounts((1, 500))
     till.run()
@@ -120,7 +123,7 @@ def test_a_row_that_was_too_large_is_a_letter_of_its_table_and_goes_with_it(till
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 def test_a_row_that_was_too_large_and_comes_when_its_table_was_renamed_is_a_letter_of_that(till):
     till.accounts((1, 500))
     till.run()
@@ -148,6 +151,7 @@ def swapped(till):
     return dataclasses.replace(note, name=ACCOUNT.name, version=99), {"code": "held", "text": ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", few(dropped_and_made_anew, swapped), ids=lambda changed: changed.__name__)
 def test_a_row_that_was_too_large_takes_nothing_along_that_is_held_for_todays_table(till, changed):
     """Records of `held` have no commit ts: a former table of that name has none of them."""
@@ -178,7 +182,7 @@ def test_rows_that_a_release_gives_up_are_letters_of_their_table(stack, tmp_path
     till.feed.close()
 
 
-@long
+@pytest.mark.slow
 def test_rows_whose_schema_never_came_end_with_their_table_and_stand_in_no_way_of_the_next(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     table = till.database.table(SCHEMA, ACCOUNT.name)
@@ -203,6 +207,7 @@ def test_rows_whose_schema_never_came_end_with_their_table_and_stand_in_no_way_o
     till.feed.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", few("evolved", "", "ddl-applied", "cuts-appended"))
 def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_with_it(stack, tmp_path, dies_at):
     """A DROP DATABASE is the only word of its tables: no message says what they were."""

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from e2e.bank import ACCOUNT, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Death, Till
-from golden.corpus import EVERY, few, long
+from support.slow import EVERY, few
 
 from pipeline.errors import Refused, SettingsError
 from pipeline.model.columns import LOGICAL_BITS
@@ -98,7 +98,7 @@ class TestQuarantine:
         assert till.cut() == ("exact", "")
         till.assert_right()
 
-    @long
+    @pytest.mark.slow
     def test_a_key_that_has_moved_away_is_not_brought_back(self, till):
         till.accounts((1, 500))
         till.run()
@@ -113,6 +113,7 @@ class TestQuarantine:
         assert till.redrive() == Redriven(superseded=1)
         assert till.balances() == {9: 5}
 
+    @pytest.mark.slow
     def test_what_is_older_than_its_key_is_superseded(self, till):
         till.accounts((1, 500), (2, 500), (3, 500), (4, 1))
         till.run()
@@ -129,6 +130,7 @@ class TestQuarantine:
         assert till.redrive() == Redriven(redriven=1, superseded=3)
         till.assert_right()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("truncated", few("PARTITION", "TABLE"))
     def test_rows_that_went_with_their_partition_or_all_are_superseded(self, simple, truncated):
         """Also where it was decided by a column that has left the current table since."""
@@ -158,7 +160,7 @@ class TestQuarantine:
             pipeline.errand(REBUILD, ["bank", "parts"])
         assert shown() == ([4, 5] if whole else [2, 4, 5])
 
-    @long
+    @pytest.mark.slow
     def test_updates_of_rows_that_went_with_their_partition_end_what_their_table_shows(self, simple):
         """A row that moved there, and one whose key did, and is another row's by now."""
         parts, insert = partitioned(simple)
@@ -189,6 +191,7 @@ class TestQuarantine:
             pipeline.errand(REBUILD, ["bank", "parts"])
         assert shown() == [(2, 20, 2), (6, 1, 60), (7, 20, -7)]
 
+    @pytest.mark.slow
     def test_rows_of_a_table_that_was_renamed_come_back_under_its_new_name(self, simple):
         simple.expect(no_debt("quarantine"))
         simple.accounts((1, 500), (2, -500))
@@ -205,6 +208,7 @@ class TestQuarantine:
         simple.run()
         assert sorted(row.values["id"] for row in simple.warehouse.current("bank.customer").rows) == [1, 2, 3]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dies_at", few("redrive-appended", ""))
     def test_rows_without_a_key_that_the_source_has_deleted_since_do_not_come_back(self, till, dies_at):
         heap = Table("bank", "heap", (Column("a", "int"), Column("balance", "int")))
@@ -230,7 +234,7 @@ class TestQuarantine:
         shown = sorted((row.values["a"], row.values["balance"]) for row in found)
         assert shown == [(2, -5), (3, 5), (4, -5), (9, 1)]
 
-    @long
+    @pytest.mark.slow
     def test_keys_that_their_column_cannot_hold_are_told_apart(self, till):
         columns = (Column("id", "decimal(12,2)", nullable=False), Column("balance", "int"))
         account = Table("bank", "dear", columns, primary_key=("id",), clustered=False)
@@ -276,6 +280,7 @@ class TestQuarantine:
 
 
 class TestErrandsOfALivingRun:
+    @pytest.mark.slow
     def test_a_redrive_goes_by_the_suites_of_now_and_is_in_the_next_cut(self, till):
         till.expect(no_debt("quarantine"))
         till.accounts((1, 500), (2, -500))
@@ -336,6 +341,7 @@ class TestHold:
         assert till.cut() == ("exact", "")
         till.assert_right()
 
+    @pytest.mark.slow
     def test_a_statement_that_nobody_understands_holds_its_table_until_it_is_released(self, till):
         till.accounts((1, 500))
         till.puzzle()
@@ -350,6 +356,7 @@ class TestHold:
         till.run()
         till.assert_right()
 
+    @pytest.mark.slow
     def test_a_statement_that_holds_its_table_does_so_too_where_the_process_dies_with_it(self, simple, monkeypatch):
         simple.accounts((1, 500))
         simple.run()
@@ -367,6 +374,7 @@ class TestHold:
         simple.release()
         simple.assert_right()
 
+    @pytest.mark.slow
     def test_a_table_that_is_dropped_behind_rows_that_are_forbidden_is_no_table_any_more(self, till):
         till.accounts((1, 500))
         till.note("first")
@@ -384,6 +392,7 @@ class TestHold:
         with pytest.raises(Refused, match="is not held"):
             till.release()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("step", RELEASE_STEPS)
     def test_a_release_that_dies_is_ended_by_the_next_one_or_the_next_run(self, simple, step):
         simple.accounts((1, 500))
@@ -400,6 +409,7 @@ class TestHold:
         assert {row["status"] for row in simple.own("held")} == {"released"}
 
 
+@pytest.mark.slow
 def test_what_a_run_does_is_counted_and_what_waits_is_told(till):
     metrics = Metrics("till", "1.2.3")
     till.expect(no_debt("quarantine"), {**no_debt("hold", least=-1000), "name": "no_bankruptcy"})

@@ -2,7 +2,7 @@
 
 import pytest
 from e2e.till import Till
-from golden.corpus import EVERY
+from support.slow import EVERY
 
 from pipeline.model.names import TableName
 from pipeline.settings import load
@@ -81,6 +81,7 @@ def test_there_are_as_many_equal_rows_as_the_source_has(till, story):
     assert lines(till) == wanted
 
 
+@pytest.mark.slow
 def test_rows_that_are_sent_again_while_their_table_is_held_come_in_once(till):
     till.say("RECOVER TABLE `bank`.`log`", RECOVER_TABLE, LOG)
     moment = till.database.commit(till.database.begin()).commit_ts
@@ -95,6 +96,7 @@ def test_rows_that_are_sent_again_while_their_table_is_held_come_in_once(till):
     assert lines(till) == ["c", "c"]
 
 
+@pytest.mark.slow
 def test_rows_that_are_sent_again_before_anything_describes_them_come_in_once(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     late = Table("bank", "late", (Column("id", "int"),))

@@ -8,9 +8,9 @@ from itertools import groupby
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA
 from e2e.till import NAME, RENAME_TABLE, Till
-from golden.corpus import EVERY, few, long
 from pyiceberg.table.snapshots import ancestors_of
 from spark.open_events import record
+from support.slow import EVERY, few
 
 from pipeline.cli import workshop
 from pipeline.model.names import TableName
@@ -66,6 +66,7 @@ def test_a_dropped_table_stays_as_it_was_and_makes_way_for_one_that_is_renamed_o
     assert "dropped" in told[dropped][1], told
 
 
+@pytest.mark.slow
 def test_what_waits_comes_in_with_a_rename_onto_the_name_of_a_dropped_table(stack, tmp_path):
     """The first batch of a process looks for what a dead one has put into tables, which get other names in it."""
     till = Till(stack, tmp_path, "simple")
@@ -88,6 +89,7 @@ def test_what_waits_comes_in_with_a_rename_onto_the_name_of_a_dropped_table(stac
     till.feed.close()
 
 
+@pytest.mark.slow
 def test_a_table_that_is_made_anew_under_its_name_is_another_one(till):
     till.accounts((1, 500))
     till.run()
@@ -149,6 +151,7 @@ def test_partitions_that_cannot_be_followed_hold_their_table_alone_until_it_is_r
     assert states(till)["bank.parts"] == "live"
 
 
+@pytest.mark.slow
 def test_rows_of_partitions_by_list_go_with_them(till):
     lists = Table(
         "bank",
@@ -176,6 +179,7 @@ def test_rows_of_partitions_by_list_go_with_them(till):
     assert ids(till, "bank.lists") == [4, 8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", few("is live", "is held"))
 def test_a_table_that_is_made_like_one_whose_partitions_change_in_the_same_batch_has_those_of_then(till, model):
     parts = Table("bank", "parts", (Column("id", "bigint", nullable=False),), primary_key=("id",))
@@ -202,6 +206,7 @@ def test_a_table_that_is_made_like_one_whose_partitions_change_in_the_same_batch
     assert states(till)["bank.alike"] == "live"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
 def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol):
     """Of a multiset, and by a key that moves (raw): dates that no calendar has are told apart by their texts."""
@@ -241,7 +246,7 @@ def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol
     till.feed.close()
 
 
-@long
+@pytest.mark.slow
 def test_letters_of_a_table_that_is_described_too_late_make_it_and_its_rows_go_on(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
     late = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
@@ -259,6 +264,7 @@ def test_letters_of_a_table_that_is_described_too_late_make_it_and_its_rows_go_o
     till.feed.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", few(True, False), ids=lambda apart: "in a later batch" if apart else "at once")
 def test_a_statement_that_nobody_understands_holds_a_table_of_which_no_row_has_come(till, apart):
     """RECOVER TABLE brings rows back that no message has: what comes behind it waits, whenever it comes."""
@@ -284,6 +290,7 @@ def test_a_statement_that_nobody_understands_holds_a_table_of_which_no_row_has_c
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 def test_a_statement_that_nobody_understands_about_a_database_holds_its_tables(till):
     """Simple names the database in the text alone."""
     till.accounts((1, 500))
@@ -298,6 +305,7 @@ def test_a_statement_that_nobody_understands_about_a_database_holds_its_tables(t
     assert done["elsewhere"] == ("names no table of this warehouse: none is held", "applied")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "kind"), few(("FLASHBACK CLUSTER TO TIMESTAMP '2026-11-24 00:00:00'", FLASHBACK_CLUSTER), ("UNDO", UNKNOWN))
 )
@@ -328,6 +336,7 @@ def history(till, beginning):
     return [row for row in till.own("ddl_history") if row["sql"].startswith(beginning)]
 
 
+@pytest.mark.slow
 def test_a_name_that_is_held_before_any_row_came_can_be_released(till):
     till.run()
     till.say("DROP TABLE `bank`.`account`", DROP_TABLE, ACCOUNT)
@@ -340,7 +349,7 @@ def test_a_name_that_is_held_before_any_row_came_can_be_released(till):
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 def test_rows_go_by_the_key_of_their_time_also_when_that_comes_back(stack, tmp_path):
     """A table without a key gets one and loses it: all in one batch, and a batch for each time."""
     till = Till(stack, tmp_path, "open-protocol")
@@ -375,7 +384,7 @@ def test_rows_go_by_the_key_of_their_time_also_when_that_comes_back(stack, tmp_p
     till.feed.close()
 
 
-@long
+@pytest.mark.slow
 def test_a_key_column_that_is_dropped_stays_until_the_rows_of_its_time_are_shown(stack, tmp_path):
     till = Till(stack, tmp_path, "open-protocol")
     till.set("warehouse", drop_column="drop")
@@ -440,6 +449,7 @@ ALIKE = ("ß", "ss", "ı", "i", "ſ", "s", "σ", "ς", "k")  # noqa: RUF001
 """Nine columns for TiDB, which compares names in lower case; other rules make fewer of them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "names"), few(("open-protocol", ALIKE), ("simple", ALIKE[:2])))
 def test_columns_that_tidb_tells_apart_have_their_own_values(protocol, names, stack, tmp_path):
     till = Till(stack, tmp_path, protocol)
@@ -458,6 +468,7 @@ def test_columns_that_tidb_tells_apart_have_their_own_values(protocol, names, st
     till.feed.close()
 
 
+@pytest.mark.slow
 def test_values_whose_members_nobody_has_named_are_told_once_and_counted(stack, tmp_path):
     till, metrics = Till(stack, tmp_path, "open-protocol"), Metrics("till", "1.2.3")
     columns = (Column("id", "int", nullable=False), Column("state", "enum('new','paid')"))
@@ -476,6 +487,7 @@ def test_values_whose_members_nobody_has_named_are_told_once_and_counted(stack, 
     till.feed.close()
 
 
+@pytest.mark.slow
 def test_a_table_that_another_commits_to_while_it_is_published_is_published_all_the_same(till):
     till.accounts((1, 500))
     with till.living() as (pipeline, takes):
@@ -564,7 +576,7 @@ def test_rows_without_a_key_go_by_the_columns_that_they_had_at_that_time(till):
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till):
     """The column that a type which cannot widen leaves behind does not count."""
     a, before, after = Column("a", "int"), Column("c", "date"), Column("c", "varchar(10)")
@@ -598,6 +610,7 @@ def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till
     assert stories == [[(2, None, "soon"), (5, None, None), (7, None, "soon"), (8, None, zero, zero)]] * 4
 
 
+@pytest.mark.slow
 def test_rows_without_a_key_go_where_nobody_knows_what_they_show_in_a_column(till):
     """NULL, in a column whose default is an expression: the source has a value there, and says it in the delete."""
     a = Column("a", "int")

@@ -13,7 +13,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from golden.corpus import EVERY
 from golden.warehouse import Warehouse
 
 from pipeline.cli import demo as command
@@ -164,7 +163,7 @@ class TestDemo:
         assert counted, pyiceberg.stdout
         assert re.search(rf"\| *web\| *{counted[1]}\| *{counted[2]}\|", spark.stdout), spark.stdout
 
-    @pytest.mark.skipif(not EVERY, reason="a demo more: `make test-all` runs it")
+    @pytest.mark.slow
     def test_with_keep_it_goes_on_with_the_same_shop(self, played):
         said = played.call(f"{sys.executable} -m pipeline demo --keep --output json")
         assert said.returncode == 0, said.stderr

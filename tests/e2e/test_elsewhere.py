@@ -105,6 +105,7 @@ def test_a_copy_is_refused_by_all_that_writes_and_can_be_looked_at(original, tmp
     original.assert_right()
 
 
+@pytest.mark.slow
 def test_a_copy_whose_catalog_is_lost_is_not_restored_onto_the_originals_files(original, tmp_path, capsys):
     shutil.copytree(original.folder, tmp_path / "d2")
     copy = Place(original.bank, tmp_path / "d2")
@@ -116,6 +117,7 @@ def test_a_copy_whose_catalog_is_lost_is_not_restored_onto_the_originals_files(o
     assert copy.names() == []
 
 
+@pytest.mark.slow
 def test_a_table_alone_that_lies_elsewhere_is_refused(original, tmp_path, capsys):
     other = Place(original.bank, tmp_path / "d2")
     other.run()
@@ -129,6 +131,7 @@ def test_a_table_alone_that_lies_elsewhere_is_refused(original, tmp_path, capsys
         assert "bank.account__changes" in said
 
 
+@pytest.mark.slow
 def test_a_moved_one_is_told_how_it_can_go_on_and_both_paths_have_one_lock(original, tmp_path, capsys):
     moved = Place(original.bank, tmp_path / "new place")
     shutil.rmtree(moved.folder)

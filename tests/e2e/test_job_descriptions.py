@@ -91,6 +91,7 @@ def test_jobs_and_log_events_of_a_batch_of_its_compaction_and_of_errands_say_so(
     till.feed.close()
 
 
+@pytest.mark.slow
 def test_jobs_of_a_release_say_so(stack, tmp_path, jobs):
     uncut = Uncut(stack, tmp_path)
     uncut.say(ACCOUNT, PUZZLE, EXCHANGE_PARTITION, ACCOUNT.name)
@@ -105,6 +106,7 @@ def test_jobs_of_a_release_say_so(stack, tmp_path, jobs):
     uncut.bank.close()
 
 
+@pytest.mark.slow
 def test_jobs_of_a_redrive_and_of_checks_on_whole_tables_say_so(stack, tmp_path, jobs):
     till = Till(stack, tmp_path, "simple")
     till.expect(no_debt("quarantine"))

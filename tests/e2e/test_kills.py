@@ -13,8 +13,8 @@ from e2e import judging
 from e2e.bank import ENTRY, NOTE, Bank
 from e2e.processes import Process, Workers
 from e2e.test_cut_kills import STEPS as CUT_STEPS
-from golden.corpus import EVERY
 from golden.warehouse import Warehouse
+from support.slow import EVERY
 
 from pipeline.errors import SettingsError
 from pipeline.streaming.failpoints import STEPS, VARIABLE, FailPoints

@@ -128,6 +128,7 @@ def test_orphans_of_a_renamed_table_and_of_its_successor_are_removed_and_both_ar
 SHORT = {"keep_snapshots": 1, "keep_for": "500 milliseconds"}
 
 
+@pytest.mark.slow
 def test_tables_that_others_keep_in_the_catalog_are_left_alone(stack, tmp_path):
     branch = Branch(stack, tmp_path, **SHORT)
     branch.accounts(FIRST)
@@ -147,6 +148,7 @@ def test_tables_that_others_keep_in_the_catalog_are_left_alone(stack, tmp_path):
     branch.bank.close()
 
 
+@pytest.mark.slow
 def test_how_far_it_has_come_is_never_forgotten(stack, tmp_path):
     """Neither by a compaction that stands before what says it, nor with the checkpoint gone besides."""
     branch = Branch(stack, tmp_path, **SHORT)

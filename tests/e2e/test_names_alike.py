@@ -117,6 +117,7 @@ def test_statements_reach_the_rows_of_a_table_whose_names_are_sanitised(source):
     assert {row["status"] for row in source.warehouse.own("ddl_history")} == {"applied"}
 
 
+@pytest.mark.slow
 def test_tables_of_one_sanitised_name_are_told_apart_by_topic_and_else_held(source):
     hyphen, underscore, blank, plain = (table(name) for name in ("o-i", "o_i", "x y", "x_y"))
     apart = f"o_i@{source.prefix}_s_o-i"

@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from e2e import judging
 from e2e.bank import ACCOUNT, Bank
 from e2e.processes import Process, spark_of
-from golden.corpus import long
 from golden.warehouse import Warehouse
 from prometheus_client.parser import text_string_to_metric_families
 from spark.open_events import record
@@ -79,7 +78,7 @@ def test_a_run_outlives_a_broker_that_comes_back(tmp_path):
         bank.close()
 
 
-@long
+@pytest.mark.slow
 def test_a_batch_waits_longer_than_who_has_just_begun_and_the_settings_say_more(tmp_path):
     with Devstack.start(tmp_path / "devstack") as stack:
         bank = Bank(stack, 3, (ACCOUNT,))
@@ -109,6 +108,7 @@ def seconds_of(cluster):
     return time.monotonic() - begun
 
 
+@pytest.mark.slow
 def test_a_jvm_that_is_killed_is_named_and_the_next_run_goes_on(stack, tmp_path):
     bank = Bank(stack, 5, (ACCOUNT,))
     bank.open()
@@ -126,7 +126,7 @@ def test_a_jvm_that_is_killed_is_named_and_the_next_run_goes_on(stack, tmp_path)
     bank.close()
 
 
-@long
+@pytest.mark.slow
 def test_memory_that_is_too_small_for_a_message_is_told_and_more_of_it_lets_it_in(stack, tmp_path):
     topic = f"large{time.time_ns()}"
     large = {"max.message.bytes": "30000000"}

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
-from golden.corpus import few
 from golden.warehouse import Warehouse
+from support.slow import few
 
 from pipeline.cli import main
 from pipeline.errors import SettingsError
@@ -143,6 +143,7 @@ def branch(stack, tmp_path):
 
 
 class TestVerdicts:
+    @pytest.mark.slow
     def test_warn_records_and_takes_nothing(self, branch):
         branch.expect({**NO_DEBT, "severity": "warn"}, private=["owner"])
         branch.accounts((1, "Ada", 500), (2, "Bob", -500))
@@ -170,6 +171,7 @@ class TestVerdicts:
         assert rows[0]["message"] == "no_debt: balance = -500.00"
         assert all(row["key"] and row["value"] and row["fingerprint"] and row["commit_ts"] for row in rows)
 
+    @pytest.mark.slow
     def test_a_delete_is_never_stopped(self, branch):
         branch.accounts((1, "Ada", -500))
         branch.run()
@@ -207,6 +209,7 @@ class TestVerdicts:
         branch.run()
         branch.assert_right()
 
+    @pytest.mark.slow
     def test_a_whole_table_that_breaks_a_check_ends_a_run_whose_rows_are_in(self, branch):
         branch.expect({**TWO_OWNERS, "severity": "fail"})
         branch.accounts((1, "Ada", 5), (2, "Bob", 5), (3, "Cyd", 5))
@@ -218,6 +221,7 @@ class TestVerdicts:
         branch.run()  # nothing came: nothing is looked at
         branch.assert_right()
 
+    @pytest.mark.slow
     def test_a_whole_table_that_breaks_a_check_waits_from_then_on(self, branch):
         branch.expect({**TWO_OWNERS, "severity": "hold"})
         branch.accounts((1, "Ada", 5), (2, "Bob", 5), (3, "Cyd", 5))
@@ -234,6 +238,7 @@ class TestVerdicts:
         assert sorted(branch.balances()) == [1, 2]
         branch.assert_right()
 
+    @pytest.mark.slow
     def test_a_run_that_is_stopped_on_its_way_judges_no_whole_table(self, branch):
         branch.expect({**TWO_OWNERS, "severity": "hold"})
         branch.accounts((1, "Ada", 5), (2, "Bob", 5), (3, "Cyd", 5))
@@ -243,6 +248,7 @@ class TestVerdicts:
         assert [row["state"] for row in branch.own("tables", table_name="account")] == ["live"]
         assert branch.own("quality_results", rule="two_owners") == []
 
+    @pytest.mark.slow
     def test_a_table_is_held_where_most_of_a_batch_would_be_set_aside(self, stack, tmp_path):
         branch = Branch(stack, tmp_path, quarantine_rows=3, quarantine_share=0.5)
         branch.expect({**NO_DEBT, "severity": "quarantine"})
@@ -279,6 +285,7 @@ class TestVerdicts:
         assert (table["state"], sorted(branch.balances())) == ("held", [1, 2])
         branch.assert_right(complete=False)
 
+    @pytest.mark.slow
     def test_a_suite_that_makes_no_sense_stops_the_start(self, branch):
         branch.expect({"expect_column_values_to_be_betwen": {"column": "balance"}}, NO_DEBT)
         with pytest.raises(SettingsError, match=r"account.yaml:2:3.*expect_column_values_to_be_between"):
@@ -304,6 +311,7 @@ class TestRedrive:
         branch.run()
         branch.assert_right()
 
+    @pytest.mark.slow
     def test_what_is_older_than_its_key_is_superseded(self, branch):
         branch.accounts((1, "Ada", 500), (2, "Bob", 500), (3, "Cyd", 500), (4, "Dee", 1))
         branch.run()
@@ -320,6 +328,7 @@ class TestRedrive:
         branch.assert_right()
         assert sorted(row["status"] for row in branch.own("quarantine")) == ["redriven", *["superseded"] * 3]
 
+    @pytest.mark.slow
     def test_a_column_that_came_in_between_shows_its_default(self, branch):
         branch.expect({**NO_DEBT, "severity": "quarantine"})
         branch.accounts((1, "Ada", -500), (2, "Bob", 500))
@@ -343,6 +352,7 @@ class TestRedrive:
         branch.assert_right()
         assert [row["status"] for row in branch.own("quarantine")] == ["redriven"] * 2
 
+    @pytest.mark.slow
     def test_later_changes_of_a_quarantined_key_wait_behind_it_by_policy(self, stack, tmp_path):
         branch = Branch(stack, tmp_path, fenced="hold")
         branch.expect({**NO_DEBT, "severity": "quarantine"})
@@ -363,6 +373,7 @@ class TestRedrive:
         branch.assert_right()
         branch.bank.close()
 
+    @pytest.mark.slow
     def test_a_key_that_was_changed_and_a_table_that_was_renamed_take_their_rows_back(self, branch):
         branch.accounts((1, "Ada", 500), (2, "Bob", 500))
         branch.run()
@@ -378,6 +389,7 @@ class TestRedrive:
         rows = branch.warehouse.current("bank.konto").rows
         assert {row.values["id"]: row.values["balance"] for row in rows} == {2: 500, 10: -1}
 
+    @pytest.mark.slow
     def test_dead_letters_come_back_when_their_schema_does(self, branch):
         table = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
         codec, topic = TableCodec(table, AvroOptions()), branch.bank.topic(table)
@@ -399,6 +411,7 @@ class TestRedrive:
 
 
 class TestErrandsOfALivingRun:
+    @pytest.mark.slow
     def test_what_a_redrive_a_release_and_a_rebuild_have_published_is_in_the_next_cut(self, branch):
         branch.expect({**NO_DEBT, "severity": "quarantine"})
         branch.accounts((1, "Ada", 500), (2, "Bob", -500))

@@ -149,6 +149,7 @@ class TestCheckpoints:
         world.assert_right()
         assert len(world.batches()) == batches + 1
 
+    @pytest.mark.slow
     def test_a_batch_that_failed_can_be_taken_again_by_the_same_process(self, world):
         world.begin()
         world.bank.rubbish()
@@ -164,6 +165,7 @@ class TestCheckpoints:
             pipeline.run(available_now=True)
         world.assert_right()
 
+    @pytest.mark.slow
     def test_without_a_checkpoint_a_run_begins_where_the_tables_end(self, world):
         batches = world.begin()
         world.bank.rounds(1)
@@ -195,6 +197,7 @@ class TestCheckpoints:
         world.assert_right()
         assert len(world.batches()) == batches + 3
 
+    @pytest.mark.slow
     def test_a_checkpoint_that_is_ahead_of_a_restored_warehouse_skips_nothing(self, world):
         batches = world.begin()
         shutil.copytree(world.folder / "warehouse", world.folder / "backup")
@@ -207,6 +210,7 @@ class TestCheckpoints:
         world.assert_right()
         assert len(world.batches()) == batches + 1
 
+    @pytest.mark.slow
     def test_a_damaged_checkpoint_is_no_obstacle(self, world):
         world.begin()
         for file in (world.checkpoint / "spark" / "offsets").glob("[0-9]*"):
@@ -276,6 +280,7 @@ class TestTopics:
         assert_none(sentence for sentence in judging.untrue(own.bank, own.warehouse) if "note" not in sentence)
         assert_none(judging.astray(own.bank, own.warehouse))
 
+    @pytest.mark.slow
     def test_a_topic_that_ends_before_the_tables_is_refused_and_gone_on_with_on_demand(self, own):
         own.begin()
         lost = 3
@@ -303,6 +308,7 @@ class TestTopics:
                 text = json.dumps({name: {str(at[1]): end for at, end in ends.items()}})
                 table.changes.mark({"ticdc.ends": text}, "main")
 
+    @pytest.mark.slow
     def test_what_only_begins_as_a_watermark_or_a_delete_is_a_dead_letter(self, own):
         own.begin()
         before = judging.currents(own.warehouse)
@@ -314,6 +320,7 @@ class TestTopics:
         own.run()
         assert_none(judging.untrue(own.bank, own.warehouse))
 
+    @pytest.mark.slow
     def test_what_the_settings_pass_over_is_passed_over_for_good(self, own):
         """Partitions that had no record since are not begun anew by the next run, with a checkpoint or without."""
         own.bank.open()
@@ -333,6 +340,7 @@ class TestTopics:
         rows = {record[:3] for record in {*own.bank.records()} - skipped if not record[3]}
         assert placed == rows
 
+    @pytest.mark.slow
     def test_that_keys_stand_in_several_partitions_is_told_once_for_a_table(self, own):
         own.bank.open()
         topic = own.bank.topic(ACCOUNT)
@@ -355,6 +363,7 @@ class TestTopics:
         assert f"{own.bank.prefix}_more_cdc" in own.warehouse.own("batches")[0]["end_offsets"]
         other.close()
 
+    @pytest.mark.slow
     def test_a_listed_topic_that_comes_while_a_run_goes_on_is_taken_up(self, own):
         own.begin()
         other = Bank(own.stack, 9, (ACCOUNT,), prefix=f"{own.bank.prefix}.late-1")
@@ -404,6 +413,7 @@ class TestCatalog:
         assert_none(judging.astray(world.bank, world.warehouse))
         assert len(world.batches()) == batches + 2
 
+    @pytest.mark.slow
     def test_tables_lie_where_the_catalog_has_its_warehouse(self, own, tmp_path):
         tree = json.loads(own.file.read_text())
         lake = tmp_path / "lake"
@@ -422,6 +432,7 @@ class TestCatalog:
         own.run()
         own.assert_right()
 
+    @pytest.mark.slow
     def test_metadata_that_a_kill_has_torn_is_no_obstacle(self, world):
         world.begin()
         for table in ("bank.account__changes", "_pipeline.batches"):
@@ -470,6 +481,7 @@ class TestRegistry:
         world.run()
         world.assert_right()
 
+    @pytest.mark.slow
     def test_an_id_that_the_registry_does_not_know_makes_a_dead_letter_and_stops_nothing(self, world):
         world.begin()
         unknown = (0).to_bytes(1, "big") + (987_654).to_bytes(4, "big") + b"body"
@@ -480,6 +492,7 @@ class TestRegistry:
         assert [(letter["value"], letter["key"]) for letter in letters] == [(unknown, b"key")]
         world.assert_right()
 
+    @pytest.mark.slow
     def test_a_batch_of_which_nothing_can_be_read_is_committed(self, world):
         batches = world.begin()
         for _ in range(2):
@@ -527,6 +540,7 @@ class TestOneWriter:
         assert len(world.batches()) == batches + process.said.count("step ledger-appended")
         process.tell("run")
 
+    @pytest.mark.slow
     def test_the_lock_dies_with_its_process(self, world):
         world.begin()
         world.bank.rounds(1)
@@ -541,6 +555,7 @@ class TestOneWriter:
             killed.kill()
         world.assert_right()
 
+    @pytest.mark.slow
     def test_the_jvm_of_a_killed_writer_is_waited_for(self, world, monkeypatch):
         world.begin()
         with (world.folder / "warehouse" / ".writer.jvm.lock").open("r+b") as file:

@@ -7,8 +7,8 @@ import pytest
 from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, Bank
 from e2e.processes import Process
-from golden.corpus import few
 from golden.warehouse import Warehouse
+from support.slow import few
 
 from pipeline.settings import load
 from pipeline.simulate import Changefeed
@@ -143,6 +143,7 @@ class TestSpeculation:
         stream.assert_right()
         stream.assert_all_is_shown()
 
+    @pytest.mark.slow
     def test_a_sort_order_of_the_table_changes_no_number(self, stream):
         changes = "warehouse.bank.account__changes"
         stream.pipeline.bench.spark.sql(f"ALTER TABLE {changes} WRITE ORDERED BY balance DESC, id")
@@ -163,6 +164,7 @@ class TestSpeculation:
         stream.assert_right()
         stream.assert_all_is_shown()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("damage", few("torn", "rubbish"))
     def test_a_message_that_nobody_can_read_becomes_a_dead_letter_once(self, stream, damage):
         stream.bank.rounds(15)
@@ -174,6 +176,7 @@ class TestSpeculation:
         assert len(letters) == {"rubbish": stream.bank.feed.partitions, "torn": 1}[damage]
         stream.assert_right()
 
+    @pytest.mark.slow
     def test_a_second_table_ends_the_guessing(self, opened):
         stream = opened("avro", 120)
         stream.bank.rounds(20)
@@ -186,6 +189,7 @@ class TestSpeculation:
         assert (speculated, batches > 2) == (0, True)
         stream.assert_right()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("fenced", few("hold", "apply"))
     def test_rows_are_judged_whether_a_guess_was_of_use_or_not(self, opened, tmp_path, monkeypatch, fenced):
         """Where later changes of a key wait nothing is guessed; here no guess fits in the other case."""
@@ -206,6 +210,7 @@ class TestSpeculation:
         aside = {row["rules"][0] for row in stream.warehouse.own("quarantine") if row["code"] == "QUARANTINED"}
         assert aside == {"few"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
     def test_rows_that_are_sent_again_stand_twice_and_show_nothing(self, opened, protocol):
         stream = opened(protocol, 40)

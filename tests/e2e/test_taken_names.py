@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from e2e.till import RENAME_TABLE, Death, Till, dying
-from golden.corpus import few, long
 from golden.warehouse import Warehouse
+from support.slow import few
 
 from pipeline.errors import Refused
 from pipeline.model.names import TableName, WarehouseName
@@ -67,6 +67,7 @@ def waits(till, number):
     assert reason.startswith("held: bank.note__changes (")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codes", few(("of old",), ()), ids=lambda codes: "rows" if codes else "no rows yet")
 def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     till.accounts((1, 500))
@@ -92,6 +93,7 @@ def test_a_table_waits_that_is_renamed_onto_the_changes_of_another(till, codes):
     assert till.cut()[0] == "exact"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "apart"),
     few(
@@ -119,6 +121,7 @@ def test_a_new_table_whose_name_is_taken_waits_for_nobody_when_it_is_dropped(til
         assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", few(False, True))
 def test_what_a_new_table_waits_with_goes_along_to_a_name_that_is_free(till, apart):
     """Its rows, and the statements about it: what was truncated does not come back."""
@@ -158,7 +161,7 @@ def test_what_a_new_table_waits_with_goes_along_to_a_name_that_is_free(till, apa
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 def test_a_new_table_whose_name_becomes_free_in_the_same_batch_is_as_in_the_source(till):
     till.note("here")
     till.run()
@@ -172,7 +175,7 @@ def test_a_new_table_whose_name_becomes_free_in_the_same_batch_is_as_in_the_sour
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_new_table_without_rows_is_renamed_to_a_name_that_is_free(till, apart):
     till.note("here")
@@ -190,6 +193,7 @@ def test_a_new_table_without_rows_is_renamed_to_a_name_that_is_free(till, apart)
     assert till.cut() == ("exact", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_before", few("rename", "create"))
 def test_a_batch_that_dies_while_a_new_table_gets_a_name_that_is_free_is_taken_again(till, monkeypatch, dies_before):
     till.note("here")
@@ -218,7 +222,7 @@ def test_a_batch_that_dies_while_a_new_table_gets_a_name_that_is_free_is_taken_a
     till.assert_right(complete=False)
 
 
-@long
+@pytest.mark.slow
 def test_a_table_that_is_held_keeps_its_reason_when_its_next_name_is_taken(till):
     till.accounts((1, 500))
     till.note("stays")
@@ -239,7 +243,7 @@ def test_a_table_that_is_held_keeps_its_reason_when_its_next_name_is_taken(till)
     assert balances(till.warehouse, "bank.konto") == {1: 500}
 
 
-@long
+@pytest.mark.slow
 def test_a_table_that_waits_and_is_dropped_leaves_its_old_name_to_a_new_one(till):
     till.accounts((1, 500))
     till.note("stays")
@@ -281,7 +285,7 @@ def test_a_new_table_waits_whose_name_is_taken(till):
     assert till.cut() == ("exact", "")
 
 
-@long
+@pytest.mark.slow
 def test_a_table_waits_that_is_renamed_into_our_own_namespace(till):
     till.accounts((1, 500))
     till.run()
@@ -333,7 +337,7 @@ def test_a_release_that_dies_in_the_middle_of_the_rename_is_finished(till, monke
     assert balances(till.warehouse, "bank.note__changes") == {1: 500, 2: 9}
 
 
-@long
+@pytest.mark.slow
 def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_the_table_again(till):
     till.accounts((1, 500))
     till.run()
@@ -358,6 +362,7 @@ def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_
     assert balances(till.warehouse, "bank.note__changes") == {1: 500, 2: 9}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", few(1, 0), ids=lambda last: "both moved" if last else "the current table moved")
 def test_a_batch_that_dies_in_the_middle_of_a_rename_is_taken_again(till, monkeypatch, last):
     till.accounts((1, 500))
@@ -384,6 +389,7 @@ def test_a_batch_that_dies_in_the_middle_of_a_rename_is_taken_again(till, monkey
     till.assert_right(complete=False)
 
 
+@pytest.mark.slow
 def test_what_a_person_has_put_there_is_in_the_way_too(till):
     till.accounts((1, 500))
     till.run()
@@ -400,7 +406,7 @@ def test_what_a_person_has_put_there_is_in_the_way_too(till):
     assert balances(till.warehouse, "bank.konto") == {1: 500}
 
 
-@long
+@pytest.mark.slow
 def test_without_current_tables_what_a_person_has_put_there_is_in_the_way_too(till):
     till.set("warehouse", current=False)
     till.accounts((1, 500))
@@ -421,6 +427,7 @@ def test_without_current_tables_what_a_person_has_put_there_is_in_the_way_too(ti
         assert "bank.konto" not in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mine", ["AS SELECT 1 AS mine", ""], ids=["with rows", "empty"])
 def test_what_a_person_has_put_there_is_in_the_way_of_a_new_table(till, mine):
     columns = "" if mine else "(mine int) "
@@ -526,6 +533,7 @@ def codes(uncut, name):
     return sorted(row.values["code"] for row in uncut.warehouse.current(name).rows)
 
 
+@pytest.mark.slow
 def test_without_cuts_a_table_waits_for_the_statement_that_frees_its_name_in_the_source(uncut, monkeypatch):
     uncut.bank.torn(NOTE)
     uncut.run()
@@ -560,6 +568,7 @@ def test_without_cuts_a_table_waits_for_the_statement_that_frees_its_name_in_the
     assert codes(uncut, "bank.account") == ["behind it", "later", "newest", "stays"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "later", few(True, False), ids=lambda later: "in a later one" if later else "in the same batch"
 )

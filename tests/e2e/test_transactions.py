@@ -12,9 +12,10 @@ from decimal import Decimal
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from golden.corpus import EVERY, Record, few
+from golden.corpus import Record
 from golden.delivery import boundaries, dice_of, uneven
 from golden.warehouse import Warehouse
+from support.slow import EVERY, few
 
 from pipeline.cli import main
 from pipeline.settings import load

@@ -5,31 +5,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 FOLDER = Path(__file__).parent
 DEFAULT_TOPIC = "tidb_cdc"
 """Where DDL and watermarks of no table go."""
 BY_CUT = ("simple", "open-protocol")
 """Protocols of the cut regime."""
-
-EVERY = os.environ.get("TICDC_WAREHOUSE_GOLDEN") == "all"
-"""Whether each test runs with every case; by default with those that tell most apart, since all take many hours."""
-
-
-def few(first: Any, *others: Any) -> tuple[Any, ...]:
-    """The cases of a test that takes long: the first, which tells most, or all."""
-    return (first, *others) if EVERY else (first,)
-
-
-long = pytest.mark.skipif(not EVERY, reason="long: TICDC_WAREHOUSE_GOLDEN=all runs it")
-"""A test that takes long and shows what hardly anything but its own lines can break."""
 
 
 @dataclass(frozen=True, slots=True)

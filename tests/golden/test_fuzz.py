@@ -8,7 +8,7 @@ import pytest
 from golden import simple_avro
 from golden.checking import currents_differ
 from golden.comparing import assert_none
-from golden.corpus import EVERY, GoldenCase
+from golden.corpus import GoldenCase
 from golden.cut_events import events
 from golden.delivery import boundaries, dice_of
 from golden.expected import tables_at_the_end
@@ -16,6 +16,7 @@ from golden.loading import slices
 from golden.moments import resolved, tables_at
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from support.slow import EVERY
 
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 

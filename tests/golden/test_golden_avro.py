@@ -16,10 +16,11 @@ from golden.checking import (
     tables_are_those_of_tidb,
 )
 from golden.comparing import assert_none
-from golden.corpus import EVERY, GoldenCase, manifest
+from golden.corpus import GoldenCase, manifest
 from golden.exceptions import unread_table
 from golden.expected import dumped_steps, tables_after, tables_at_the_end
 from golden.loading import slices
+from support.slow import EVERY
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -131,7 +132,7 @@ def test_ddl_is_obeyed_between_the_rows_where_it_stands(running):
             assert_none(list(currents_differ(case, run.warehouse, tables_after(case, step).values())))
 
 
-@pytest.mark.skipif(not EVERY, reason="two minutes: TICDC_WAREHOUSE_GOLDEN=all runs it")
+@pytest.mark.slow
 def test_one_batch_per_record_gives_tidbs_tables(running, compared):
     case = EVERY_WAY
     with running(case, source={"max_offsets_per_trigger": 1}) as run:
@@ -141,7 +142,7 @@ def test_one_batch_per_record_gives_tidbs_tables(running, compared):
         assert largest <= len(case.topics), "Spark takes one record of each topic, the least it can"
 
 
-@pytest.mark.skipif(not EVERY, reason="by cut it is read so by default: TICDC_WAREHOUSE_GOLDEN=all runs it")
+@pytest.mark.slow
 def test_one_batch_per_record_obeys_ddl_between_rows(running):
     case, last = GoldenCase("ddl", "avro_watermark"), 20
     with running(case, source={"max_offsets_per_trigger": 1}) as run:

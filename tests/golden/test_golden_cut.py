@@ -30,7 +30,7 @@ from golden.checking_cut import (
 from golden.checking_history import history_differs
 from golden.checking_steps import steps_differ
 from golden.comparing import assert_none
-from golden.corpus import EVERY, GoldenCase, few, manifest
+from golden.corpus import GoldenCase, manifest
 from golden.cut_events import events
 from golden.delivery import around_repetition, beside_ddl, boundaries, dice_of, spread, undescribed, uneven
 from golden.exceptions import READ_PROTOCOLS
@@ -38,6 +38,7 @@ from golden.expected import dumped_steps, tables_at_the_end
 from golden.loading import slices
 from golden.moments import resolved, tables_at
 from golden.values import freeze
+from support.slow import EVERY, few
 
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits

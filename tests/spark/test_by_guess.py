@@ -4,11 +4,12 @@ import dataclasses
 from functools import cache
 
 import pytest
-from golden.corpus import EVERY, GoldenCase
+from golden.corpus import GoldenCase
 from pyspark.sql import functions as F
 from spark.open_events import Memory, golden_frame
 from spark.open_events import protocol as open_protocol
 from spark.test_simple_decode import landing_of, protocol_of, raw_frame
+from support.slow import EVERY
 
 from pipeline.model import change
 from pipeline.model.messages import INDEX, RAW

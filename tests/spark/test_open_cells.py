@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from golden.corpus import EVERY, manifest
+from golden.corpus import manifest
 from pyspark.sql import functions as F
 from spark.open_events import golden_frame, landing_of, protocol, raw_frame, record, rows_of
+from support.slow import EVERY
 
 from pipeline.model import change
 from pipeline.protocols.open import events, framing

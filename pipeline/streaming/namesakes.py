@@ -1,0 +1,131 @@
+"""Two source tables of one name (ordering by commit ts): the name is held, and nothing is mixed.
+
+The changefeeds of two clusters may send a table of the same schema and name, each to a topic of its own. No message
+names its cluster, so the topic is all that tells them apart: TiCDC sends the rows and the DDL events of a table to one
+topic. Rows in another topic are therefore of another table, unless the table has moved: then its old topic is not read
+any more, or a RENAME has given it a name that goes elsewhere. Where neither is the case, the table is held
+(`TABLE_NAME_TAKEN`) until a person decides: a release says that both topics bring the same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model import ddl as text
+from pipeline.streaming import aside
+from pipeline.streaming.held import NAME_TAKEN
+from pipeline.warehouse.pairs import State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pipeline.model.messages import Messages
+    from pipeline.model.names import TableName
+    from pipeline.streaming.epochs import Name, Statement
+    from pipeline.streaming.workbench import Workbench
+    from pipeline.warehouse.pairs import WarehouseTable
+
+Topics = dict["Name", dict[str, int]]
+"""By table name: the topics in which its rows are, each with the greatest commit ts of a row there."""
+
+
+def topics_of(messages: Messages) -> Topics:
+    """In which topics the rows of each name are."""
+    return joined(
+        *(
+            {table.table.key: {at.topic: seen.until for at in seen.last}}
+            for table in messages.tables
+            for seen in table.versions
+        )
+    )
+
+
+def joined(*several: Topics) -> Topics:
+    """The topics of all of them."""
+    names: Topics = {}
+    for topics in several:
+        for name, rows in topics.items():
+            known = names.setdefault(name, {})
+            for topic, until in rows.items():
+                known[topic] = max(known.get(topic, 0), until)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class Namesakes:
+    """Tells what is of another table than the pair that has its name.
+
+    `ids`: of the topics that are read now, by name. `released`: tables (`TableName.key`) of which a person has said
+    that all their topics bring the same.
+    """
+
+    ids: Mapping[str, str]
+    released: Collection[Name] = frozenset()
+
+    def rows(self, name: Name, table: WarehouseTable | None, topics: Mapping[str, int]) -> str:
+        """Why the rows of a name in these topics are not all of one table; nothing, if they may be.
+
+        A table without a pair, or whose pair has no rows under this name, may come in any topic, but in one only.
+        """
+        if name in self.released or (table is not None and table.state is not State.LIVE):
+            return ""
+        own = frozenset() if table is None else table.topics_at(max(topics.values()))
+        known = self._names(own)
+        others = {topic for topic in topics if topic in self.ids} - known
+        moved = bool(own) and not known
+        if not others or moved or (not known and len(others) == 1):
+            return ""
+        return f"{NAME_TAKEN}: {_sentence(known | others)}"
+
+    def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
+        """The statements; those that another topic sends about a table of a name are not understood, and hold it."""
+        named = {pair.source.key: pair for pair in pairs if pair.state is State.LIVE}
+        return [self._statement(statement, named.get(statement.ddl.table.key)) for statement in statements]
+
+    def _statement(self, statement: Statement, table: WarehouseTable | None) -> Statement:
+        ddl = statement.ddl
+        if table is None or table.source.key in self.released or _creates(statement, ddl.table):
+            return statement
+        known, sent = self._names(table.topics_at(ddl.commit_ts)), {at.topic for at in ddl.at}
+        if not known or not sent or sent & known:
+            return statement
+        return replace(statement, actions=(text.NotUnderstood(_sentence(known | sent)),))
+
+    def _names(self, ids: Collection[str]) -> set[str]:
+        return {topic for topic, identity in self.ids.items() if identity in ids}
+
+
+def waiting_in(bench: Workbench, source: TableName) -> frozenset[str]:
+    """The topics from which the records come that a release of a table is to let in.
+
+    Records of topics that are not read any more, and that the pair has no rows of, are of the other table: they stay in
+    `_pipeline.held` as dropped.
+    """
+    held = bench.records.read("held").where(aside.of_table(source) & (F.col("status") == "open"))
+    topics = {row.topic for row in held.select("topic").distinct().collect()}
+    table, read = bench.tables.find(source), bench.cluster.topic_ids().keys()
+    own = {bench.ledger.topics.get(topic, "") for topic in table.topics_at()} if table is not None else set()
+    strange = topics - own - read if own else set()
+    bench.records.drop_held(source, strange)
+    return frozenset(topics - strange)
+
+
+def accept(bench: Workbench, source: TableName, topics: Collection[str]) -> None:
+    """Let these topics be a table's own: a person has released it."""
+    table, ids = bench.tables.find(source), bench.cluster.topic_ids()
+    if table is not None:
+        bench.tables.note_topics(table, {ids[topic] for topic in topics if topic in ids} - table.topics_at())
+
+
+def _creates(statement: Statement, table: TableName) -> bool:
+    return any(isinstance(one, text.CreateTable) and one.table.key == table.key for one in statement.actions)
+
+
+def _sentence(topics: Collection[str]) -> str:
+    return (
+        f"topics {', '.join(sorted(topics))} all bring a table of this name; if they are of two changefeeds, read one "
+        "here and the other in a pipeline of its own; if the table has moved from one to the other, release it"
+    )
