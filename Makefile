@@ -36,10 +36,10 @@ setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again o
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
 	@$(BIN)/ticdc-warehouse demo
 
-test: java $(JARS) lint ## Lint, types, layers and the suite (an hour on two cores)
+test: java $(JARS) lint ## Lint, types, layers and every test that is not slow
 	@$(BIN)/python -m pytest -q $(SHARED)
 
-test-all: java $(JARS) lint ## The same with every golden case and 20 random kills (some hours)
+test-all: java $(JARS) lint ## The same with the slow tests, every golden case and 20 random kills (some hours)
 	@TICDC_WAREHOUSE_GOLDEN=all TICDC_WAREHOUSE_KILLS=20 $(BIN)/python -m pytest -q $(SHARED)
 
 test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)

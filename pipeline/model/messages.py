@@ -6,7 +6,7 @@ The raw frame has the columns of `RAW`.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -70,6 +70,20 @@ class SeenVersion:
     key_only: bool = False
     since: int = 0
     until: int = EVER
+
+    def joined(self, other: SeenVersion) -> SeenVersion:
+        """The rows of both, which are of one version, as one."""
+        first = {at: min(self.first.get(at, offset), offset) for at, offset in other.first.items()}
+        last = {at: max(self.last.get(at, offset), offset) for at, offset in other.last.items()}
+        return replace(
+            self,
+            version=replace(self.version, keys_vary=self.version.keys_vary or other.version.keys_vary),
+            first={**self.first, **first},
+            last={**self.last, **last},
+            rows=self.rows + other.rows,
+            since=min(self.since, other.since),
+            until=max(self.until, other.until),
+        )
 
 
 class Part(NamedTuple):

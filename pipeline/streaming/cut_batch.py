@@ -528,10 +528,8 @@ def _joined(messages: Messages, waited: Messages) -> Messages:
 
 
 def _merged(new: Sequence[SeenVersion], waited: Sequence[SeenVersion]) -> tuple[SeenVersion, ...]:
-    found = {seen.version.version: seen for seen in new}
+    versions = {seen.version.version: seen for seen in new}
     for seen in waited:
-        known = found.get(seen.version.version)
-        found[seen.version.version] = seen if known is None else replace(
-            known, rows=known.rows + seen.rows, since=min(known.since, seen.since), until=max(known.until, seen.until)
-        )  # fmt: skip
-    return tuple(found.values())
+        number = seen.version.version
+        versions[number] = versions[number].joined(seen) if number in versions else seen
+    return tuple(versions.values())

@@ -18,7 +18,7 @@ from pipeline.model.names import TableName
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pipeline.model.messages import Messages, SeenVersion
     from pipeline.warehouse.pairs import WarehouseTable
@@ -84,13 +84,14 @@ def _apart(origin: Origin, table: TableName, *, shares_topic: bool) -> list[Tabl
     return [TableName(table.schema, f"{table.table}{_APART}{mark}") for mark in marks]
 
 
-def identified(messages: Messages, origins: Origins) -> Messages:
+def identified(messages: Messages, known_origins: Callable[[], Origins]) -> Messages:
     """The messages by table, each under the name that it has here; says so of those that get another one.
 
-    The origins learn where tables come from that are new.
+    The origins learn where tables come from that are new. They are asked for only where messages have an origin.
     """
     if all(table.origin is None for table in messages.tables):
         return messages
+    origins = known_origins()
     known = set(origins.owners)
     found: dict[Name, TableMessages] = {}
     said: list[str] = []
@@ -114,20 +115,6 @@ def _joined(some: TableMessages, others: TableMessages) -> TableMessages:
     """The messages of one table, which stand in several topics."""
     versions: dict[tuple[int, bool], SeenVersion] = {}
     for seen in (*some.versions, *others.versions):
-        known = versions.get((seen.version.version, seen.key_only))
-        versions[seen.version.version, seen.key_only] = seen if known is None else _seen(known, seen)
-    return replace(some, versions=_in_order(list(versions.values())))
-
-
-def _seen(known: SeenVersion, seen: SeenVersion) -> SeenVersion:
-    return replace(
-        known,
-        first={**known.first, **seen.first},
-        last={**known.last, **seen.last},
-        rows=known.rows + seen.rows,
-        version=replace(known.version, keys_vary=known.version.keys_vary or seen.version.keys_vary),
-    )
-
-
-def _in_order(versions: Sequence[SeenVersion]) -> tuple[SeenVersion, ...]:
-    return tuple(sorted(versions, key=lambda seen: (seen.version.version, seen.key_only)))
+        key = (seen.version.version, seen.key_only)
+        versions[key] = versions[key].joined(seen) if key in versions else seen
+    return replace(some, versions=tuple(versions[key] for key in sorted(versions)))

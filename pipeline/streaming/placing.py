@@ -116,8 +116,8 @@ def placed(told: Chronicle) -> list[Placed]:
                 mine = parts.setdefault(span.meaning, [])
                 if part not in mine:
                     mine.append(part)
-                known = seen.setdefault(span.meaning, {})
-                known[version.version.version] = _joined(known.get(version.version.version), version)
+                versions, number = seen.setdefault(span.meaning, {}), version.version.version
+                versions[number] = versions[number].joined(version) if number in versions else version
     for statement in told.obeyed:
         if not statement.naming and statement.ddl.table.table:
             span = told.names.at(statement.ddl.table.key, statement.ddl.commit_ts)
@@ -161,18 +161,6 @@ def _wall_in(span: Span, waits: Iterable[Part]) -> int:
     """Up to which commit ts rows of a span can be placed."""
     mine = (part.since for part in waits if part.table.key == span.name and part.until >= span.until)
     return min(mine, default=EVER)
-
-
-def _joined(known: SeenVersion | None, version: SeenVersion) -> SeenVersion:
-    """A version that stands under several names, as one."""
-    if known is None:
-        return version
-    first = {at: min(known.first.get(at, offset), offset) for at, offset in version.first.items()}
-    last = {at: max(known.last.get(at, offset), offset) for at, offset in version.last.items()}
-    return replace(
-        known, first={**known.first, **first}, last={**known.last, **last}, rows=known.rows + version.rows,
-        since=min(known.since, version.since), until=max(known.until, version.until),
-    )  # fmt: skip
 
 
 def _by_time(part: Part) -> tuple[int, str, str]:

@@ -97,7 +97,7 @@ class SparkBatch:
             if not self._lets_in():
                 self.speculation = speculate(self.bench, raw, self.planned, self.topic_ids, self.batch_id)
             if self.speculation is not None:
-                return identified(self.speculation.messages, self._known_origins())
+                return identified(self.speculation.messages, self._known_origins)
         self._keep_raw(len(self.bench.tables))
         messages = self._routed(self.raw)
         self._keep_raw(len(messages.tables))
@@ -130,7 +130,7 @@ class SparkBatch:
         messages = self.bench.protocol.read(raw)
         if any(at.topic not in self.topic_ids for at in messages.starts):
             self.topic_ids = self.bench.cluster.topic_ids()
-        return identified(messages, self._known_origins())
+        return identified(messages, self._known_origins)
 
     def _known_origins(self) -> Origins:
         """Which table has which name, as the tables have told and this batch."""

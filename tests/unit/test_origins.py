@@ -22,7 +22,7 @@ def sent(topic, keyspace="default", number=1, partition=0, name=NAME):
 
 
 def called(origins, *tables):
-    found = identified(Messages(tables=tables), origins)
+    found = identified(Messages(tables=tables), lambda: origins)
     return {str(table.table): sorted({at.topic for at in table.partitions}) for table in found.tables}, found.warnings
 
 
@@ -51,7 +51,7 @@ def test_in_one_topic_the_keyspace_tells():
 
 
 def test_a_table_in_several_partitions_and_versions_is_one():
-    found = identified(Messages(tables=(sent("t", number=2), sent("t", number=1, partition=1))), Origins())
+    found = identified(Messages(tables=(sent("t", number=2), sent("t", number=1, partition=1))), Origins)
     (table,) = found.tables
     assert [seen.version.version for seen in table.versions] == [1, 2]
 
@@ -84,4 +84,4 @@ def test_a_table_keeps_the_name_apart_when_the_plain_one_is_free():
 
 def test_what_no_protocol_tells_apart_is_left_as_it_is():
     messages = Messages(tables=(TableMessages(NAME, ()),))
-    assert identified(messages, Origins({NAME.key: Owner(frozenset({"elsewhere"}))})) is messages
+    assert identified(messages, lambda: Origins({NAME.key: Owner(frozenset({"elsewhere"}))})) is messages
