@@ -9,7 +9,7 @@ from datetime import date, datetime
 
 import duckdb
 import fastavro
-import polars
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from golden.corpus import Record, Registered
@@ -44,7 +44,7 @@ def assert_read_by_all(table):
     files = [task.file.file_path.removeprefix("file:") for task in table.scan().plan_files()]
     stored = sum(pq.read_metadata(file).num_rows for file in files)  # with those that are deleted
     assert len(duckdb.read_parquet(files).fetchall()) == stored
-    assert len(polars.read_parquet(files).to_dicts()) == stored
+    assert len(pl.read_parquet(files).to_dicts()) == stored
 
 
 def test_a_latin1_columns_bytes_leave_the_tables_readable(running):
