@@ -22,11 +22,11 @@ from pipeline.cli.words import counted, version
 from pipeline.devstack import fetch
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.holding import way_on
-from pipeline.model.messages import Regime
+from pipeline.model.messages import Ordering
 from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
 from pipeline.streaming import Pipeline
-from pipeline.streaming.cut_batch import TABLE_REMOVED
+from pipeline.streaming.commit_ts_batch import TABLE_REMOVED
 from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pipeline.cli.output import Output
     from pipeline.model.names import TableName
     from pipeline.settings import Settings
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
 
 INTERRUPTED = 130
 ACCEPTABLE = (
@@ -133,10 +133,10 @@ class Run:
 
     def _say_missing(self, pipeline: Pipeline) -> None:
         """Name the listed topics that do not exist, skipped now or waited for, and those that have no id."""
-        cluster = pipeline.bench.cluster
+        cluster = pipeline.context.cluster
         present, nameless = set(cluster.topic_ids()), cluster.without_ids()
         sentences = [
-            *gone(cluster.wanted, pipeline.bench.ledger.committed, present),
+            *gone(cluster.wanted, pipeline.context.ledger.committed, present),
             *missing(self._settings, present, available_now=self._available_now),
             *([without_ids(nameless)] if nameless else []),
         ]
@@ -172,12 +172,12 @@ class Run:
 
     def _waiting(self, pipeline: Pipeline) -> list[str]:
         """What waits by itself; what is committed is so, whether the catalog can be read from here or not."""
-        bench = pipeline.bench
-        if bench.protocol.regime is not Regime.CUT or not bench.waits:
+        context = pipeline.context
+        if context.protocol.ordering is not Ordering.BY_COMMIT_TS or not context.waits:
             return []
         try:
             found = reader(self._settings)
-            return waits(found, [*shelf.held(shelf.pairs(found)), *last_held(bench)])
+            return waits(found, [*shelf.held(shelf.pairs(found)), *last_held(context)])
         except PipelineError as error:
             return [f"what waits is not known: {error.message}"]
 
@@ -218,8 +218,8 @@ def missing(settings: Settings, present: set[str], *, available_now: bool) -> li
 
 def held(pipeline: Pipeline, progress: Progress) -> list[str]:
     """Give a sentence for each held table, with its reason and the way on; also of one that has no place yet."""
-    bench = pipeline.bench
-    waiting = {str(source): (records, _reason(bench, source)) for source, records in last_held(bench).items()}
+    context = pipeline.context
+    waiting = {str(source): (records, _reason(context, source)) for source, records in last_held(context).items()}
     new = {table: counts["held"] for table, counts in progress.tables.items() if counts["held"]}
     told = {**{name: (records, "") for name, records in new.items()}, **waiting}
     return [
@@ -229,11 +229,11 @@ def held(pipeline: Pipeline, progress: Progress) -> list[str]:
     ]
 
 
-def _reason(bench: Workbench, source: TableName) -> str:
-    table = bench.tables.find(source)
+def _reason(context: PipelineContext, source: TableName) -> str:
+    table = context.tables.find(source)
     if table is not None:
         return table.held_reason
-    return unmade(bench, source)
+    return unmade(context, source)
 
 
 @contextmanager

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import (
+from pipeline.streaming.lock import JvmLock, WriterLock
+from pipeline.streaming.mailbox import in_turn
+from pipeline.streaming.operations import (
     CHECK,
     MAINTAIN,
     ORPHANS,
@@ -19,9 +21,7 @@ from pipeline.streaming.errands import (
     tagged,
     with_current,
 )
-from pipeline.streaming.lock import JvmLock, WriterLock
 from pipeline.streaming.release import release as released
-from pipeline.streaming.requests import in_turn
 from pipeline.streaming.session import looking, session
 from pipeline.warehouse.iceberg import Catalog, Table
 from pipeline.warehouse.maintenance import CUTS, Maintainer
@@ -121,7 +121,7 @@ def release(settings: Settings, source: TableName, waiting: Callable[[str], None
 
     def directly() -> dict[str, Any]:
         with Pipeline.open(settings, purpose="tables release") as pipeline:
-            return {"records": released(pipeline.bench, source)}
+            return {"records": released(pipeline.context, source)}
 
     return int(in_turn(settings.warehouse.path, (RELEASE, (source.schema, source.table)), directly, waiting)["records"])
 

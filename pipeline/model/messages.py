@@ -41,11 +41,11 @@ DdlIdentity = tuple[int, tuple[str, str], str]
 """Commit ts, `TableName.key` and text of a DDL event. One commit ts may have many, and one text be sent of several."""
 
 
-class Regime(StrEnum):
-    """In which order changes apply (DESIGN rule 1): a property of the protocol."""
+class Ordering(StrEnum):
+    """How changes of a key are put in order (DESIGN rule 1): a property of the protocol."""
 
-    OFFSET = "offset"
-    CUT = "cut"
+    BY_OFFSET = "by_offset"
+    BY_COMMIT_TS = "by_commit_ts"
 
 
 class TopicPartition(NamedTuple):
@@ -270,7 +270,7 @@ class SourceProtocol(Protocol):
     """One protocol, bound to its settings."""
 
     @property
-    def regime(self) -> Regime:
+    def ordering(self) -> Ordering:
         """In which order its changes apply."""
         ...
 

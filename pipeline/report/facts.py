@@ -75,7 +75,7 @@ class Listing(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Frontier:
     """A batch and its time; `earlier`: the truth began before the oldest batch that was looked at."""
 
     batch: int
@@ -100,7 +100,7 @@ class Finding:
     table: str
     rule: str
     title: str
-    since: Moment | None
+    since: Frontier | None
     rows: int
     because: str = ""
     owner: str = ""
@@ -151,7 +151,7 @@ class CheckRow:
     rule: str
     severity: str
     mark: Mark
-    since: Moment | None
+    since: Frontier | None
     evaluated: int
     unexpected: int
     bad: int
@@ -206,7 +206,7 @@ class TableFacts:
     """Rows that its checks saw in the window; None where no check tells."""
     aside: int
     waiting: int
-    last: Moment | None
+    last: Frontier | None
     """The newest batch that is known to have had rows of it."""
     complete_to: datetime | None
     """Source time of the newest cut that shows it."""
@@ -224,7 +224,7 @@ class Aside:
     rule: str
     code: str
     rows: int
-    since: Moment
+    since: Frontier
     message: str
     example: Example
     command: str
@@ -238,7 +238,7 @@ class FencedKey:
     key: str
     changes: int
     rules: str
-    since: Moment
+    since: Frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class Held:
     state: str
     reason: str
     records: int
-    since: Moment | None
+    since: Frontier | None
     commands: tuple[str, ...]
 
 
@@ -314,9 +314,9 @@ class Report:
     made_at: datetime
     batches: int
     """All that the ledger knows."""
-    first: Moment | None
+    first: Frontier | None
     """The oldest batch that was looked at."""
-    last: Moment | None
+    last: Frontier | None
     verdict: Verdict
     timeline: Timeline
     volume: tuple[Volume, ...]

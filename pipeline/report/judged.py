@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from pipeline.report.facts import Cell, CheckRow, Listing, Mark, Moment, Timeline
+from pipeline.report.facts import Cell, CheckRow, Frontier, Listing, Mark, Timeline
 from pipeline.report.ledger import Names, Sample, column_of, of_pipeline, recorded
 from pipeline.report.wording import NAME, clean
 
@@ -82,12 +82,12 @@ class Check:
         return list(takewhile(lambda result: result.mark.is_bad, told))
 
     @property
-    def since(self) -> Moment | None:
+    def since(self) -> Frontier | None:
         """When the present trouble began."""
         if not self.failing:
             return None
         oldest = self.failing[-1]
-        return Moment(oldest.batch, oldest.at, oldest.batch == self.reaches_back)
+        return Frontier(oldest.batch, oldest.at, oldest.batch == self.reaches_back)
 
     @property
     def bad(self) -> list[Result]:

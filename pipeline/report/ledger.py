@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipeline.model.names import TableName
-from pipeline.report.facts import Column, Example, Moment
+from pipeline.report.facts import Column, Example, Frontier
 from pipeline.report.wording import NAME, VALUE, clean, utc
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def recorded(row: Row) -> datetime:
     return utc(at) if isinstance(at, datetime) else datetime.fromtimestamp(0, UTC)
 
 
-def moment(row: Row) -> Moment:
+def moment(row: Row) -> Frontier:
     """The batch and time of a row."""
-    return Moment(int(row["batch_id"]), recorded(row))
+    return Frontier(int(row["batch_id"]), recorded(row))
 
 
 def columns(times: Mapping[int, datetime]) -> tuple[Column, ...]:

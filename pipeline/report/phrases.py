@@ -9,7 +9,7 @@ from pipeline.report.facts import Mark, Standing
 from pipeline.report.wording import count, stamp
 
 if TYPE_CHECKING:
-    from pipeline.report.facts import Cell, CheckRow, Column, Moment, Report
+    from pipeline.report.facts import Cell, CheckRow, Column, Frontier, Report
 
 MARKS = {
     Mark.PASSED: "passed",
@@ -53,7 +53,7 @@ def cell_title(cell: Cell, column: Column) -> str:
     return f"{column.label}: {MARKS[cell.mark]}, {cell.unexpected:,} of {cell.evaluated:,} rows"
 
 
-def since(moment: Moment | None) -> str:
+def since(moment: Frontier | None) -> str:
     """`since batch 12, 2026-11-21 11:40:07 UTC`; nothing where that is not known."""
     if moment is None:
         return ""

@@ -16,52 +16,52 @@ from pipeline.warehouse.altered import clashing, look, refreshed, remember
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
 _log = get_logger(__name__)
 
 
-def opened(bench: Workbench) -> None:
+def opened(context: PipelineContext) -> None:
     """Look at all tables, which were loaded just now."""
-    for table in bench.tables:
+    for table in context.tables:
         look(table)
-        _decide(bench, table)
-    if bench.altered:
-        mirror(bench, max(0, bench.ledger.batch_id))
-        bench.altered = False
+        _decide(context, table)
+    if context.altered:
+        mirror(context, max(0, context.ledger.batch_id))
+        context.altered = False
 
 
-def may_be_written(bench: Workbench, table: WarehouseTable) -> bool:
+def may_be_written(context: PipelineContext, table: WarehouseTable) -> bool:
     """Look at a table that is to be written; one that cannot be is held from now on."""
     refreshed(table)
-    _decide(bench, table)
+    _decide(context, table)
     return not table.altered
 
 
-def makes_room(bench: Workbench, table: WarehouseTable, layout: Layout) -> bool:
+def makes_room(context: PipelineContext, table: WarehouseTable, layout: Layout) -> bool:
     """Whether the columns of a new layout have names that are free; if not, the table is held."""
     claimed = clashing(table, layout)
     if claimed:
         remember(table, claimed)
-        _hold(bench, table)
+        _hold(context, table)
     return not claimed
 
 
-def _decide(bench: Workbench, table: WarehouseTable) -> None:
+def _decide(context: PipelineContext, table: WarehouseTable) -> None:
     _tell(table)
     if not table.altered or table.state is State.DROPPED:
         return
     if table.state is State.LIVE or not table.changes.property_of(COLUMNS):
         remember(table)
     if table.state is State.LIVE:
-        _hold(bench, table)
+        _hold(context, table)
 
 
-def _hold(bench: Workbench, table: WarehouseTable) -> None:
-    bench.tables.set_state(table, State.HELD, table.altered)
-    bench.altered = True
+def _hold(context: PipelineContext, table: WarehouseTable) -> None:
+    context.tables.set_state(table, State.HELD, table.altered)
+    context.altered = True
     _log.warning("held", table=str(table.source), why=table.altered)
 
 

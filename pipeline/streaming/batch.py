@@ -118,7 +118,7 @@ class Port(Protocol):
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """The batch cut where a statement changes which table a name means; almost always one epoch.
 
-        In the cut regime the tables of an epoch are known when its statements are obeyed.
+        In the cut regime the tables of an epoch are known when its statements are applied.
         """
         ...
 
@@ -127,7 +127,7 @@ class Port(Protocol):
         ...
 
     def apply(self, ddl: Ddl) -> None:
-        """Obey one statement; a statement that was obeyed before does nothing."""
+        """Obey one statement; a statement that was applied before does nothing."""
         ...
 
     def table(self, messages: TableMessages) -> TablePort:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Part, TopicPartition
     from pipeline.streaming.batch import Outcome
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
 
 EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
@@ -61,7 +61,7 @@ def _meant(tables: Iterable[WarehouseTable]) -> dict[str, WarehouseTable]:
 
 
 def exact(
-    bench: Workbench,
+    context: PipelineContext,
     batch_id: int,
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
@@ -75,35 +75,35 @@ def exact(
     """
     if not cut_ts:
         return NONE
-    reasons = list(_missing(bench, cut_ts, waits))
+    reasons = list(_missing(context, cut_ts, waits))
     said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     behind = PARTIAL, "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"])
-    if bench.late != late:
-        shown = [(table, _head(table)) for table in bench.tables]
+    if context.late != late:
+        shown = [(table, _head(table)) for table in context.tables]
     else:
-        due = _due(bench, whole=not reasons, late=late)
+        due = _due(context, whole=not reasons, late=late)
         shown = list({table.uuid: (table, at) for table, at in (*shown, *((t, _head(t)) for t in due))}.values())
-    bench.late = frozenset(late)
+    context.late = frozenset(late)
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
-    if not shown and any(table.dropped_at > bench.cut_ts for table in bench.tables if _is_dropped(table, cut_ts)):
-        shown = _any_other(bench)  # for what is gone has no row, and the cut is to be known
-    _write(bench, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
+    if not shown and any(table.dropped_at > context.cut_ts for table in context.tables if _is_dropped(table, cut_ts)):
+        shown = _any_other(context)  # for what is gone has no row, and the cut is to be known
+    _write(context, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
     return PARTIAL if late else said[0]
 
 
-def _due(bench: Workbench, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
+def _due(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
     """Tables of which a cut is to be told also where this batch has not changed them.
 
     `whole`: nothing is missing up to the cut, but from tables in `late`: what cuts have said of others holds no more.
     """
-    due = set(bench.untold)
-    if bench.recovering:  # another process, or a try that died, may have shown more than cuts tell
-        told = bench.records.newest_cuts()
-        bench.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
-        due |= {table.uuid for table in bench.tables if told.get(table.uuid, (None, ""))[0] != _head(table)}
+    due = set(context.untold)
+    if context.recovering:  # another process, or a try that died, may have shown more than cuts tell
+        told = context.records.newest_cuts()
+        context.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
+        due |= {table.uuid for table in context.tables if told.get(table.uuid, (None, ""))[0] != _head(table)}
     if whole:
-        due |= bench.partial - set(late)
-    return [table for table in bench.tables if table.uuid in due]
+        due |= context.partial - set(late)
+    return [table for table in context.tables if table.uuid in due]
 
 
 def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
@@ -111,29 +111,29 @@ def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
     return table.state is State.DROPPED and table.dropped_at <= cut_ts
 
 
-def _any_other(bench: Workbench) -> list[tuple[WarehouseTable, int | None]]:
+def _any_other(context: PipelineContext) -> list[tuple[WarehouseTable, int | None]]:
     """A table that lives and has a snapshot, with that; none where there is none."""
-    heads = ((table, _head(table)) for table in bench.tables if table.state is not State.DROPPED)
+    heads = ((table, _head(table)) for table in context.tables if table.state is not State.DROPPED)
     return next(([one] for one in heads if one[1] is not None), [])
 
 
-def _held(bench: Workbench) -> str:
+def _held(context: PipelineContext) -> str:
     """Which tables are held, as a reason; nothing where none is."""
-    held = held_tables(bench)
+    held = held_tables(context)
     return f"held: {counted(held)}" if held else ""
 
 
-def _missing(bench: Workbench, cut_ts: int, waits: Mapping[Part, str]) -> Iterator[str]:
+def _missing(context: PipelineContext, cut_ts: int, waits: Mapping[Part, str]) -> Iterator[str]:
     """Why tables may lack changes up to a commit ts."""
-    held = _held(bench)
+    held = _held(context)
     if held:
         yield held
     early = sorted({str(part.table) for part in waits if part.since < cut_ts})
     if early:
         yield f"waiting: {_tables(len(early))} ({', '.join(early)})"
     aside = {
-        "in quarantine": bench.records.open_up_to("quarantine", cut_ts),
-        "dead letters": bench.records.open_up_to("dead_letters", cut_ts),
+        "in quarantine": context.records.open_up_to("quarantine", cut_ts),
+        "dead letters": context.records.open_up_to("dead_letters", cut_ts),
     }
     for where, count in aside.items():
         if count:
@@ -145,7 +145,7 @@ def _tables(count: int) -> str:
 
 
 def record(
-    bench: Workbench,
+    context: PipelineContext,
     batch_id: int,
     outcome: Outcome,
     watermarks: Mapping[TopicPartition, CommitTs],
@@ -155,28 +155,28 @@ def record(
     if not watermarks:
         return NONE
     names = {topic_id: name for name, topic_id in topic_ids.items()}
-    reached = bench.ledger.committed.of_names(names) | dict(outcome.messages.ends)
-    latest = bench.cluster.latest(reached)
+    reached = context.ledger.committed.of_names(names) | dict(outcome.messages.ends)
+    latest = context.cluster.latest(reached)
     cut_ts = resolved(watermarks, reached, latest)
     if cut_ts is None:
         return NONE
-    held = _held(bench)
+    held = _held(context)
     level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
     snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
-    due = {table.uuid for table in _due(bench, whole=not held)}
-    heads = {name: _head(table) for name, table in _meant(bench.tables).items() if table.uuid in due}
-    _write(bench, batch_id, cut_ts, by_name(bench.tables, heads | snapshots), lambda _: (level, reason))
+    due = {table.uuid for table in _due(context, whole=not held)}
+    heads = {name: _head(table) for name, table in _meant(context.tables).items() if table.uuid in due}
+    _write(context, batch_id, cut_ts, by_name(context.tables, heads | snapshots), lambda _: (level, reason))
     return level
 
 
 def _write(
-    bench: Workbench,
+    context: PipelineContext,
     batch_id: int,
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
     said: Callable[[WarehouseTable], tuple[str, str]],
 ) -> None:
-    bench.cut_ts = cut_ts
+    context.cut_ts = cut_ts
     rows = []
     for table, snapshot in shown:
         if snapshot is None:
@@ -187,6 +187,6 @@ def _write(
             "schema_name": table.source.schema, "table_name": table.source.table, "snapshot_id": snapshot,
             "level": level, "reason": reason,
         })  # fmt: skip
-        (bench.partial.add if level == PARTIAL else bench.partial.discard)(table.uuid)
-    bench.records.write("cuts", batch_id, rows)
-    bench.untold.clear()
+        (context.partial.add if level == PARTIAL else context.partial.discard)(table.uuid)
+    context.records.write("cuts", batch_id, rows)
+    context.untold.clear()

@@ -92,7 +92,7 @@ class Statement:
         """Whether it creates what is there: a copy of another partition that comes late, or a re-send."""
         return all(isinstance(action, text.CreateTable) and action.table.key in names for action in self.actions)
 
-    def obeyed(self, action: Action, done: Done) -> dict[str, object]:
+    def history_row(self, action: Action, done: Done) -> dict[str, object]:
         """A row of `ddl_history`: one of its actions, and what was done."""
         return {
             "commit_ts": self.ddl.commit_ts, "schema_name": self.ddl.table.schema, "table_name": self.ddl.table.table,

@@ -13,25 +13,25 @@ from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.projection import walled
 from pipeline.quality.suites import Severity
-from pipeline.streaming.aside import key_values, of_table
+from pipeline.streaming.dead_letters import key_values, of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.names import TableName
     from pipeline.quality.rules import RuleSet
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.layout import Layout
 
 _KEY, _FIRST, _AT = "_fence_key", "_fence_first", "_fence_at"
 
 
-def fence(bench: Workbench, judged: DataFrame, rules: RuleSet, layout: Layout, source: TableName) -> DataFrame:
+def fence(context: PipelineContext, judged: DataFrame, rules: RuleSet, layout: Layout, source: TableName) -> DataFrame:
     """A judged change frame with `_fenced`: reads the batch twice, since what it breaks comes before what follows."""
     at = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
     keyed = judged.withColumns({_KEY: key_values(layout), _AT: at})
     broken = walled(keyed).where(F.col(change.ERROR).isNull() & rules.breaks(Severity.QUARANTINE)).select(_KEY, _AT)
-    waiting = open_keys(bench, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
+    waiting = open_keys(context, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
     first = (
         broken.union(waiting)
         .groupBy(_KEY)
@@ -44,9 +44,9 @@ def fence(bench: Workbench, judged: DataFrame, rules: RuleSet, layout: Layout, s
     return joined.drop(_KEY, _AT, _FIRST, "_fence_open")
 
 
-def open_keys(bench: Workbench, source: TableName) -> DataFrame:
+def open_keys(context: PipelineContext, source: TableName) -> DataFrame:
     """The keys of a table that have something in quarantine, as `key_values`."""
-    rows = bench.records.read("quarantine").where(of_table(source) & (F.col("status") == "open"))
+    rows = context.records.read("quarantine").where(of_table(source) & (F.col("status") == "open"))
     return rows.where(F.col("key_values").isNotNull()).select("key_values").distinct()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.streaming import holds
+from pipeline.streaming import held_names
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import LET_IN
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pipeline.model.names import TableName
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.records import Waiting
 
 NAME_TAKEN = "TABLE_NAME_TAKEN"
@@ -24,10 +24,10 @@ def taken(obstacle: str | None) -> str:
     return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
 
 
-def unmade(bench: Workbench, name: TableName) -> str:
+def unmade(context: PipelineContext, name: TableName) -> str:
     """Why no pair is made for a new table (cut regime): its name is taken, or it was, and its records wait for that."""
-    why = taken(bench.tables.obstacle(name))
-    if why or not _count(last_held(bench), name) or not _count(held_tables(bench), name):
+    why = taken(context.tables.obstacle(name))
+    if why or not _count(last_held(context), name) or not _count(held_tables(context), name):
         return why
     return taken(f"it was, and is free now; to go on: ticdc-warehouse tables release {name}")
 
@@ -36,22 +36,22 @@ def _count(held: Mapping[TableName, int], name: TableName) -> int:
     return sum(count for one, count in held.items() if one.key == name.key)
 
 
-def held_tables(bench: Workbench) -> dict[TableName, int]:
+def held_tables(context: PipelineContext) -> dict[TableName, int]:
     """As it is now: by source name, how many records wait for a release.
 
     A table that lives may be among them: its older records were held when its name was taken.
     """
-    return _held(bench, bench.records.waiting())
+    return _held(context, context.records.waiting())
 
 
-def last_held(bench: Workbench) -> dict[TableName, int]:
+def last_held(context: PipelineContext) -> dict[TableName, int]:
     """The same without a look at the records: as many as there were when they were last counted."""
-    return _held(bench, bench.records.counted)
+    return _held(context, context.records.counted)
 
 
-def _held(bench: Workbench, waiting: Waiting) -> dict[TableName, int]:
-    stopped = {t.source.key: t.source for t in bench.tables if t.state in (State.HELD, State.RELEASING)}
-    stopped |= {hold.name.key: hold.name for hold in holds.remembered(bench.records)}
+def _held(context: PipelineContext, waiting: Waiting) -> dict[TableName, int]:
+    stopped = {t.source.key: t.source for t in context.tables if t.state in (State.HELD, State.RELEASING)}
+    stopped |= {hold.name.key: hold.name for hold in held_names.remembered(context.records)}
     counts, names = dict.fromkeys(stopped, 0), dict(stopped)
     for (source, code), records in waiting.items():
         if code == "" or (code == _RELEASED and source.key in stopped):

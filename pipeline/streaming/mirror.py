@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
 
 
-def is_behind(bench: Workbench) -> bool:
+def is_behind(context: PipelineContext) -> bool:
     """Whether a table is in another state than is written there: a try that died has changed it."""
-    told = bench.records.read("tables").select("uuid", "state", "held_reason").collect()
-    known = {(t.uuid, t.state.value, t.held_reason) for t in bench.tables}
+    told = context.records.read("tables").select("uuid", "state", "held_reason").collect()
+    known = {(t.uuid, t.state.value, t.held_reason) for t in context.tables}
     return {(row["uuid"], row["state"], row["held_reason"]) for row in told} != known
 
 
-def mirror(bench: Workbench, number: int) -> None:
+def mirror(context: PipelineContext, number: int) -> None:
     """Write it anew, with the number of a batch."""
     rows = [
         {
@@ -23,6 +23,6 @@ def mirror(bench: Workbench, number: int) -> None:
             "uuid": t.uuid, "location": t.changes.location,
             "handle_columns": [c.name for c in t.layout.key], "state": t.state.value, "held_reason": t.held_reason,
         }
-        for t in bench.tables
+        for t in context.tables
     ]  # fmt: skip
-    bench.records.replace("tables", number, rows)
+    context.records.replace("tables", number, rows)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
-from pipeline.streaming import aside
+from pipeline.streaming import dead_letters
 from pipeline.streaming.held import NAME_TAKEN
 from pipeline.warehouse.pairs import State
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Messages
     from pipeline.model.names import TableName
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name, Statement
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
 Topics = dict["Name", dict[str, int]]
@@ -98,26 +98,26 @@ class Namesakes:
         return {topic for topic, identity in self.ids.items() if identity in ids}
 
 
-def waiting_in(bench: Workbench, source: TableName) -> frozenset[str]:
+def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
     """The topics from which the records come that a release of a table is to let in.
 
     Records of topics that are not read any more, and that the pair has no rows of, are of the other table: they stay in
     `_pipeline.held` as dropped.
     """
-    held = bench.records.read("held").where(aside.of_table(source) & (F.col("status") == "open"))
+    held = context.records.read("held").where(dead_letters.of_table(source) & (F.col("status") == "open"))
     topics = {row.topic for row in held.select("topic").distinct().collect()}
-    table, read = bench.tables.find(source), bench.cluster.topic_ids().keys()
-    own = {bench.ledger.topics.get(topic, "") for topic in table.topics_at()} if table is not None else set()
+    table, read = context.tables.find(source), context.cluster.topic_ids().keys()
+    own = {context.ledger.topics.get(topic, "") for topic in table.topics_at()} if table is not None else set()
     strange = topics - own - read if own else set()
-    bench.records.drop_held(source, strange)
+    context.records.drop_held(source, strange)
     return frozenset(topics - strange)
 
 
-def accept(bench: Workbench, source: TableName, topics: Collection[str]) -> None:
+def accept(context: PipelineContext, source: TableName, topics: Collection[str]) -> None:
     """Let these topics be a table's own: a person has released it."""
-    table, ids = bench.tables.find(source), bench.cluster.topic_ids()
+    table, ids = context.tables.find(source), context.cluster.topic_ids()
     if table is not None:
-        bench.tables.note_topics(table, {ids[topic] for topic in topics if topic in ids} - table.topics_at())
+        context.tables.note_topics(table, {ids[topic] for topic in topics if topic in ids} - table.topics_at())
 
 
 def _creates(statement: Statement, table: TableName) -> bool:

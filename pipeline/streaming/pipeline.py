@@ -21,17 +21,17 @@ from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
 from pipeline.settings.column_types import members_of
 from pipeline.sources.kafka import OUTAGE, START, Cluster, stream_options
-from pipeline.streaming import altered, failpoints, position, redrive, release, waiting
-from pipeline.streaming.audit import audit_after
+from pipeline.streaming import altered, failpoints, pending, position, redrive, release
 from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.cut_batch import batch_of
-from pipeline.streaming.errands import errand
+from pipeline.streaming.commit_ts_batch import batch_of
+from pipeline.streaming.context import Ledger, PipelineContext, own_types
 from pipeline.streaming.lock import JvmLock, WriterLock, made
+from pipeline.streaming.mailbox import Inbox
+from pipeline.streaming.operations import errand
 from pipeline.streaming.position import Committed, KafkaState
-from pipeline.streaming.requests import Inbox
 from pipeline.streaming.session import session, spread
 from pipeline.streaming.telemetry import Telemetry
-from pipeline.streaming.workbench import Ledger, Workbench, own_types
+from pipeline.streaming.whole_table_checks import audit_after
 from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
@@ -73,17 +73,17 @@ class Pipeline:
 
     def __init__(
         self,
-        bench: Workbench,
+        context: PipelineContext,
         resources: ExitStack,
         listener: Callable[[int, Outcome, float], None],
         telemetry: Telemetry,
     ) -> None:
-        self.bench = bench
+        self.context = context
         self._telemetry = telemetry
         self._resources = resources
         self._listener = listener
-        self._maintainer = Maintainer(bench.spark, bench.settings.warehouse.maintenance, bench.step)
-        self._inbox = Inbox(bench.settings.warehouse.path)
+        self._maintainer = Maintainer(context.spark, context.settings.warehouse.maintenance, context.step)
+        self._inbox = Inbox(context.settings.warehouse.path)
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._error: BaseException | None = None
@@ -107,9 +107,9 @@ class Pipeline:
         with ExitStack() as resources:
             resources.enter_context(WriterLock(settings.warehouse.path, purpose))
             telemetry = Telemetry(metrics)
-            bench = _bench(settings, resources, accept, telemetry)
-            telemetry.opened(bench)
-            return cls(bench, resources.pop_all(), listener, telemetry)
+            context = _bench(settings, resources, accept, telemetry)
+            telemetry.opened(context)
+            return cls(context, resources.pop_all(), listener, telemetry)
 
     def __enter__(self) -> Self:
         return self
@@ -128,18 +128,18 @@ class Pipeline:
     def errand(self, what: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Do what a person asks for (`errands`)."""
         with self._telemetry.errand(what):
-            return errand(self.bench, self._maintainer, what, names)
+            return errand(self.context, self._maintainer, what, names)
 
     def run(self, *, available_now: bool = False) -> None:
         """Stream until stopped, or with `available_now` until everything that is there now is committed."""
-        with self._telemetry.looking(self.bench) as well:
+        with self._telemetry.looking(self.context) as well:
             self._run(well, available_now=available_now)
 
     def _run(self, well: Callable[[], None], *, available_now: bool) -> None:
         self._error = None
         self._landed.clear()
         self._left = False
-        state = kafka_state(self.bench.cluster)
+        state = kafka_state(self.context.cluster)
         if not state.topics and available_now:
             return
         self._await_topics(state)
@@ -174,31 +174,33 @@ class Pipeline:
     def _await_topics(self, state: KafkaState) -> None:
         while not state.topics and not self._stopping.wait(1.0):
             self._take_requests()
-            state = kafka_state(self.bench.cluster)
+            state = kafka_state(self.context.cluster)
 
     def _start(self, *, available_now: bool) -> StreamingQuery:
-        state = kafka_state(self.bench.cluster)
+        state = kafka_state(self.context.cluster)
         folder = self._checkpoint(state)
         start = position.starting_offsets(
-            self.bench.ledger.committed, state, self.bench.settings.source.starting_offsets
+            self.context.ledger.committed, state, self.context.settings.source.starting_offsets
         )
-        options = stream_options(self.bench.settings, position.as_json(start), state.topics, awaited=not available_now)
-        reader = self.bench.spark.readStream.format("kafka").options(**options).load()
+        options = stream_options(
+            self.context.settings, position.as_json(start), state.topics, awaited=not available_now
+        )
+        reader = self.context.spark.readStream.format("kafka").options(**options).load()
         writer = reader.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(folder))
-        writer = writer.queryName(self.bench.settings.name)
+        writer = writer.queryName(self.context.settings.name)
         if available_now:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{self.bench.settings.trigger_seconds} seconds").start()
+        return writer.trigger(processingTime=f"{self.context.settings.trigger_seconds} seconds").start()
 
     @property
     def _spark_checkpoint(self) -> Path:
-        return self.bench.settings.checkpoint / "spark"
+        return self.context.settings.checkpoint / "spark"
 
     def _checkpoint(self, state: KafkaState) -> Path:
         """Spark's folder, emptied where the tables cannot continue with what it has planned."""
         folder = self._spark_checkpoint
         planned = planned_batch(folder)
-        committed = self.bench.ledger.committed
+        committed = self.context.ledger.committed
         agrees = planned is not None and position.checkpoint_agrees(planned, committed.of(state))
         if planned is None or not agrees or not position.checkpoint_fits(planned, committed, state):
             shutil.rmtree(folder, ignore_errors=True)
@@ -228,22 +230,22 @@ class Pipeline:
         Not where it is stopped on the way: a table that has half of its changes is not one to judge.
         """
         while self._left and not self._stopping.is_set():
-            self._land(waiting.nothing(self.bench), f"{self.bench.settings.name}/rest")
+            self._land(pending.nothing(self.context), f"{self.context.settings.name}/rest")
         if not self._stopping.is_set():
-            audit_after(self.bench, frozenset(self._landed))
+            audit_after(self.context, frozenset(self._landed))
         self._stopping.clear()
 
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
         if self._stopping.is_set():
             raise _Stopped
-        for spark in (self.bench.spark, raw.sparkSession):
-            spread(spark, self.bench.settings)
+        for spark in (self.context.spark, raw.sparkSession):
+            spread(spark, self.context.settings)
         planned = planned_batch(self._spark_checkpoint)
-        self._land(raw, f"{self.bench.settings.name}/{spark_batch_id}", planned)
+        self._land(raw, f"{self.context.settings.name}/{spark_batch_id}", planned)
 
     def _land(self, raw: DataFrame, query_id: str, planned: Planned | None = None) -> None:
         started = time.monotonic()
-        batch = batch_of(self.bench, raw, query_id, planned)
+        batch = batch_of(self.context, raw, query_id, planned)
         number = batch.batch_id
         self._telemetry.begun()
         with bound(batch=number):
@@ -251,16 +253,16 @@ class Pipeline:
             if outcome is not None:
                 seconds = time.monotonic() - started
                 self._listener(number, outcome, seconds)
-                self._telemetry.batch(self.bench, number, outcome, seconds)
+                self._telemetry.batch(self.context, number, outcome, seconds)
                 self._maintain(outcome)
             self._left = outcome is not None and batch.leaves_some
-            self.bench.step("before-spark-commit")
+            self.context.step("before-spark-commit")
 
     def _carry_out(self, batch: SparkBatch, number: int) -> Outcome | None:
         try:
-            return micro_batch(batch, self.bench.step)
+            return micro_batch(batch, self.context.step)
         except BaseException as error:
-            self.bench.recovering = True
+            self.context.recovering = True
             self._telemetry.failed(number, error)
             if isinstance(error, QualityStop):
                 batch.write_results()
@@ -271,14 +273,14 @@ class Pipeline:
     def _maintain(self, outcome: Outcome) -> None:
         landed = {table.table for table in outcome.landed}
         self._landed |= landed
-        changed = [table for table in self.bench.tables if str(table.source) in landed]
-        self._maintainer.after_batch(changed, self.bench.records, self.bench.tables)
+        changed = [table for table in self.context.tables if str(table.source) in landed]
+        self._maintainer.after_batch(changed, self.context.records, self.context.tables)
 
     def _raise_unreachable(self, error: Exception) -> None:
         """Say so where Kafka is the reason: Spark asks it between batches, and gives up after some minutes."""
         reasons = _KAFKA_ERROR.findall(f"{error} {getattr(error, '_stackTrace', '')}")
         if reasons:
-            raise self.bench.cluster.unreachable(reasons[-1]) from error
+            raise self.context.cluster.unreachable(reasons[-1]) from error
 
     def _wind_up(self, query: StreamingQuery) -> None:
         """End the query after its current batch."""
@@ -294,7 +296,7 @@ class _Stopped(Exception):
     """Raised in a batch that begins after `stop`, or that ends by an error, which `run` raises then."""
 
 
-def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> Workbench:
+def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> PipelineContext:
     check_catalog(settings.warehouse)
     spark = session(settings)
     spark.sparkContext.setJobDescription("open the warehouse")
@@ -341,16 +343,16 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
         die(name)
 
     patient = cluster.within(OUTAGE)
-    bench = Workbench(spark, settings, patient, protocol, tables, records, ledger, step, rulebook, descriptions)
-    bench.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
-    bench.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
+    context = PipelineContext(spark, settings, patient, protocol, tables, records, ledger, step, rulebook, descriptions)
+    context.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
+    context.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     tables.sweep()
     tables.upgrade()
-    altered.opened(bench)
-    release.unfinished(bench)
-    redrive.unfinished(bench)
+    altered.opened(context)
+    release.unfinished(context)
+    redrive.unfinished(context)
     records.waiting()  # once here: a run without a batch tells of it too
-    return bench
+    return context
 
 
 def _refuse_lost(catalog: Catalog, settings: Settings) -> None:

@@ -16,17 +16,17 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.messages import Regime, TableMessages
+from pipeline.model.messages import Ordering, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
 from pipeline.quality.suites import Severity
-from pipeline.streaming import aside
+from pipeline.streaming import dead_letters
 from pipeline.streaming.altered import may_be_written
-from pipeline.streaming.chronicle import made_by_rows
-from pipeline.streaming.cut_landing import CutLanding
-from pipeline.streaming.landing import TableLanding
-from pipeline.streaming.standing import LATER, MOVED, READ_IN, WAS_MOVED, Standing
+from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
+from pipeline.streaming.ddl_applier import made_by_rows
+from pipeline.streaming.superseded import LATER, MOVED, READ_IN, WAS_MOVED, Standing
+from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import advance, changes, current
 from pipeline.warehouse.pairs import EXCHANGED, OPERATION, State
 from pipeline.warehouse.rebuild import replay
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Messages
     from pipeline.quality.rules import RuleSet
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
 
 UNDER_WAY = "ticdc.redrive"
@@ -68,9 +68,9 @@ class Selection:
         """Which of the open records these are."""
         found = F.col(_STATUS) == OPEN
         if self.table:
-            found = found & aside.of_table(TableName(self.schema, self.table))
+            found = found & dead_letters.of_table(TableName(self.schema, self.table))
         if self.rule:
-            found = found & (F.array_contains("rules", self.rule) | (F.col("code") == aside.FENCED))
+            found = found & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
         if self.since:
             found = found & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
         return found
@@ -89,71 +89,71 @@ class Redriven:
     """Of the open ones: those whose rows are another table's since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
 
 
-def redrive(bench: Workbench, selection: Selection) -> Redriven:
+def redrive(context: PipelineContext, selection: Selection) -> Redriven:
     """Let enter what may enter by now; the rest stays. Doing it again changes nothing more."""
-    records = bench.records.tables[selection.what]
+    records = context.records.tables[selection.what]
     if records.head() is None:
         return Redriven()
     operation = f"redrive{records.head()}"
     records.set_properties({UNDER_WAY: json.dumps({"operation": operation, "selection": asdict(selection)})})
-    bench.step("redrive-begun")
-    return _carry_out(bench, selection, operation)
+    context.step("redrive-begun")
+    return _carry_out(context, selection, operation)
 
 
-def unfinished(bench: Workbench) -> None:
+def unfinished(context: PipelineContext) -> None:
     """End the redrives that a crash has interrupted."""
     for name in (QUARANTINE, LETTERS):
-        under_way = bench.records.tables[name].properties.get(UNDER_WAY)
+        under_way = context.records.tables[name].properties.get(UNDER_WAY)
         if under_way:
             begun = json.loads(under_way)
-            if any(t.altered and t.changes.inherited(OPERATION) == begun["operation"] for t in bench.tables):
+            if any(t.altered and t.changes.inherited(OPERATION) == begun["operation"] for t in context.tables):
                 continue  # it ends when the columns of that table are in order again
-            _named(bench, name)
-            _settle(bench, name, begun["operation"])
-            _carry_out(bench, Selection(**begun["selection"]), begun["operation"])
+            _named(context, name)
+            _settle(context, name, begun["operation"])
+            _carry_out(context, Selection(**begun["selection"]), begun["operation"])
 
 
-def _settle(bench: Workbench, what: str, operation: str) -> None:
+def _settle(context: PipelineContext, what: str, operation: str) -> None:
     """Mark what the first try has done, whatever the rules say by now, and whether it can still be read."""
-    done = [bench.records.read(QUARANTINE).where(F.col("batch_id") == bench.ledger.batch_id).select(*AT).distinct()]
+    done = [context.records.read(QUARANTINE).where(F.col("batch_id") == context.ledger.batch_id).select(*AT).distinct()]
     done = done if what == LETTERS else []
-    for table in bench.tables:
+    for table in context.tables:
         if table.changes.inherited(OPERATION) == operation:
-            _show(bench, table, operation)
-            rows = bench.spark.table(table.name.changes.sql)
+            _show(context, table, operation)
+            rows = context.spark.table(table.name.changes.sql)
             done.append(rows.select(*(F.col(name).alias(at) for name, at in zip(_PLACE, AT, strict=True))))
     for places in done:
-        waiting = bench.records.read(what).where(F.col(_STATUS) == OPEN).select(*AT)
-        bench.records.mark(what, waiting.join(places, list(AT)).select(*AT, F.lit(REDRIVEN).alias(_STATUS)))
+        waiting = context.records.read(what).where(F.col(_STATUS) == OPEN).select(*AT)
+        context.records.mark(what, waiting.join(places, list(AT)).select(*AT, F.lit(REDRIVEN).alias(_STATUS)))
 
 
-def _carry_out(bench: Workbench, selection: Selection, operation: str) -> Redriven:
+def _carry_out(context: PipelineContext, selection: Selection, operation: str) -> Redriven:
     committed = (
-        F.col("batch_id") < bench.ledger.unfinished
+        F.col("batch_id") < context.ledger.unfinished
     )  # what belongs to no batch yet comes with the next try of it
-    records = bench.records.read(selection.what).where(selection.where() & committed)
+    records = context.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
-    _named(bench, selection.what)
-    for source, waiting, messages in _by_table(bench, records):
-        part = _Part(bench, selection.what, source, waiting, messages, operation)
+    _named(context, selection.what)
+    for source, waiting, messages in _by_table(context, records):
+        part = _Part(context, selection.what, source, waiting, messages, operation)
         with bound(table=str(source)):
             counts = part.carry_out()
         done.redriven += counts.get(REDRIVEN, 0)
         done.superseded += counts.get(SUPERSEDED, 0)
         done.quarantined += counts.get(QUARANTINED, 0)
         done.exchanged += counts.get(ELSEWHERE, 0)
-    _named(bench, selection.what)
-    done.open = bench.records.read(selection.what).where(selection.where()).count()
-    bench.records.tables[selection.what].set_properties({UNDER_WAY: ""})
+    _named(context, selection.what)
+    done.open = context.records.read(selection.what).where(selection.where()).count()
+    context.records.tables[selection.what].set_properties({UNDER_WAY: ""})
     return done
 
 
-def _named(bench: Workbench, what: str) -> None:
+def _named(context: PipelineContext, what: str) -> None:
     """Describe what Spark does from here on."""
-    bench.spark.sparkContext.setJobDescription(f"redrive {what}")
+    context.spark.sparkContext.setJobDescription(f"redrive {what}")
 
 
-def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
+def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
     """The records of each table with what they are; those of which no table was known, by what they say now."""
     columns = [
         F.col(name).alias(_RAW.get(name, name))
@@ -162,21 +162,21 @@ def _by_table(bench: Workbench, records: DataFrame) -> Iterator[tuple[TableName,
     for row in records.select("schema_name", "table_name").distinct().collect():
         own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
         waiting = records.where(own).select(*columns)
-        _named(bench, f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "what names no table")
-        prepared = bench.protocol.prepare(waiting)
-        messages = bench.protocol.read(prepared)
+        _named(context, f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "what names no table")
+        prepared = context.protocol.prepare(waiting)
+        messages = context.protocol.read(prepared)
         if row["table_name"] is not None:
             yield TableName(row["schema_name"], row["table_name"]), waiting, messages
             continue
         for named in messages.tables:
-            yield named.table, _rows_of(bench, waiting, prepared, named), replace(messages, tables=(named,))
+            yield named.table, _rows_of(context, waiting, prepared, named), replace(messages, tables=(named,))
 
 
-def _rows_of(bench: Workbench, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
+def _rows_of(context: PipelineContext, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
     """The records of one table, among those of which none was known."""
-    if not _by_cut(bench):
-        return waiting.where(bench.protocol.where(named))
-    places = prepared.where(bench.protocol.where(named)).select(*_PLACE.values())
+    if not _by_cut(context):
+        return waiting.where(context.protocol.where(named))
+    places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
     return waiting.join(places, list(_PLACE.values()), "left_semi").select(*waiting.columns)
 
 
@@ -184,7 +184,7 @@ def _rows_of(bench: Workbench, waiting: DataFrame, prepared: DataFrame, named: T
 class _Part:
     """One table's part of a redrive."""
 
-    bench: Workbench
+    context: PipelineContext
     what: str
     source: TableName
     waiting: DataFrame
@@ -193,51 +193,51 @@ class _Part:
 
     def carry_out(self) -> Mapping[str, int]:
         """Number of records by their new status."""
-        known = self.bench.tables.find(self.source)
+        known = self.context.tables.find(self.source)
         if known is not None and _is_multiset(known) and EXCHANGED in known.changes.properties:
             return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
         landing = self._landing()
         if landing is None or landing.table is None:
             return {}
-        table, rules = landing.table, self.bench.rules_of(landing.messages, landing.table.layout)
-        _named(self.bench, str(self.source))
+        table, rules = landing.table, self.context.rules_of(landing.messages, landing.table.layout)
+        _named(self.context, str(self.source))
         decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
             if counts.get(QUARANTINED):
                 self._set_aside(decided.where(F.col(_STATUS) == QUARANTINED), rules, table)
-            self.bench.step("redrive-quarantined")
+            self.context.step("redrive-quarantined")
             fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
             if not fresh.isEmpty():
-                late = _by_cut(self.bench)
-                entry = changes.Entry(self.bench.ledger.batch_id, {}, self.operation, times=landing.times, late=late)
+                late = _by_cut(self.context)
+                entry = changes.Entry(self.context.ledger.batch_id, {}, self.operation, times=landing.times, late=late)
                 changes.append(table, fresh, entry)
-            self.bench.step("redrive-appended")
-            _show(self.bench, table, self.operation)
+            self.context.step("redrive-appended")
+            _show(self.context, table, self.operation)
             self._mark(decided.where(~F.col(_STATUS).isin(*_STAYS)))
         finally:
             decided.unpersist()
-        self.bench.step("redrive-marked")
+        self.context.step("redrive-marked")
         return counts
 
-    def _landing(self) -> TableLanding | None:
+    def _landing(self) -> TableWriter | None:
         """The table, with the versions of these records met; None where it is not one that takes records."""
         versions = tuple(seen for named in self.messages.tables for seen in named.versions)
-        table = self.bench.tables.find(self.source)
+        table = self.context.tables.find(self.source)
         if table is not None:
-            may_be_written(self.bench, table)
+            may_be_written(self.context, table)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
-        if not _by_cut(self.bench) and any(seen.version.handle == () for seen in versions):
+        if not _by_cut(self.context) and any(seen.version.handle == () for seen in versions):
             return None  # no key names these rows
-        if table is None and (self.what == QUARANTINE or self.bench.tables.obstacle(self.source)):
+        if table is None and (self.what == QUARANTINE or self.context.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)
-        raw = self.bench.protocol.prepare(self.waiting)
-        kind = CutLanding if _by_cut(self.bench) else TableLanding
-        landing = kind(self.bench, raw, self.bench.ledger.batch_id, part, {}, [], table)
-        if table is None and isinstance(landing, CutLanding):
-            made = made_by_rows(self.bench, self.source, min(seen.since for seen in versions))
+        raw = self.context.protocol.prepare(self.waiting)
+        kind = CommitTsTableWriter if _by_cut(self.context) else TableWriter
+        landing = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
+        if table is None and isinstance(landing, CommitTsTableWriter):
+            made = made_by_rows(self.context, self.source, min(seen.since for seen in versions))
             if made is None:
                 return None
             landing.spans = (made,)
@@ -251,10 +251,10 @@ class _Part:
             *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
             F.col(READ_IN),
             F.col("key_values").alias(_KEY),
-            (F.col("code") == aside.FENCED).alias(change.FENCED),
+            (F.col("code") == dead_letters.FENCED).alias(change.FENCED),
         )
         rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
-        rows = Standing(self.bench, table).of(rows).join(self._entered(table), list(_PLACE), "left")
+        rows = Standing(self.context, table).of(rows).join(self._entered(table), list(_PLACE), "left")
         broken = rules.breaks(Severity.QUARANTINE, Severity.HOLD, Severity.FAIL)
         kept = OPEN if self.what == QUARANTINE else QUARANTINED
         status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(WAS_MOVED), ELSEWHERE).when(F.col(LATER), SUPERSEDED)
@@ -270,7 +270,7 @@ class _Part:
             *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
         )
         own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
-        first = self.bench.records.read(QUARANTINE).where(own & (F.col("code") != aside.FENCED))
+        first = self.context.records.read(QUARANTINE).where(own & (F.col("code") != dead_letters.FENCED))
         stuck = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
         rows = decided.join(stuck.withColumn(_STUCK, F.lit(True)), _KEY, "left")
         waits = F.col(change.FENCED) & F.col(_STUCK) & (F.col(_STATUS) == REDRIVEN)
@@ -279,38 +279,40 @@ class _Part:
     def _entered(self, table: WarehouseTable) -> DataFrame:
         """Where the rows stand that a first try of this operation has appended."""
         begun = table.changes.inherited(OPERATION) == self.operation
-        rows = self.bench.spark.table(table.name.changes.sql).where(F.lit(begun))
+        rows = self.context.spark.table(table.name.changes.sql).where(F.lit(begun))
         return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
 
     def _set_aside(self, broken: DataFrame, rules: RuleSet, table: WarehouseTable) -> None:
         """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
-        done = self.bench.records.read(QUARANTINE).where(F.col("batch_id") == self.bench.ledger.batch_id)
-        rows = aside.quarantined(broken, rules, table.layout, self.source).join(done.select(*AT), list(AT), "left_anti")
-        self.bench.records.append(QUARANTINE, self.bench.ledger.batch_id, rows)
+        done = self.context.records.read(QUARANTINE).where(F.col("batch_id") == self.context.ledger.batch_id)
+        rows = dead_letters.quarantined(broken, rules, table.layout, self.source).join(
+            done.select(*AT), list(AT), "left_anti"
+        )
+        self.context.records.append(QUARANTINE, self.context.ledger.batch_id, rows)
 
     def _mark(self, rows: DataFrame) -> None:
         status = F.when(F.col(_STATUS) == SUPERSEDED, SUPERSEDED).otherwise(REDRIVEN)
         at = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
         if not rows.isEmpty():
-            self.bench.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
+            self.context.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
 
 
-def _by_cut(bench: Workbench) -> bool:
-    return bench.protocol.regime is Regime.CUT
+def _by_cut(context: PipelineContext) -> bool:
+    return context.protocol.ordering is Ordering.BY_COMMIT_TS
 
 
-def _show(bench: Workbench, table: WarehouseTable, operation: str) -> None:
+def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> None:
     """Bring the current table up to what its changes table has; in the cut regime within the cut that it shows.
 
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """
-    bench.untold.add(table.uuid)
-    if not _by_cut(bench):
-        current.publish(bench.spark, table, bench.timezone, operation, bench.step)
+    context.untold.add(table.uuid)
+    if not _by_cut(context):
+        current.publish(context.spark, table, context.timezone, operation, context.step)
     elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
-        replay(bench.spark, bench.tables, table, bench.timezone, operation, bench.step)
+        replay(context.spark, context.tables, table, context.timezone, operation, context.step)
     else:
-        advance.advance(bench.spark, table, bench.timezone, operation, bench.step, table.cut)
+        advance.advance(context.spark, table, context.timezone, operation, context.step, table.cut)
 
 
 def _is_multiset(table: WarehouseTable) -> bool:

@@ -9,20 +9,20 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
+from pipeline.model.messages import Ordering, TableMessages
 from pipeline.model.messages import Refused as Unreadable
-from pipeline.model.messages import Regime, TableMessages
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.observe.logs import bound
-from pipeline.streaming import holds, namesakes
-from pipeline.streaming.aside import of_table, places_since, set_aside_refused, without
+from pipeline.streaming import held_names, namesakes
 from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.cut_batch import CutBatch
+from pipeline.streaming.commit_ts_batch import CommitTsBatch
+from pipeline.streaming.ddl_plan import understood
+from pipeline.streaming.dead_letters import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.held import NAME_TAKEN, taken
-from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.mirror import mirror
-from pipeline.streaming.obedience import understood
 from pipeline.streaming.origins import Origins
-from pipeline.streaming.waiting import let_go, nothing, released
+from pipeline.streaming.pending import let_go, nothing, released
+from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
 from pipeline.warehouse.altered import refuse, restore
 from pipeline.warehouse.pairs import OPERATION, State
@@ -33,108 +33,108 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.messages import Messages, SeenVersion
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Statement
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
 NOT_HELD = "NOT_HELD"
 
 
-def release(bench: Workbench, source: TableName) -> int:
+def release(context: PipelineContext, source: TableName) -> int:
     """Replay what a held table waits with, then let it live; how many records that were.
 
     Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
     first one ended. Raises `Refused` where the table is not held, or its reason still stands.
     """
-    _named(bench, source)
-    if bench.protocol.regime is Regime.CUT:
-        return _release_by_cut(bench, source)
-    table = bench.tables.find(source)
+    _named(context, source)
+    if context.protocol.ordering is Ordering.BY_COMMIT_TS:
+        return _release_by_cut(context, source)
+    table = context.tables.find(source)
     _columns_back(table)
     if table is not None and table.due is not None:
-        source = _renamed(bench, table, table.due)
-    waiting = _waiting(bench, source)
+        source = _renamed(context, table, table.due)
+    waiting = _waiting(context, source)
     records = waiting.count()
     if records == 0 and (table is None or table.state == State.LIVE):
-        if heir := bench.tables.waiting_for(source):
-            _check_name(bench, source, heir)
+        if heir := context.tables.waiting_for(source):
+            _check_name(context, source, heir)
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is None:
-        _check_name(bench, source)
-    named, messages, nameless = _named_rows(bench, source, waiting, table)
-    operation = _begun(bench, table)
-    _set_aside_refused(bench, waiting, (*messages.refused, *nameless), table)
+        _check_name(context, source)
+    named, messages, nameless = _named_rows(context, source, waiting, table)
+    operation = _begun(context, table)
+    _set_aside_refused(context, waiting, (*messages.refused, *nameless), table)
     waiting, part = named, TableMessages(source, _versions(messages))
-    statements = _statements(bench, messages)
+    statements = _statements(context, messages)
     if part.versions or (statements and table is not None):
-        table = _replay(bench, waiting, part, statements, table, operation)
+        table = _replay(context, waiting, part, statements, table, operation)
     if table is not None:
-        bench.untold.add(table.uuid)
-        _landing(bench, waiting, None, [], table, operation).publish()
-    _named(bench, source)
-    bench.records.mark_held(source, "released")
+        context.untold.add(table.uuid)
+        _landing(context, waiting, None, [], table, operation).publish()
+    _named(context, source)
+    context.records.mark_held(source, "released")
     if table is not None:
-        bench.tables.set_state(table, State.LIVE)
-    mirror(bench, max(0, bench.ledger.batch_id))
-    bench.step("released")
+        context.tables.set_state(table, State.LIVE)
+    mirror(context, max(0, context.ledger.batch_id))
+    context.step("released")
     return records
 
 
-def _release_by_cut(bench: Workbench, source: TableName) -> int:
+def _release_by_cut(context: PipelineContext, source: TableName) -> int:
     """Let the records go the way of those that wait by themselves, in a batch that has nothing else.
 
     Where the table is not held, but waits for a schema, what is not described by now is given up (dead letters).
     """
-    table = bench.tables.find(source)
+    table = context.tables.find(source)
     _columns_back(table)
     if table is None:
-        _check_name(bench, source)
+        _check_name(context, source)
     elif table.due is not None:
-        source = _renamed(bench, table, table.due)
+        source = _renamed(context, table, table.due)
     live = table is None or table.state == State.LIVE
-    gives_up = live and source.key not in released(bench.records)  # nor is that the second try of a release
-    topics = namesakes.waiting_in(bench, source)
-    records = let_go(bench, source)
-    named = holds.forget(bench.records, source)
+    gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
+    topics = namesakes.waiting_in(context, source)
+    records = let_go(context, source)
+    named = held_names.forget(context.records, source)
     if records == 0 and live and not named:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is not None:
-        bench.tables.set_state(table, State.LIVE)
+        context.tables.set_state(table, State.LIVE)
     else:
-        bench.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
-    bench.step("release-begun")
-    bench.waits = True
-    batch = CutBatch(bench, nothing(bench), f"release of {source}")
+        context.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
+    context.step("release-begun")
+    context.waits = True
+    batch = CommitTsBatch(context, nothing(context), f"release of {source}")
     batch.gives_up = source.key if gives_up else None
     try:
         with bound(batch=batch.batch_id):
-            micro_batch(batch, bench.step)
+            micro_batch(batch, context.step)
     finally:
         batch.close()
-    namesakes.accept(bench, source, topics)
-    _named(bench, source)
-    mirror(bench, max(0, bench.ledger.batch_id))
-    bench.step("released")
+    namesakes.accept(context, source, topics)
+    _named(context, source)
+    mirror(context, max(0, context.ledger.batch_id))
+    context.step("released")
     return records
 
 
 def _named_rows(
-    bench: Workbench, source: TableName, waiting: DataFrame, table: WarehouseTable | None
+    context: PipelineContext, source: TableName, waiting: DataFrame, table: WarehouseTable | None
 ) -> tuple[DataFrame, Messages, tuple[Unreadable, ...]]:
     """What waits without the rows that no key names, and these: they are to be dead letters.
 
     Raises `Refused` (NO_HANDLE_KEY) where the table has no key then: its current table cannot be built.
     """
-    messages = bench.protocol.read(waiting)
+    messages = context.protocol.read(waiting)
     nameless = tuple(seen for seen in _versions(messages) if seen.version.handle == ())
     keyed = table is not None and bool(table.layout.handle)
     letters: tuple[Unreadable, ...] = ()
     if nameless:
         part = TableMessages(source, nameless)
-        without_key = bench.protocol.where(part) & F.col("key").isNull()
+        without_key = context.protocol.where(part) & F.col("key").isNull()
         letters = (Unreadable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
         waiting, keyed = waiting.where(~without_key), False
-        messages = bench.protocol.read(waiting)
+        messages = context.protocol.read(waiting)
     if not keyed and not any(seen.version.handle for seen in _versions(messages)):
         raise Refused(NO_KEY, f"{source} cannot be released: {WITHOUT_KEY}", GET_A_KEY)
     return waiting, messages, letters
@@ -144,9 +144,9 @@ def _versions(messages: Messages) -> tuple[SeenVersion, ...]:
     return tuple(seen for named in messages.tables for seen in named.versions)
 
 
-def _named(bench: Workbench, source: TableName) -> None:
+def _named(context: PipelineContext, source: TableName) -> None:
     """Describe what Spark does from here on, until a batch or a landing says otherwise."""
-    bench.spark.sparkContext.setJobDescription(f"release: {source}")
+    context.spark.sparkContext.setJobDescription(f"release: {source}")
 
 
 def _columns_back(table: WarehouseTable | None) -> None:
@@ -156,17 +156,17 @@ def _columns_back(table: WarehouseTable | None) -> None:
         restore(table)
 
 
-def _check_name(bench: Workbench, source: TableName, renamed: WarehouseTable | None = None) -> None:
+def _check_name(context: PipelineContext, source: TableName, renamed: WarehouseTable | None = None) -> None:
     """Raise `Refused` where a table's name in the warehouse is taken."""
-    obstacle = bench.tables.obstacle(source, renamed)
+    obstacle = context.tables.obstacle(source, renamed)
     if obstacle:
         named = source if renamed is None else renamed.source
-        raise Refused(NAME_TAKEN, f"{named} cannot be released: {obstacle}", _way_on(bench, source, renamed))
+        raise Refused(NAME_TAKEN, f"{named} cannot be released: {obstacle}", _way_on(context, source, renamed))
 
 
-def _way_on(bench: Workbench, source: TableName, renamed: WarehouseTable | None) -> str:
+def _way_on(context: PipelineContext, source: TableName, renamed: WarehouseTable | None) -> str:
     """What a person can do about a warehouse name that is taken."""
-    owner, apart = bench.tables.owner(source, renamed), "or set warehouse.namespace apart"
+    owner, apart = context.tables.owner(source, renamed), "or set warehouse.namespace apart"
     if renamed is not None and renamed.parked:
         return "wait for the statement by which that one gives its name up in the source"
     if owner is None:
@@ -176,137 +176,137 @@ def _way_on(bench: Workbench, source: TableName, renamed: WarehouseTable | None)
     return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
 
 
-def _renamed(bench: Workbench, table: WarehouseTable, to: TableName) -> TableName:
+def _renamed(context: PipelineContext, table: WarehouseTable, to: TableName) -> TableName:
     """Do the rename that holds a table; gives its name. A second try is begun by the state that says so."""
-    waiting = _cycle(bench, table)
+    waiting = _cycle(context, table)
     if waiting:
-        _let_change_names(bench, table, waiting)
-    _check_name(bench, to, table)
-    _begun(bench, table)
+        _let_change_names(context, table, waiting)
+    _check_name(context, to, table)
+    _begun(context, table)
     if table.source.key != to.key:
-        bench.records.rename_aside(table.source, to)
-    bench.tables.rename(table, to, table.renamed_at)
+        context.records.rename_aside(table.source, to)
+    context.tables.rename(table, to, table.renamed_at)
     return table.source
 
 
-def _cycle(bench: Workbench, table: WarehouseTable) -> list[WarehouseTable]:
+def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTable]:
     """The held tables between a table and itself, each of which has the name that the one before waits for; or none.
 
     Tables change names in the source by DDL events of one commit ts. Where batches have ended between them, each
     table has found its new name taken.
     """
     passed: list[WarehouseTable] = []
-    owner = bench.tables.owner(table.due, table) if table.due else None
+    owner = context.tables.owner(table.due, table) if table.due else None
     while owner is not None and owner is not table and owner.due is not None and owner not in passed:
         passed.append(owner)
-        owner = bench.tables.owner(owner.due, owner)
+        owner = context.tables.owner(owner.due, owner)
     return passed if owner is table else []
 
 
-def _let_change_names(bench: Workbench, table: WarehouseTable, waiting: Sequence[WarehouseTable]) -> None:
+def _let_change_names(context: PipelineContext, table: WarehouseTable, waiting: Sequence[WarehouseTable]) -> None:
     """Let the tables of a cycle have their names: this one steps aside, the others are renamed, and stay held."""
-    bench.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
-    bench.step("release-stepped-aside")
+    context.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
+    context.step("release-stepped-aside")
     for other in reversed(waiting):
         if other.due is not None:
             waited = f"its name was taken until another table was released; to go on: {_release_of(other.due)}"
-            bench.tables.rename(other, other.due, other.renamed_at, reason=taken(waited))
+            context.tables.rename(other, other.due, other.renamed_at, reason=taken(waited))
 
 
 def _release_of(table: TableName) -> str:
     return f"ticdc-warehouse tables release {table}"
 
 
-def unfinished(bench: Workbench) -> None:
+def unfinished(context: PipelineContext) -> None:
     """Finish the releases that a crash has interrupted; one that cannot be finished any more holds its table again.
 
     Such a one is a rename whose name is taken by now. An earlier version has begun to release tables without a key,
     too: what it has appended of such a table goes, for that still waits.
     """
-    for table in bench.tables:
+    for table in context.tables:
         if table.state != State.RELEASING:
             continue
         if table.altered:  # the release goes on when a person asks for it again
             continue
-        obstacle = bench.tables.obstacle(table.due, table) if table.due else None
+        obstacle = context.tables.obstacle(table.due, table) if table.due else None
         if obstacle is not None:
-            _hold_again(bench, table, taken(obstacle))
-        elif _has_no_key(bench, table):
+            _hold_again(context, table, taken(obstacle))
+        elif _has_no_key(context, table):
             if table.changes.head() is not None:
-                bench.spark.sql(f"DELETE FROM {table.name.changes.sql}")  # noqa: S608 - a name of ours
+                context.spark.sql(f"DELETE FROM {table.name.changes.sql}")  # noqa: S608 - a name of ours
                 table.changes.refresh()
-            _hold_again(bench, table, NAMELESS)
+            _hold_again(context, table, NAMELESS)
         else:
-            _go_on(bench, table)
+            _go_on(context, table)
 
 
-def _has_no_key(bench: Workbench, table: WarehouseTable) -> bool:
+def _has_no_key(context: PipelineContext, table: WarehouseTable) -> bool:
     """Whether nothing names the rows of a table, neither what it has nor what waits."""
-    return bench.protocol.regime is not Regime.CUT and not table.layout.handle
+    return context.protocol.ordering is not Ordering.BY_COMMIT_TS and not table.layout.handle
 
 
-def _hold_again(bench: Workbench, table: WarehouseTable, reason: str) -> None:
-    bench.tables.set_state(table, State.HELD, reason)
-    mirror(bench, max(0, bench.ledger.batch_id))
+def _hold_again(context: PipelineContext, table: WarehouseTable, reason: str) -> None:
+    context.tables.set_state(table, State.HELD, reason)
+    mirror(context, max(0, context.ledger.batch_id))
 
 
-def _go_on(bench: Workbench, table: WarehouseTable) -> None:
+def _go_on(context: PipelineContext, table: WarehouseTable) -> None:
     """Release a table; where columns of users are in the way it is held again."""
     try:
-        release(bench, table.source)
+        release(context, table.source)
     except Refused as refused:
         if refused.code != COLUMNS_CHANGED:
             raise
 
 
-def _waiting(bench: Workbench, source: TableName) -> DataFrame:
-    held = bench.records.read("held").where(of_table(source) & (F.col("status") == "open"))
+def _waiting(context: PipelineContext, source: TableName) -> DataFrame:
+    held = context.records.read("held").where(of_table(source) & (F.col("status") == "open"))
     place = ["topic", "kafka_partition", "offset"]
     for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a topic that was made again
-        done = bench.records.read(name).where(F.col("batch_id") >= bench.ledger.batch_id).select(*place)
+        done = context.records.read(name).where(F.col("batch_id") >= context.ledger.batch_id).select(*place)
         held = held.join(done, place, "left_anti")
     partition = F.col("kafka_partition").alias("partition")
     return held.select("topic", partition, "offset", "timestamp", "key", "value")
 
 
 def _set_aside_refused(
-    bench: Workbench, waiting: DataFrame, refused: Sequence[Unreadable], table: WarehouseTable | None
+    context: PipelineContext, waiting: DataFrame, refused: Sequence[Unreadable], table: WarehouseTable | None
 ) -> None:
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:
         if table is not None:
-            landed = places_since(bench, table, bench.ledger.batch_id)
+            landed = places_since(context, table, context.ledger.batch_id)
             waiting = without(waiting, landed)
-        set_aside_refused(bench, waiting, refused, bench.ledger.batch_id)
+        set_aside_refused(context, waiting, refused, context.ledger.batch_id)
 
 
-def _begun(bench: Workbench, table: WarehouseTable | None) -> str:
+def _begun(context: PipelineContext, table: WarehouseTable | None) -> str:
     """The operation's id; it stands in the table's state until the release has ended."""
     if table is not None and table.state == State.RELEASING:
         return table.held_reason
-    operation = f"release{bench.records.tables['held'].head()}"
+    operation = f"release{context.records.tables['held'].head()}"
     if table is not None:
-        bench.tables.set_state(table, State.RELEASING, operation)
-        bench.step("release-begun")
+        context.tables.set_state(table, State.RELEASING, operation)
+        context.step("release-begun")
     return operation
 
 
-def _statements(bench: Workbench, messages: Messages) -> list[Statement]:
+def _statements(context: PipelineContext, messages: Messages) -> list[Statement]:
     """The statements that came while the table was held; what was not understood is passed over now."""
-    topics = bench.ledger.topics
-    read = understood(bench, messages, Origins.of(bench.tables, topics, topics.values()))
+    topics = context.ledger.topics
+    read = understood(context, messages, Origins.of(context.tables, topics, topics.values()))
     return [s for s in read if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
 
 
 def _replay(
-    bench: Workbench,
+    context: PipelineContext,
     waiting: DataFrame,
     messages: TableMessages,
     statements: list[Statement],
     table: WarehouseTable | None,
     operation: str,
 ) -> WarehouseTable:
-    landing = _landing(bench, waiting, messages, statements, table, operation)
+    landing = _landing(context, waiting, messages, statements, table, operation)
     landing.evolve()
     if landing.table is not None:
         refuse(landing.table, "released")
@@ -314,7 +314,7 @@ def _replay(
         raise AssertionError(f"{messages.table} has records but was not made")
     appended = landing.table.changes.inherited(OPERATION) == operation
     counts = {"errors": 1, "quarantined": 1} if appended else landing.append({})
-    bench.step("release-appended")
+    context.step("release-appended")
     if counts.get("errors"):
         landing.set_aside_unreadable({})
     if counts.get("quarantined"):
@@ -323,16 +323,16 @@ def _replay(
 
 
 def _landing(
-    bench: Workbench,
+    context: PipelineContext,
     waiting: DataFrame,
     messages: TableMessages | None,
     statements: list[Statement],
     table: WarehouseTable | None,
     operation: str,
-) -> TableLanding:
+) -> TableWriter:
     own = TableMessages(table.source, ()) if messages is None and table is not None else messages
     if own is None:
         raise AssertionError("nothing to land")
-    landing = TableLanding(bench, waiting, bench.ledger.batch_id, own, {}, statements, table)
+    landing = TableWriter(context, waiting, context.ledger.batch_id, own, {}, statements, table)
     landing.operation, landing.obliged, landing.during = operation, True, "release"
     return landing

@@ -10,14 +10,14 @@ from pipeline.warehouse.pairs import State
 if TYPE_CHECKING:
     from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import Span, WarehouseTable
 
 _ALSO = "; and "
 
 
 def give_name(
-    bench: Workbench,
+    context: PipelineContext,
     pair: WarehouseTable,
     new: TableName,
     ddl: Ddl,
@@ -25,15 +25,15 @@ def give_name(
     until: int | None = None,
 ) -> None:
     """Rename a pair, or hold it (`Tables.put_off`); what is set aside of it goes along. `until`: see `mark_dropped`."""
-    tables, at = bench.tables, ddl.commit_ts
+    tables, at = context.tables, ddl.commit_ts
     obstacle = tables.obstacle(new, pair)
     first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
     if obstacle is None:
-        bench.records.rename_aside(pair.source, new, until)
+        context.records.rename_aside(pair.source, new, until)
         waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
         tables.rename(pair, new, at, spans, also(first, taken(waited)) if pair.due else "")
     else:
-        bench.records.rename_aside(pair.source, tables.put_off_name(pair, new, at), until)
+        context.records.rename_aside(pair.source, tables.put_off_name(pair, new, at), until)
         tables.put_off(pair, new, at, also(first, taken(f"{obstacle}: {ddl.sql}")), spans)
 
 

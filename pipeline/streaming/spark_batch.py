@@ -23,16 +23,16 @@ from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
 from pipeline.streaming.altered import may_be_written
-from pipeline.streaming.aside import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.batch import Landed
+from pipeline.streaming.context import SAMPLE_SECONDS
+from pipeline.streaming.ddl_plan import DdlPlan
+from pipeline.streaming.dead_letters import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.epochs import APPLIED
 from pipeline.streaming.mirror import is_behind, mirror
-from pipeline.streaming.obedience import Obedience
 from pipeline.streaming.origins import Origins, identified
+from pipeline.streaming.pending import RELEASED
 from pipeline.streaming.position import as_json
 from pipeline.streaming.speculation import speculate
-from pipeline.streaming.waiting import RELEASED
-from pipeline.streaming.workbench import SAMPLE_SECONDS
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, Messages, TableMessages
     from pipeline.streaming.batch import Epoch, Outcome
-    from pipeline.streaming.landing import TableLanding
+    from pipeline.streaming.context import Ledger, PipelineContext
     from pipeline.streaming.speculation import Planned, Speculation
-    from pipeline.streaming.workbench import Ledger, Workbench
+    from pipeline.streaming.table_writer import TableWriter
 
 T = TypeVar("T")
 Row = Mapping[str, object]
@@ -65,14 +65,14 @@ _ROWS_PER_TASK = 20_000
 class SparkBatch:
     """One micro-batch. The raw frame is persisted here, where many tables use it, and released in `close`."""
 
-    bench: Workbench
+    context: PipelineContext
     raw: DataFrame
     query_id: str
     planned: Planned | None = None
     started: float = field(default_factory=time.monotonic)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    landings: list[TableLanding] = field(default_factory=list)
-    obeyed: Obedience = field(init=False)
+    landings: list[TableWriter] = field(default_factory=list)
+    ddl_plan: DdlPlan = field(init=False)
     speculation: Speculation | None = None
     origins: Origins | None = None
     letters: Mapping[str, int] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class SparkBatch:
     @property
     def batch_id(self) -> int:
         """Our own number, from the ledger: Spark's starts again when a checkpoint is lost."""
-        return self.bench.ledger.batch_id + 1
+        return self.context.ledger.batch_id + 1
 
     @property
     def leaves_some(self) -> bool:
@@ -92,26 +92,26 @@ class SparkBatch:
     def read(self) -> Messages:
         """See `Port.read`."""
         raw, self.raw = self.raw, self._prepared(self.raw)
-        if not self.bench.recovering:
-            self.topic_ids = self.bench.cluster.topic_ids()
+        if not self.context.recovering:
+            self.topic_ids = self.context.cluster.topic_ids()
             if not self._lets_in():
-                self.speculation = speculate(self.bench, raw, self.planned, self.topic_ids, self.batch_id)
+                self.speculation = speculate(self.context, raw, self.planned, self.topic_ids, self.batch_id)
             if self.speculation is not None:
                 return identified(self.speculation.messages, self._known_origins)
-        self._keep_raw(len(self.bench.tables))
+        self._keep_raw(len(self.context.tables))
         messages = self._routed(self.raw)
         self._keep_raw(len(messages.tables))
         if self._kept is not None:
             self.raw = self.raw.coalesce(max(1, messages.rows // _ROWS_PER_TASK))
-        committed = self.bench.ledger.committed.ends
+        committed = self.context.ledger.committed.ends
         known = {at: committed.get((self.topic_ids[at.topic], at.partition), 0) for at in messages.starts}
         if any(start < known[at] for at, start in messages.starts.items()):
             self.raw = self.raw.where(_past(known))
             messages = replace(self._routed(self.raw), warnings=messages.warnings)
-        return self._unsettled(messages) if self.bench.recovering else messages
+        return self._unsettled(messages) if self.context.recovering else messages
 
     def _prepared(self, raw: DataFrame) -> DataFrame:
-        return self.bench.protocol.prepare(raw.select(*RAW))
+        return self.context.protocol.prepare(raw.select(*RAW))
 
     def _lets_in(self) -> bool:
         """Whether records may come in that have waited: in the offset regime a release brings them."""
@@ -127,16 +127,16 @@ class SparkBatch:
 
     def _routed(self, raw: DataFrame) -> Messages:
         self._named("route")
-        messages = self.bench.protocol.read(raw)
+        messages = self.context.protocol.read(raw)
         if any(at.topic not in self.topic_ids for at in messages.starts):
-            self.topic_ids = self.bench.cluster.topic_ids()
+            self.topic_ids = self.context.cluster.topic_ids()
         return identified(messages, self._known_origins)
 
     def _known_origins(self) -> Origins:
         """Which table has which name, as the tables have told and this batch."""
         if self.origins is None:
-            topics = self.bench.ledger.topics | {topic: name for name, topic in self.topic_ids.items()}
-            self.origins = Origins.of(self.bench.tables, topics, self.topic_ids)
+            topics = self.context.ledger.topics | {topic: name for name, topic in self.topic_ids.items()}
+            self.origins = Origins.of(self.context.tables, topics, self.topic_ids)
         return self.origins
 
     def _unsettled(self, messages: Messages) -> Messages:
@@ -150,14 +150,14 @@ class SparkBatch:
         return self._less(messages, left)
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
-        """The messages of a batch of which only these are left: statements that wait are obeyed all the same."""
+        """The messages of a batch of which only these are left: statements that wait are applied all the same."""
         return replace(messages, tables=left.tables, refused=left.refused)
 
     def _settled(self) -> DataFrame:
         """Where the records stand that an unfinished batch has set aside."""
         settled = [
-            self.bench.records.read(name)
-            .where(F.col("batch_id") >= self.bench.ledger.unfinished)
+            self.context.records.read(name)
+            .where(F.col("batch_id") >= self.context.ledger.unfinished)
             .select("topic", F.col("kafka_partition").alias("partition"), "offset")
             for name in ASIDE
         ]
@@ -165,7 +165,7 @@ class SparkBatch:
 
     def _unpassed(self, fresh: Ledger) -> bool:
         """Whether an unfinished batch has left something that lies beyond this ledger: its range was another."""
-        if any(end > fresh.ends.get(at, 0) for table in self.bench.tables for at, end in table.ends.items()):
+        if any(end > fresh.ends.get(at, 0) for table in self.context.tables for at, end in table.ends.items()):
             return True
         ends = {TopicPartition(fresh.topics[topic], partition): end for (topic, partition), end in fresh.ends.items()}
         return not self._settled().where(_past(ends)).isEmpty()
@@ -173,25 +173,25 @@ class SparkBatch:
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """See `Port.epochs`."""
         self._named("statements")
-        self.obeyed = Obedience.begin(self.bench, self.batch_id, messages, self._known_origins())
-        return self.obeyed.epochs
+        self.ddl_plan = DdlPlan.begin(self.context, self.batch_id, messages, self._known_origins())
+        return self.ddl_plan.epochs
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
         self._named("statements")
-        self.obeyed.apply(ddl, self.landings)
+        self.ddl_plan.apply(ddl, self.landings)
 
-    def table(self, messages: TableMessages) -> TableLanding:
+    def table(self, messages: TableMessages) -> TableWriter:
         """See `Port.table`."""
         landing = self._landing(messages)
         if landing.table is not None:
-            may_be_written(self.bench, landing.table)
+            may_be_written(self.context, landing.table)
         landing.speculation = self.speculation
         self.landings.append(landing)
         return landing
 
-    def _landing(self, messages: TableMessages) -> TableLanding:
-        return self.obeyed.landing(self.raw, messages, self.topic_ids)
+    def _landing(self, messages: TableMessages) -> TableWriter:
+        return self.ddl_plan.landing(self.raw, messages, self.topic_ids)
 
     def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
         """See `Port.side_by_side`."""
@@ -202,7 +202,7 @@ class SparkBatch:
 
         if len(tables) <= 1:
             return [named(table) for table in tables]
-        threads = min(len(tables), self.bench.settings.warehouse.table_threads)
+        threads = min(len(tables), self.context.settings.warehouse.table_threads)
         with ThreadPoolExecutor(threads, thread_name_prefix="table") as pool:
             futures = [pool.submit(named, table) for table in sorted(tables, key=lambda t: -t.rows)]
         return [future.result() for future in futures]
@@ -221,33 +221,33 @@ class SparkBatch:
             return 0
         self._named("dead letters")
         raw = self._not_landed(self.raw)
-        letters = set_aside_refused(self.bench, raw, messages.refused, self.batch_id)
+        letters = set_aside_refused(self.context, raw, messages.refused, self.batch_id)
         self.letters = {table: count for table, count in letters.items() if table and count}
         return letters[""]
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished batch has put into a changes table."""
-        if not self.bench.recovering:
+        if not self.context.recovering:
             return raw
-        for table in self.bench.tables:
-            if any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
-                landed = places_since(self.bench, table, self.bench.ledger.unfinished)
+        for table in self.context.tables:
+            if any(end > self.context.ledger.ends.get(at, 0) for at, end in table.ends.items()):
+                landed = places_since(self.context, table, self.context.ledger.unfinished)
                 raw = without(raw, landed)
         return raw
 
     def commit(self, outcome: Outcome) -> None:
         """See `Port.commit`."""
         self._named("ledger")
-        ledger, messages = self.bench.ledger, outcome.messages
+        ledger, messages = self.context.ledger, outcome.messages
         number = self.batch_id
         held = sum(landed.held for landed in outcome.landed)
         self._check_held(held, outcome)
         self._write_history(number, outcome)
         self.write_results(outcome.landed)
-        self.bench.step("results-appended")
+        self.context.step("results-appended")
         watermarks = {**ledger.watermarks, **messages.watermarks}
         level = self._cut(outcome, watermarks)
-        self.bench.step("cuts-appended")
+        self.context.step("cuts-appended")
         passed = self._passed()
         begun, ends = (
             {(self.topic_ids[at.topic], at.partition): end for at, end in some.items()}
@@ -260,12 +260,12 @@ class SparkBatch:
             watermarks,
         )
         self._complete(fresh)
-        unpassed = self.bench.recovering and self._unpassed(fresh)
+        unpassed = self.context.recovering and self._unpassed(fresh)
         fresh.unfinished = ledger.unfinished if unpassed else number + 1
-        self.bench.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
-        self.bench.ledger, self.bench.recovering = fresh, unpassed
+        self.context.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
+        self.context.ledger, self.context.recovering = fresh, unpassed
         if self.speculation is None:
-            self.bench.expected.learn(outcome)
+            self.context.expected.learn(outcome)
 
     def _passed(self) -> dict[TopicPartition, int]:
         """Where the stream stands in partitions that it has not begun at their beginning, records of theirs or not."""
@@ -274,7 +274,7 @@ class SparkBatch:
 
     def _cut(self, outcome: Outcome, watermarks: Mapping[TopicPartition, CommitTs]) -> str:
         """Write the cut of this batch; its level."""
-        return cuts.record(self.bench, self.batch_id, outcome, watermarks, self.topic_ids)
+        return cuts.record(self.context, self.batch_id, outcome, watermarks, self.topic_ids)
 
     def _complete(self, fresh: Ledger) -> None:
         """Do what must be durable before the ledger is, and tell it what it says besides."""
@@ -285,7 +285,7 @@ class SparkBatch:
             counts.update(landed.counts)
         dead_letters, rows = outcome.dead_letters, outcome.messages.rows + self._came_in()
         quarantined = sum(landed.quarantined for landed in outcome.landed)
-        if self.bench.recovering:
+        if self.context.recovering:
             counts, aside = self._recounted()
             dead_letters, quarantined = aside["dead_letters"], aside["quarantine"]
             rows = (
@@ -317,7 +317,7 @@ class SparkBatch:
         """How many DDL messages this batch holds with the rows of their tables: they are no control messages then."""
         if not statements:
             return 0
-        held = self.bench.records.read("held").where(F.col("batch_id") == self.batch_id)
+        held = self.context.records.read("held").where(F.col("batch_id") == self.batch_id)
         places = {(*at, offset) for ddl in statements for at, offset in ddl.at.items()}
         return held.where(stands_at(places)).count()
 
@@ -325,12 +325,12 @@ class SparkBatch:
         """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them."""
         counts: Counter[str] = Counter()
         landed = {landing.table.uuid for landing in self.landings if landing.table is not None}
-        for table in self.bench.tables:
-            if table.uuid in landed or any(end > self.bench.ledger.ends.get(at, 0) for at, end in table.ends.items()):
-                rows = self.bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
+        for table in self.context.tables:
+            if table.uuid in landed or any(end > self.context.ledger.ends.get(at, 0) for at, end in table.ends.items()):
+                rows = self.context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]
-        read = self.bench.records.read
+        read = self.context.records.read
         return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in ASIDE}
 
     def write_results(self, landed: Sequence[Landed] = ()) -> None:
@@ -338,22 +338,22 @@ class SparkBatch:
         snapshots = {table.table: table.snapshot for table in landed}
         rows = [row for landing in self.landings for row in self._results(landing, snapshots)]
         self._named("ledger")  # behind the tables' samples
-        self.bench.records.write("quality_results", self.batch_id, rows)
+        self.context.records.write("quality_results", self.batch_id, rows)
 
-    def _results(self, landing: TableLanding, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
+    def _results(self, landing: TableWriter, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
         source = landing.messages.table
         failed = any(result.unexpected and not result.success for result in landing.judged)
-        due = failed and self.bench.is_due(f"samples of {source}", SAMPLE_SECONDS)
+        due = failed and self.context.is_due(f"samples of {source}", SAMPLE_SECONDS)
         rows = landing.samples() if due else {}
         for result in landing.judged:
             said = told(result, rows.get(result.rule, ()))
             yield as_row(result, source, landing.fingerprint, snapshots.get(str(source)), said)
 
     def _check_held(self, held: int, outcome: Outcome) -> None:
-        if not held and not self.bench.recovering:  # a try that was stopped here has written all of them
+        if not held and not self.context.recovering:  # a try that was stopped here has written all of them
             return
-        limit = self.bench.settings.hold.max_records
-        counts = self.bench.records.waiting().items()
+        limit = self.context.settings.hold.max_records
+        counts = self.context.records.waiting().items()
         waiting = sum(records for (_, code), records in counts if code != RELEASED)  # those come in with this batch
         if waiting > limit:
             names = ", ".join(sorted({*self._waited_for(), *(one.table for one in outcome.landed if one.held)}))
@@ -366,30 +366,30 @@ class SparkBatch:
 
     def _waited_for(self) -> set[str]:
         """The tables whose records wait."""
-        return {str(table.source) for table in self.bench.tables if table.state == State.HELD}
+        return {str(table.source) for table in self.context.tables if table.state == State.HELD}
 
     def _write_history(self, number: int, outcome: Outcome) -> None:
         rows: list[Row] = [*self._statements(), *self._unordered(outcome)]
         for landing in self.landings:
             rows += [_note(landing, note) for note in landing.notes]
-        self.bench.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
+        self.context.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
         if (
             rows
             or any(landing.met or landing.forbidden for landing in self.landings)
-            or self.bench.altered
-            or (self.bench.recovering and is_behind(self.bench))
+            or self.context.altered
+            or (self.context.recovering and is_behind(self.context))
         ):
             self._mirror(number)
 
     def _statements(self) -> Sequence[Row]:
         """Rows of `ddl_history`: what statements have done."""
-        return self.obeyed.history
+        return self.ddl_plan.history
 
     def _unwritten(self, name: str, rows: list[Row], identity: Callable[[Row], object]) -> list[Row]:
         """Without what an unfinished try of this batch has written."""
-        if not rows or not self.bench.recovering:
+        if not rows or not self.context.recovering:
             return rows
-        found = self.bench.records.read(name).where(F.col("batch_id") >= self.bench.ledger.unfinished)
+        found = self.context.records.read(name).where(F.col("batch_id") >= self.context.ledger.unfinished)
         written = {identity(cast("Row", row)) for row in found.collect()}
         return [row for row in rows if identity(row) not in written]
 
@@ -405,17 +405,19 @@ class SparkBatch:
 
     def _known_unordered(self) -> set[tuple[str, str]]:
         """The tables of which that was said. Read when it is first asked for; what an unfinished try said is not."""
-        if self.bench.order_unknown is None:
-            told = (F.col("ddl_type") == ORDER_UNKNOWN) & (F.col("batch_id") < self.bench.ledger.unfinished)
-            rows = self.bench.records.read("ddl_history").where(told).select("schema_name", "table_name").distinct()
-            self.bench.order_unknown = {TableName(row["schema_name"], row["table_name"]).key for row in rows.collect()}
-        return self.bench.order_unknown
+        if self.context.order_unknown is None:
+            told = (F.col("ddl_type") == ORDER_UNKNOWN) & (F.col("batch_id") < self.context.ledger.unfinished)
+            rows = self.context.records.read("ddl_history").where(told).select("schema_name", "table_name").distinct()
+            self.context.order_unknown = {
+                TableName(row["schema_name"], row["table_name"]).key for row in rows.collect()
+            }
+        return self.context.order_unknown
 
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
-        mirror(self.bench, number)
-        self.bench.altered = False
-        self.bench.records.write("schemas", number, self._unwritten("schemas", self._described(), _version))
+        mirror(self.context, number)
+        self.context.altered = False
+        self.context.records.write("schemas", number, self._unwritten("schemas", self._described(), _version))
 
     def _described(self) -> list[Row]:
         """Rows of `schemas`: the versions that this batch was the first to bring."""
@@ -427,7 +429,7 @@ class SparkBatch:
 
     def _named(self, what: str) -> None:
         """Describe what Spark does from here on, in this thread; landings do so for their tables."""
-        self.bench.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
+        self.context.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
 
     def close(self) -> None:
         """Release what was persisted, and what nobody wanted."""
@@ -455,7 +457,7 @@ def _version(row: Row) -> object:
     return row["schema_name"], row["table_name"], row["version"]
 
 
-def _note(landing: TableLanding, note: Note) -> dict[str, object]:
+def _note(landing: TableWriter, note: Note) -> dict[str, object]:
     table = landing.messages.table
     return {
         "commit_ts": None, "schema_name": table.schema, "table_name": table.table, "ddl_type": note.action,

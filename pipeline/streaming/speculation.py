@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Guess, Landing, Messages, Range, TopicPartition
     from pipeline.quality.rules import RuleSet
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.staged import Staged
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import WarehouseTable
 
@@ -61,31 +61,33 @@ class Speculation:
 
 
 def speculate(
-    bench: Workbench, raw: DataFrame, planned: Planned | None, topic_ids: Mapping[str, str], batch_id: int
+    context: PipelineContext, raw: DataFrame, planned: Planned | None, topic_ids: Mapping[str, str], batch_id: int
 ) -> Speculation | None:
     """Append the batch on a branch as if it were as expected; None where nothing is, or it turned out otherwise."""
-    table = bench.tables.find(bench.expected.table) if bench.expected.table else None
-    known = bench.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
+    table = context.tables.find(context.expected.table) if context.expected.table else None
+    known = context.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
     ranges = _ranges(planned, known) if planned else {}
     topics = {topic_ids[at.topic] for at in ranges}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
     # Of rows without a key it has to be seen first whether they are sent again. An append says in which topics rows of
     # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
-    if not table.layout.handle or not topics <= table.topics_at() or not may_be_written(bench, table):
+    if not table.layout.handle or not topics <= table.topics_at() or not may_be_written(context, table):
         return None
     landing = table.layout.landing
-    guess = bench.protocol.guess(raw, bench.expected.kinds, ranges, landing)
+    guess = context.protocol.guess(raw, context.expected.kinds, ranges, landing)
     if guess is None:
         return None
-    rules = bench.rules_of(guess.table, table.layout)
-    if rules.gates and bench.settings.quality.fenced == "hold":  # which keys wait is known when the batch has been read
+    rules = context.rules_of(guess.table, table.layout)
+    if (
+        rules.gates and context.settings.quality.fenced == "hold"
+    ):  # which keys wait is known when the batch has been read
         return None
-    bench.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
+    context.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
     with bound(table=str(table.source)):
         staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))
-        bench.step("speculated")
+        context.step("speculated")
     messages = guess.found() if _is_right(guess, staged.appended) else None
     if messages is not None and _is_of(table, messages):
         return Speculation(staged, landing, rules, messages)

@@ -1,4 +1,4 @@
-"""The statements of a batch in the cut regime: what each is about, and which are obeyed now (decision 004).
+"""The statements of a batch in the cut regime: what each is about, and which are applied now (decision 004).
 
 Those that wait do so because a live partition has not shown them, or because tables exchange rows before them.
 """
@@ -13,9 +13,9 @@ from pipeline.model import ddl as text
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.moments import NEVER, behind_ddl
+from pipeline.streaming.frontier import NEVER, behind_ddl
+from pipeline.streaming.name_bindings import cause_of
 from pipeline.streaming.rename_steps import executable
-from pipeline.streaming.spans import cause_of
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.pairs import State
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.messages import Ddl, DdlIdentity, Messages
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name
-    from pipeline.streaming.moments import Moment
+    from pipeline.streaming.frontier import Frontier
     from pipeline.streaming.namesakes import Namesakes
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
 _OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
@@ -35,7 +35,7 @@ _NEED_ROWS = (*_OF_COLUMNS, text.DropTable, text.DropDatabase)
 
 
 class Told(NamedTuple):
-    """The statements of a batch by whether they are obeyed in it, each in the order of commit ts."""
+    """The statements of a batch by whether they are applied in it, each in the order of commit ts."""
 
     now: list[Statement]
     later: list[Statement]
@@ -46,36 +46,36 @@ class Told(NamedTuple):
 
 
 def told_apart(
-    bench: Workbench,
+    context: PipelineContext,
     messages: Messages,
-    due: Callable[[Ddl], Moment],
+    due: Callable[[Ddl], Frontier],
     waited: frozenset[DdlIdentity],
     namesakes: Namesakes,
 ) -> Told:
     """The statements understood, and told apart; those that are sent again are left out.
 
-    `due`: up to which moment a statement is obeyed. `waited`: those that come from `held`; the
+    `due`: up to which moment a statement is applied. `waited`: those that come from `held`; the
     rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other topics send
     about a table of the same name.
     """
-    sent = sorted((understood(bench, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
-    pairs = {pair.source.key for pair in bench.tables if pair.state is not State.DROPPED}
+    sent = sorted((understood(context, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
+    pairs = {pair.source.key for pair in context.tables if pair.state is not State.DROPPED}
     statements = namesakes.statements(
-        executable(sent, pairs | {table.table.key for table in messages.tables}), bench.tables
+        executable(sent, pairs | {table.table.key for table in messages.tables}), context.tables
     )
-    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, bench)]
+    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, context)]
     now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-    waits = behind_exchanges(now, _exchanging(bench), _held(bench))
+    waits = behind_exchanges(now, _exchanging(context), _held(context))
     now = [s for s in now if s not in waits]
     wall = _wall(now)
     now = now if wall is None else now[: now.index(wall)]
-    return Told(now, [s for s in news if s not in now], wall, _said(bench, news))
+    return Told(now, [s for s in news if s not in now], wall, _said(context, news))
 
 
-def understood(bench: Workbench, ddl: Ddl) -> Statement:
+def understood(context: PipelineContext, ddl: Ddl) -> Statement:
     """A message with what its text asks for, in the types that the settings give."""
     read = text.parse(ddl.kind, ddl.sql, ddl.table, old=ddl.old, partitions=True, keys=True)
-    return Statement(ddl, overridden(read, bench.overrides, ddl.table))
+    return Statement(ddl, overridden(read, context.overrides, ddl.table))
 
 
 def named(ddl: Ddl) -> tuple[TableName, ...]:
@@ -101,27 +101,27 @@ def _about(statement: Statement) -> set[Name]:
     return {name.key for name in concerned(statement) if name.table}
 
 
-def _passed(statement: Statement, bench: Workbench) -> bool:
+def _passed(statement: Statement, context: PipelineContext) -> bool:
     """Whether a statement is sent again, or is none of this time for the tables that it names.
 
     In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
     topics bring have been shown beyond it, and what they became behind it too.
     """
     moment, at = behind_ddl(statement.ddl.commit_ts), statement.ddl.at
-    if moment >= bench.ledger.resolved:
+    if moment >= context.ledger.resolved:
         return False
-    if all(moment < bench.ledger.moments.get(partition, NEVER) for partition in at):
+    if all(moment < context.ledger.moments.get(partition, NEVER) for partition in at):
         return True
     here = {partition.topic for partition in at}
-    names = {topic: name for topic, name in bench.ledger.topics.items() if name not in here}
-    known = (pair.topics_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, bench))
+    names = {topic: name for topic, name in context.ledger.topics.items() if name not in here}
+    known = (pair.topics_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, context))
     return any(topic in names for topics in known for topic in topics)
 
 
-def _pairs_of(statement: Statement, bench: Workbench) -> Iterator[WarehouseTable]:
+def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[WarehouseTable]:
     """The pairs that have, or had, a name that a statement names."""
     names, schemas = _about(statement), dropped_databases(statement)
-    for pair in bench.tables:
+    for pair in context.tables:
         keys = [TableName(span.schema, span.table).key for span in pair.spans]
         if any(key in names or key[0] in schemas for key in keys):
             yield pair
@@ -151,16 +151,16 @@ def _wall(statements: Sequence[Statement]) -> Statement | None:
     return None
 
 
-def _exchanging(bench: Workbench) -> dict[Name, int]:
+def _exchanging(context: PipelineContext) -> dict[Name, int]:
     """The names of tables whose exchange of rows an earlier batch has noted and could not do yet, and its commit ts."""
-    undone = [one for one in exchanges(bench.tables) if not one.done]
+    undone = [one for one in exchanges(context.tables) if not one.done]
     pairs = [(pair, one.removal.at) for one in reversed(undone) for pair in (one.table, one.other)]
     return {pair.source.key: at for pair, at in pairs if pair.state is not State.DROPPED}
 
 
-def _held(bench: Workbench) -> set[Name]:
+def _held(context: PipelineContext) -> set[Name]:
     """The names of tables that are held."""
-    return {(pair.due or pair.source).key for pair in bench.tables if pair.state is State.HELD}
+    return {(pair.due or pair.source).key for pair in context.tables if pair.state is State.HELD}
 
 
 def behind_exchanges(
@@ -215,12 +215,12 @@ def _has(statement: Statement, kinds: tuple[type, ...]) -> bool:
     return any(isinstance(action, kinds) for action in statement.actions)
 
 
-def _said(bench: Workbench, statements: Sequence[Statement]) -> set[str]:
+def _said(context: PipelineContext, statements: Sequence[Statement]) -> set[str]:
     """Those of these statements that the history of earlier batches has."""
     if not statements:
         return set()
     oldest = min(s.ddl.commit_ts for s in statements)
-    history = bench.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
+    history = context.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
     told = {
         (row["commit_ts"], TableName(row["schema_name"], row["table_name"]).key, row["sql"])
         for row in history.collect()

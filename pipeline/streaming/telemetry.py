@@ -12,14 +12,14 @@ from pipeline import causes
 from pipeline.errors import EnvironmentFault, PipelineError, reason
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of, time_of
-from pipeline.model.messages import Regime
+from pipeline.model.messages import Ordering
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
 from pipeline.sources.kafka import START
-from pipeline.streaming import moments
+from pipeline.streaming import frontier
 from pipeline.streaming.backlog import Backlog
+from pipeline.streaming.context import BATCH
 from pipeline.streaming.held import held_tables, last_held
-from pipeline.streaming.workbench import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.observe.metrics import Metrics
     from pipeline.streaming.batch import Landed, Outcome
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
 
 _OPS = tuple(op.value for op in Op)
 _BEHIND_SECONDS = 10.0
@@ -61,9 +61,9 @@ class Telemetry:
         self._main = threading.get_ident()
         self._reached = {self._main: time.monotonic()}
 
-    def batch(self, bench: Workbench, number: int, outcome: Outcome, seconds: float) -> None:
+    def batch(self, context: PipelineContext, number: int, outcome: Outcome, seconds: float) -> None:
         """A batch was committed."""
-        done = batch_done(bench, number, outcome, (seconds, time.time()))
+        done = batch_done(context, number, outcome, (seconds, time.time()))
         for table in done.tables:
             facts = {name: value for name, value in _facts(table).items() if value}
             _log.info("landed", batch=number, table=table.table, **facts)
@@ -75,17 +75,17 @@ class Telemetry:
         if self._metrics is not None:
             self._metrics.batch(done)
 
-    def opened(self, bench: Workbench) -> None:
+    def opened(self, context: PipelineContext) -> None:
         """A warehouse was opened, perhaps with batches of other processes."""
         if self._metrics is None:
             return
         self._metrics.answered(time.time())  # without Kafka none is opened
-        self._metrics.held(_names(last_held(bench)))
-        self._metrics.waits(some=_waits(bench))
-        self._metrics.begin(str(table.source) for table in bench.tables)
-        committed_at = bench.records.tables["batches"].said_at(BATCH)
+        self._metrics.held(_names(last_held(context)))
+        self._metrics.waits(some=_waits(context))
+        self._metrics.begin(str(table.source) for table in context.tables)
+        committed_at = context.records.tables["batches"].said_at(BATCH)
         if committed_at is not None:
-            self._metrics.opened(bench.ledger.batch_id, committed_at, _cut_time(bench))
+            self._metrics.opened(context.ledger.batch_id, committed_at, _cut_time(context))
 
     @contextmanager
     def errand(self, what: str) -> Iterator[None]:
@@ -101,7 +101,7 @@ class Telemetry:
             self._metrics.errand_done(time.time())
 
     @contextmanager
-    def looking(self, bench: Workbench) -> Iterator[Callable[[], None]]:
+    def looking(self, context: PipelineContext) -> Iterator[Callable[[], None]]:
         """Look now and then while the block lasts, in a thread of its own: a batch may hang, an errand take an hour.
 
         Gives what raises the error that has ended the looks, if one has.
@@ -111,27 +111,29 @@ class Telemetry:
             return
         ended = threading.Event()
         with ThreadPoolExecutor(1, thread_name_prefix="look") as pool:
-            looks = pool.submit(self._look_until, ended, bench)
+            looks = pool.submit(self._look_until, ended, context)
             try:
                 yield lambda: looks.result() if looks.done() else None
             finally:
                 ended.set()
 
-    def _look_until(self, ended: threading.Event, bench: Workbench) -> None:
-        self.look(bench)
+    def _look_until(self, ended: threading.Event, context: PipelineContext) -> None:
+        self.look(context)
         while not ended.wait(_BEHIND_SECONDS):
-            self.look(bench)
+            self.look(context)
 
-    def look(self, bench: Workbench) -> None:
+    def look(self, context: PipelineContext) -> None:
         """Tell how it stands beside the batches, and ask Kafka how much it has."""
         if self._metrics is None:
             return
-        self._metrics.held(_names(last_held(bench)))
-        self._metrics.begin(str(table.source) for table in bench.tables)  # those that a batch has made, before it ends
+        self._metrics.held(_names(last_held(context)))
+        self._metrics.begin(
+            str(table.source) for table in context.tables
+        )  # those that a batch has made, before it ends
         try:
-            backlog = Backlog(bench.cluster.within(START), bench.ledger.committed)  # the end of a run waits for it
+            backlog = Backlog(context.cluster.within(START), context.ledger.committed)  # the end of a run waits for it
             self._metrics.behind(backlog.records())
-            if bench.is_due("since when records wait", _AGE_SECONDS):
+            if context.is_due("since when records wait", _AGE_SECONDS):
                 self._metrics.oldest(backlog.oldest(time.time()))
             self._metrics.answered(time.time())
         except EnvironmentFault as fault:  # a batch's matter
@@ -147,7 +149,7 @@ class Telemetry:
         _log.error("failed", batch=number, code=code, why=why[:500])
 
 
-def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:
+def batch_done(context: PipelineContext, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:
     """A batch in numbers. `clock`: how long it took, and the time now, in seconds since the epoch."""
     seconds, now = clock
     tables = tuple(_table(landed, now) for landed in outcome.landed)
@@ -158,9 +160,9 @@ def batch_done(bench: Workbench, number: int, outcome: Outcome, clock: tuple[flo
         now,
         tables,
         homeless=outcome.dead_letters - sum(table.dead_letters for table in tables),
-        held_tables=_names(held_tables(bench)),
-        waits=bench.protocol.regime is Regime.CUT and bench.waits,
-        cut_time=_cut_time(bench),
+        held_tables=_names(held_tables(context)),
+        waits=context.protocol.ordering is Ordering.BY_COMMIT_TS and context.waits,
+        cut_time=_cut_time(context),
     )
 
 
@@ -186,12 +188,12 @@ def _names(held: Iterable[TableName]) -> list[str]:
     return sorted(map(str, held))
 
 
-def _waits(bench: Workbench) -> bool:
+def _waits(context: PipelineContext) -> bool:
     """Whether records wait by themselves since another process has put them aside."""
-    return bench.protocol.regime is Regime.CUT and any(code for _, code in bench.records.waiting())
+    return context.protocol.ordering is Ordering.BY_COMMIT_TS and any(code for _, code in context.records.waiting())
 
 
-def _cut_time(bench: Workbench) -> float | None:
+def _cut_time(context: PipelineContext) -> float | None:
     """Of the newest cut: by commit ts the ledger knows it, else this process, if it has written one."""
-    resolved = moments.commit_ts_of(bench.ledger.resolved) or bench.cut_ts
+    resolved = frontier.commit_ts_of(context.ledger.resolved) or context.cut_ts
     return time_of(resolved).timestamp() if resolved else None

@@ -218,10 +218,10 @@ def _modified(column: Column, field: SourceColumn, number: int) -> Column:
     return replace(column, conversions=(*column.conversions, *step)).defined(field.tidb_type, new)
 
 
-def obey(
+def apply_actions(
     layout: Layout, actions: tuple[Action, ...], commit_ts: int, policy: Policy
 ) -> tuple[Layout, tuple[Note, ...]]:
-    """The layout after the column clauses of one DDL statement; a statement that was obeyed before changes nothing.
+    """The layout after the column clauses of one DDL statement; a statement that was applied before changes nothing.
 
     What the text says holds until a message with the new schema comes, which may correct it: the protocol wins.
     """

@@ -122,7 +122,7 @@ class WarehouseTable:
     spans: tuple[Span, ...] = ()
     """Cut regime: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
-    """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.sends`)."""
+    """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
     """Those (ids) in which rows are under the name that the newest RENAME has given, or which a person has accepted."""

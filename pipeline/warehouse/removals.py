@@ -69,7 +69,7 @@ def defined(layout: Layout, scheme: PartitionScheme | None) -> Layout:
     return replace(layout, partitions=None if scheme is None else to_json(scheme))
 
 
-def obey_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
+def apply_to_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
     """The layout behind TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
 
     `other`: the pair with which EXCHANGE PARTITION swaps rows; without it the table stays as it is.

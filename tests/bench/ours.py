@@ -24,13 +24,13 @@ class Ours:
         """Open the pipeline; the first time this starts Spark."""
         self._pipeline = Pipeline.open(load(Path(config)), listener=self._committed)
         self._steps: list[tuple[str, float]] = []
-        told = self._pipeline.bench.step
+        told = self._pipeline.context.step
 
         def step(name: str) -> None:
             self._steps.append((name, time.monotonic()))
             told(name)
 
-        self._pipeline.bench.step = step
+        self._pipeline.context.step = step
 
     def close(self) -> None:
         """Let the warehouse go; Spark stays."""

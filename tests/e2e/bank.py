@@ -119,7 +119,7 @@ class Bank:
         self._say(table, f"TRUNCATE TABLE `{table.schema}`.`{table.name}`", 11, self.database.commit(writer).commit_ts)
 
     def puzzle(self, table: Table) -> None:
-        """Send a statement that nobody can obey: rows come and go unsent. Here none does, so the truth stays."""
+        """Send a statement that nobody can apply: rows come and go unsent. Here none does, so the truth stays."""
         moment = self.database.commit(self.database.begin()).commit_ts
         sql = f"ALTER TABLE `{table.schema}`.`{table.name}` EXCHANGE PARTITION `p` WITH TABLE `{table.schema}`.`other`"
         self._say(table, sql, 42, moment)

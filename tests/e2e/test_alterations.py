@@ -17,7 +17,7 @@ from pipeline.model.names import TableName
 from pipeline.settings import load
 from pipeline.simulate.tables import Column
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import MAINTAIN, REBUILD
+from pipeline.streaming.operations import MAINTAIN, REBUILD
 from pipeline.streaming.release import release
 from pipeline.streaming.session import session
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
@@ -198,8 +198,8 @@ class TestWhatHoldsATable:
         till.accounts((1, 100))
         with till.living() as (pipeline, takes):
             takes()
-            pipeline.bench.spark.sql(f"ALTER TABLE {CURRENT} RENAME COLUMN balance TO money")
-            pipeline.bench.spark.sql("ALTER TABLE warehouse.bank.note__changes ADD COLUMN mine int")
+            pipeline.context.spark.sql(f"ALTER TABLE {CURRENT} RENAME COLUMN balance TO money")
+            pipeline.context.spark.sql("ALTER TABLE warehouse.bank.note__changes ADD COLUMN mine int")
             till.accounts((2, 200))
             till.note("a")
             takes()
@@ -209,8 +209,8 @@ class TestWhatHoldsATable:
                 pipeline.errand(REBUILD, [SCHEMA, ACCOUNT.name])
             assert refused.value.code == COLUMNS_CHANGED
             for statement in undone(reason):
-                pipeline.bench.spark.sql(statement)
-            assert release(pipeline.bench, NAME) == 1
+                pipeline.context.spark.sql(statement)
+            assert release(pipeline.context, NAME) == 1
             till.accounts((3, 300))
             takes()
         till.assert_right()
@@ -282,7 +282,7 @@ class TestByOffset:
         _, reason = next((row["state"], row["held_reason"]) for row in found.own("tables") if row["state"] == "held")
         sql(file, *undone(reason))
         with Pipeline.open(load(file)) as pipeline:
-            assert release(pipeline.bench, TableName(SCHEMA, ACCOUNT.name)) > 0
+            assert release(pipeline.context, TableName(SCHEMA, ACCOUNT.name)) > 0
         bank.rounds(5)
         run()
         with Pipeline.open(load(file)) as pipeline:

@@ -99,7 +99,7 @@ def test_a_truncate_that_an_earlier_version_has_noted_is_carried_out(till):
     till.accounts((1, 500), (2, 7))
     till.run()
     with Pipeline.open(load(till.file)) as pipeline:
-        tables = pipeline.bench.tables
+        tables = pipeline.context.tables
         tables.truncate(tables.find(NAME), till.last_ts)
     till.accounts((3, 9))
     till.run()

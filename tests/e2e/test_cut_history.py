@@ -138,7 +138,7 @@ def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys,
         sql = "ALTER TABLE `bank`.`account` RENAME COLUMN `owner` TO `holder`"
         renamed = till.say(sql, MODIFY_COLUMN, account, after)
         till.note("other")
-        pipeline.bench.step = failing(dies_at)
+        pipeline.context.step = failing(dies_at)
         takes()
     till.run()
     assert "owner" in as_of(till, capsys, before)[1]["bank.account"].column_names

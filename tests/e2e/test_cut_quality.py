@@ -12,7 +12,7 @@ from pipeline.errors import Refused, SettingsError
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.tables import Column, Table
-from pipeline.streaming.errands import CHECK, REBUILD, REDRIVE
+from pipeline.streaming.operations import CHECK, REBUILD, REDRIVE
 from pipeline.streaming.redrive import Redriven
 from pipeline.warehouse.tables import Tables
 

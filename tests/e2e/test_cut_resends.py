@@ -9,7 +9,7 @@ from pipeline.settings import load
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.tables import Column, Table
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import REBUILD
+from pipeline.streaming.operations import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -18,7 +18,7 @@ from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.settings import load
 from pipeline.simulate.ddl import Ddl
 from pipeline.simulate.tables import Column, Table
-from pipeline.streaming.errands import REBUILD
+from pipeline.streaming.operations import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -497,9 +497,9 @@ def test_a_table_that_another_commits_to_while_it_is_published_is_published_all_
         def meddle(step):
             if step in left:
                 left.remove(step)
-                pipeline.bench.tables.find(NAME).current.mark({"by": "another"}, "main")
+                pipeline.context.tables.find(NAME).current.mark({"by": "another"}, "main")
 
-        pipeline.bench.step = meddle
+        pipeline.context.step = meddle
         till.change(1, balance=7)
         till.accounts((2, 5))
         takes()

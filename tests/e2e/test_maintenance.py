@@ -192,6 +192,6 @@ def test_a_table_whose_shown_changes_have_expired_is_published_once(stack, tmp_p
     branch.run()
     assert branch.balances("account") == {row["id"]: row["balance"] for row in bank.truth(ACCOUNT)}
     with Pipeline.open(load(branch.file)) as pipeline:
-        (table,) = pipeline.bench.tables
+        (table,) = pipeline.context.tables
         assert table.applied == table.changes.head()
     bank.close()

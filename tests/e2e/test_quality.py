@@ -17,7 +17,7 @@ from pipeline.simulate.avro import TableCodec, ddl_message
 from pipeline.simulate.schemas import AvroOptions, subject_of
 from pipeline.simulate.tables import Column, Table
 from pipeline.streaming import Pipeline
-from pipeline.streaming.errands import REBUILD, REDRIVE, RELEASE
+from pipeline.streaming.operations import REBUILD, REDRIVE, RELEASE
 from pipeline.streaming.redrive import Redriven, Selection, redrive
 from registry import RegistryClient, RegistryConfig
 
@@ -86,8 +86,8 @@ class Branch:
     def redrive(self, dies_at="", **selection):
         with Pipeline.open(load(self.file)) as pipeline:
             if dies_at:
-                pipeline.bench.step = lambda step: _die(step, dies_at)
-            return redrive(pipeline.bench, Selection(**selection))
+                pipeline.context.step = lambda step: _die(step, dies_at)
+            return redrive(pipeline.context, Selection(**selection))
 
     @property
     def warehouse(self):

@@ -64,7 +64,7 @@ class World:
     def run(self, *accepted, dies_at=None):
         """One run over what is there, perhaps with the power cut behind a step."""
         with Pipeline.open(self.settings, accept=frozenset(accepted)) as pipeline:
-            pipeline.bench.step = cut_behind(dies_at)
+            pipeline.context.step = cut_behind(dies_at)
             if dies_at is None:
                 pipeline.run(available_now=True)
             else:
@@ -158,10 +158,10 @@ class TestCheckpoints:
             world.bank.rounds(1)
             world.bank.rubbish()
             for step in ("dead-letters-appended", "changes-appended", "staged", "cuts-appended"):
-                pipeline.bench.step = cut_behind(step)
+                pipeline.context.step = cut_behind(step)
                 with pytest.raises(PowerCut):
                     pipeline.run(available_now=True)
-            pipeline.bench.step = cut_behind(None)
+            pipeline.context.step = cut_behind(None)
             pipeline.run(available_now=True)
         world.assert_right()
 
@@ -285,7 +285,7 @@ class TestTopics:
         own.begin()
         lost = 3
         with Pipeline.open(own.settings) as pipeline:
-            self.pretend_more_was_read(pipeline.bench, own.bank.topic(ENTRY), lost)
+            self.pretend_more_was_read(pipeline.context, own.bank.topic(ENTRY), lost)
         before = {row for row in own.bank.records() if row[0] == own.bank.topic(ENTRY)}
         refusal = own.refused()
         assert refusal.code == "OFFSETS_SHRUNK"
@@ -297,12 +297,12 @@ class TestTopics:
         assert_none(judging.untrue(own.bank, own.warehouse))
         assert len([row for row in own.bank.records() if row[0] == own.bank.topic(ENTRY)]) > len(before) + lost
 
-    def pretend_more_was_read(self, bench, topic, more):
+    def pretend_more_was_read(self, context, topic, more):
         """As if the broker had lost its newest records: the tables end behind the topic."""
-        name = next(topic_id for topic_id, known in bench.ledger.topics.items() if known == topic)
-        bench.ledger.ends = {at: end + more * (at[0] == name) for at, end in bench.ledger.ends.items()}
-        bench.records.tables["batches"].mark(bench.ledger.summary(), "main")
-        for table in bench.tables:
+        name = next(topic_id for topic_id, known in context.ledger.topics.items() if known == topic)
+        context.ledger.ends = {at: end + more * (at[0] == name) for at, end in context.ledger.ends.items()}
+        context.records.tables["batches"].mark(context.ledger.summary(), "main")
+        for table in context.tables:
             ends = {at: end + more for at, end in table.ends.items() if at[0] == name}
             if ends:
                 text = json.dumps({name: {str(at[1]): end for at, end in ends.items()}})
@@ -375,14 +375,14 @@ class TestTopics:
             run = threading.Thread(target=pipeline.run)
             run.start()
             own.bank.rounds(1)
-            until(lambda: pipeline.bench.ledger.batch_id > 0)
+            until(lambda: pipeline.context.ledger.batch_id > 0)
             other.open()
             other.rounds(1)
-            until(lambda: other.topic(ACCOUNT) in pipeline.bench.ledger.topics.values())
+            until(lambda: other.topic(ACCOUNT) in pipeline.context.ledger.topics.values())
             pipeline.stop()
             run.join()
         other.close()
-        assert pipeline.bench.ledger.batch_id > 1
+        assert pipeline.context.ledger.batch_id > 1
 
 
 class TestCatalog:

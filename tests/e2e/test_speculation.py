@@ -58,7 +58,7 @@ class Stream:
     def begin(self):
         """The run, and a batch from which it learns what to expect."""
         self.pipeline = Pipeline.open(load(self.file))
-        self.pipeline.bench.step = lambda step: self.steps.update([step])
+        self.pipeline.context.step = lambda step: self.steps.update([step])
         self.bank.rounds(20)
         self.pipeline.run(available_now=True)
 
@@ -103,7 +103,7 @@ class Stream:
 
     def assert_all_is_shown(self):
         """No later publish has to read an append again."""
-        (table,) = self.pipeline.bench.tables
+        (table,) = self.pipeline.context.tables
         assert table.applied == table.changes.head()
 
 
@@ -146,8 +146,8 @@ class TestSpeculation:
     @pytest.mark.slow
     def test_a_sort_order_of_the_table_changes_no_number(self, stream):
         changes = "warehouse.bank.account__changes"
-        stream.pipeline.bench.spark.sql(f"ALTER TABLE {changes} WRITE ORDERED BY balance DESC, id")
-        stream.pipeline.bench.spark.sql(f"ALTER TABLE {changes} ADD COLUMN reviewed boolean")
+        stream.pipeline.context.spark.sql(f"ALTER TABLE {changes} WRITE ORDERED BY balance DESC, id")
+        stream.pipeline.context.spark.sql(f"ALTER TABLE {changes} ADD COLUMN reviewed boolean")
         stream.bank.rounds(40)
         speculated, batches = stream.go_on()
         assert speculated in {batches, batches - 1}

@@ -345,20 +345,20 @@ def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_
     till.say("DROP TABLE `bank`.`note`", DROP_TABLE, NOTE)
     till.run()
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.step = dying("release-begun")
+        pipeline.context.step = dying("release-begun")
         with pytest.raises(Death):
-            release(pipeline.bench, NAME)
-        (dropped,) = [pair for pair in pipeline.bench.tables if pair.name.name == "note"]
-        pipeline.bench.tables.move(dropped, WarehouseName("bank", "away"))
-        pipeline.bench.spark.sql("CREATE TABLE warehouse.bank.note__changes USING iceberg AS SELECT 1 AS mine")
+            release(pipeline.context, NAME)
+        (dropped,) = [pair for pair in pipeline.context.tables if pair.name.name == "note"]
+        pipeline.context.tables.move(dropped, WarehouseName("bank", "away"))
+        pipeline.context.spark.sql("CREATE TABLE warehouse.bank.note__changes USING iceberg AS SELECT 1 AS mine")
     till.accounts((3, 8))
     till.run()
     reason = "TABLE_NAME_TAKEN: bank.note__changes is there already, and no source table's"
     (held,) = till.own("tables", warehouse_name="bank.account")
     assert (held["table_name"], held["state"], held["held_reason"]) == ("note__changes", "held", reason)
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("ALTER TABLE warehouse.bank.note__changes RENAME TO bank.mine")
-        release(pipeline.bench, NAME)
+        pipeline.context.spark.sql("ALTER TABLE warehouse.bank.note__changes RENAME TO bank.mine")
+        release(pipeline.context, NAME)
     assert balances(till.warehouse, "bank.note__changes") == {1: 500, 2: 9}
 
 
@@ -394,15 +394,15 @@ def test_what_a_person_has_put_there_is_in_the_way_too(till):
     till.accounts((1, 500))
     till.run()
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("CREATE TABLE warehouse.bank.konto USING iceberg AS SELECT 1 AS mine")
+        pipeline.context.spark.sql("CREATE TABLE warehouse.bank.konto USING iceberg AS SELECT 1 AS mine")
     sql = "RENAME TABLE `bank`.`account` TO `bank`.`konto`"
     till.say(sql, RENAME_TABLE, ACCOUNT, dataclasses.replace(ACCOUNT, name="konto"))
     till.note("goes on")
     till.run()
     assert states(till)["bank.account"] == ("konto", "held")
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("ALTER TABLE warehouse.bank.konto RENAME TO bank.mine")
-        release(pipeline.bench, TableName("bank", "konto"))
+        pipeline.context.spark.sql("ALTER TABLE warehouse.bank.konto RENAME TO bank.mine")
+        release(pipeline.context, TableName("bank", "konto"))
     assert balances(till.warehouse, "bank.konto") == {1: 500}
 
 
@@ -412,17 +412,17 @@ def test_without_current_tables_what_a_person_has_put_there_is_in_the_way_too(ti
     till.accounts((1, 500))
     till.run()
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("CREATE TABLE warehouse.bank.konto USING iceberg AS SELECT 1 AS mine")
+        pipeline.context.spark.sql("CREATE TABLE warehouse.bank.konto USING iceberg AS SELECT 1 AS mine")
     till.say(TO_KONTO, RENAME_TABLE, ACCOUNT, KONTO)
     till.run()
     assert states(till)["bank.account"] == ("konto", "held")
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("ALTER TABLE warehouse.bank.konto RENAME TO bank.mine")
-        pipeline.bench.spark.sql("CREATE TABLE warehouse.bank.account USING iceberg AS SELECT 1 AS mine")
-        release(pipeline.bench, TableName("bank", "konto"))
-        (konto,) = [pair for pair in pipeline.bench.tables if pair.name.name == "konto"]
+        pipeline.context.spark.sql("ALTER TABLE warehouse.bank.konto RENAME TO bank.mine")
+        pipeline.context.spark.sql("CREATE TABLE warehouse.bank.account USING iceberg AS SELECT 1 AS mine")
+        release(pipeline.context, TableName("bank", "konto"))
+        (konto,) = [pair for pair in pipeline.context.tables if pair.name.name == "konto"]
         assert konto.current is None
-        names = {str(name) for name in pipeline.bench.tables.catalog.names()}
+        names = {str(name) for name in pipeline.context.tables.catalog.names()}
         assert {"bank.account", "bank.mine", "bank.konto__changes"} <= names
         assert "bank.konto" not in names
 
@@ -432,8 +432,8 @@ def test_without_current_tables_what_a_person_has_put_there_is_in_the_way_too(ti
 def test_what_a_person_has_put_there_is_in_the_way_of_a_new_table(till, mine):
     columns = "" if mine else "(mine int) "
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("CREATE NAMESPACE warehouse.bank")
-        pipeline.bench.spark.sql(f"CREATE TABLE warehouse.bank.account {columns}USING iceberg {mine}")
+        pipeline.context.spark.sql("CREATE NAMESPACE warehouse.bank")
+        pipeline.context.spark.sql(f"CREATE TABLE warehouse.bank.account {columns}USING iceberg {mine}")
     till.accounts((1, 500))
     till.note("goes on")
     till.run()
@@ -443,11 +443,11 @@ def test_what_a_person_has_put_there_is_in_the_way_of_a_new_table(till, mine):
     with pytest.raises(Refused, match=r"cannot be released: bank\.account is there already"):
         till.release()
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.bench.spark.sql("ALTER TABLE warehouse.bank.account RENAME TO bank.mine")
-        release(pipeline.bench, TableName("bank", "account"))
+        pipeline.context.spark.sql("ALTER TABLE warehouse.bank.account RENAME TO bank.mine")
+        release(pipeline.context, TableName("bank", "account"))
     assert balances(till.warehouse, "bank.account") == {1: 500}
     with Pipeline.open(load(till.file)) as pipeline:
-        assert pipeline.bench.spark.table("warehouse.bank.mine").count() == (1 if mine else 0)
+        assert pipeline.context.spark.table("warehouse.bank.mine").count() == (1 if mine else 0)
 
 
 class Uncut:
@@ -482,7 +482,7 @@ class Uncut:
 
     def release(self, name):
         with Pipeline.open(load(self.file)) as pipeline:
-            return release(pipeline.bench, name)
+            return release(pipeline.context, name)
 
     @property
     def warehouse(self):

@@ -220,7 +220,7 @@ def by_source(told, found):
 def queried(file, told):
     """The rows that the Spark SQL of `tables as-of` reads."""
     with Pipeline.open(load(file)) as pipeline:
-        found = {uuid: pipeline.bench.spark.sql(query).collect() for uuid, query in told["spark_sql"].items()}
+        found = {uuid: pipeline.context.spark.sql(query).collect() for uuid, query in told["spark_sql"].items()}
     return by_source(told, {uuid: [row.asDict() for row in rows] for uuid, rows in found.items()})
 
 

@@ -115,7 +115,7 @@ class Till:
         self.feed._topics.send(f"{self.feed.prefix}_cdc", 0, None, self.feed._sender._codec(table, moment).bootstrap())
 
     def puzzle(self):
-        """A statement that nobody can obey; it moves no row."""
+        """A statement that nobody can apply; it moves no row."""
         sql = "ALTER TABLE `bank`.`account` EXCHANGE PARTITION `p` WITH TABLE `bank`.`other`"
         self.say(sql, EXCHANGE_PARTITION, self.database.table(SCHEMA, ACCOUNT.name))
 
@@ -152,18 +152,18 @@ class Till:
         self.sent()
         with Pipeline.open(load(self.file), metrics=metrics) as pipeline:
             if dies_at:
-                pipeline.bench.step = dying(dies_at)
+                pipeline.context.step = dying(dies_at)
             pipeline.run(available_now=True)
 
     def redrive(self, dies_at="", **selection):
         with Pipeline.open(load(self.file)) as pipeline:
-            pipeline.bench.step = dying(dies_at)
-            return redrive(pipeline.bench, Selection(**selection))
+            pipeline.context.step = dying(dies_at)
+            return redrive(pipeline.context, Selection(**selection))
 
     def release(self, dies_at="", name=NAME):
         with Pipeline.open(load(self.file)) as pipeline:
-            pipeline.bench.step = dying(dies_at)
-            return release(pipeline.bench, name)
+            pipeline.context.step = dying(dies_at)
+            return release(pipeline.context, name)
 
     @contextmanager
     def living(self):

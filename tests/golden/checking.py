@@ -250,7 +250,7 @@ def _source_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def held_table(case: GoldenCase, table: str) -> bool:
-    """Whether a table is held because of what is not obeyed or kept yet."""
+    """Whether a table is held because of what is not applied or kept yet."""
     return unread_table(case, table) in HOLDING
 
 

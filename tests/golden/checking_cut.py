@@ -10,7 +10,7 @@ from golden.comparing import Difference, mappings_differ, rows_differ
 from golden.cut_events import replayed
 from golden.exceptions import unread_table
 from golden.expected import tables_at_the_end
-from golden.moments import Moment, resolved, tables_at, torn
+from golden.moments import Frontier, resolved, tables_at, torn
 from golden.values import Row, freeze
 
 from pipeline.warehouse.pairs import name_at
@@ -193,7 +193,7 @@ def cuts_differ(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Difference
 
 
 def _best(case: GoldenCase, reader: _Snapshots, ts: int, newest: Mapping[str, Mapping[str, Any]]) -> list[Difference]:
-    sides = ((Moment(ts, ddl), tables_at(case, Moment(ts, ddl))) for ddl in (False, True))
+    sides = ((Frontier(ts, ddl), tables_at(case, Frontier(ts, ddl))) for ddl in (False, True))
     found = [list(_cut_differs(case, reader, at, tables, newest)) for at, tables in sides if tables is not None]
     return min(found, key=len, default=[])
 
@@ -201,7 +201,7 @@ def _best(case: GoldenCase, reader: _Snapshots, ts: int, newest: Mapping[str, Ma
 def _cut_differs(
     case: GoldenCase,
     reader: _Snapshots,
-    at: Moment,
+    at: Frontier,
     tables: Mapping[str, ExpectedTable],
     newest: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Difference]:
@@ -226,7 +226,7 @@ class _Snapshots:
         self._spans = warehouse.spans()
         self._read: dict[int, CurrentTable] = {}
 
-    def name(self, uuid: str, at: Moment) -> str | None:
+    def name(self, uuid: str, at: Frontier) -> str | None:
         """The source's name of a table at a moment."""
         found = name_at(self._spans[uuid], at.commit_ts if at.ddl else at.commit_ts - 1)
         return None if found is None else str(found)

@@ -71,7 +71,7 @@ def replayed(found: Iterable[CutEvent]) -> dict[str, list[CutEvent]]:
     """The tables after these events: table → the events that left the rows there.
 
     By commit ts, deletes before upserts, then as they were sent; the parts of a re-send are the same as the first's.
-    DDL is not obeyed.
+    DDL is not applied.
     """
     tables: dict[str, dict[Key, list[CutEvent]]] = {}
     for *_, action in sorted(_actions(found), key=lambda one: one[:3]):

@@ -46,7 +46,7 @@ RAW = (
 NO_KEY = "TiCDC's Avro leaves out tables without a primary key or a unique key that is NOT NULL"
 
 PARTITIONS = (
-    "partition DDL that rewrites rows (TRUNCATE, DROP, EXCHANGE PARTITION) is not obeyed yet: it holds its tables, "
+    "partition DDL that rewrites rows (TRUNCATE, DROP, EXCHANGE PARTITION) is not applied yet: it holds its tables, "
     "visibly, until they are released"
 )
 

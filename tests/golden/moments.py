@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from golden.corpus import GoldenCase, Record
 
 
-class Moment(NamedTuple):
+class Frontier(NamedTuple):
     """Everything up to a commit ts, and whether the DDL of that ts is behind it."""
 
     commit_ts: int
     ddl: bool
 
 
-def resolved(records: Iterable[Record]) -> Moment | None:
+def resolved(records: Iterable[Record]) -> Frontier | None:
     """What a reader that has read all partitions up to their ends knows to be complete: the greatest moment sent."""
     return max((found for record in records if (found := _said(record))), default=None)
 
 
-def _said(record: Record) -> Moment | None:
-    return Moment(record.commit_ts, record.kind == "ddl") if record.kind in ("resolved", "ddl") else None
+def _said(record: Record) -> Frontier | None:
+    return Frontier(record.commit_ts, record.kind == "ddl") if record.kind in ("resolved", "ddl") else None
 
 
-def step_at(case: GoldenCase, moment: Moment) -> dict[str, Any] | None:
+def step_at(case: GoldenCase, moment: Frontier) -> dict[str, Any] | None:
     """The last step that must show."""
     assert case.steps_agree
     shown = (
@@ -40,7 +40,7 @@ def step_at(case: GoldenCase, moment: Moment) -> dict[str, Any] | None:
     return max(shown, key=lambda step: step["commit_ts"], default=None)
 
 
-def tables_at(case: GoldenCase, moment: Moment) -> dict[str, ExpectedTable] | None:
+def tables_at(case: GoldenCase, moment: Frontier) -> dict[str, ExpectedTable] | None:
     """TiDB's tables at a moment; None where TiDB was not asked."""
     step = step_at(case, moment)
     if step is None or "tables" not in step:
@@ -54,6 +54,6 @@ def torn(case: GoldenCase, sent: Iterable[Record]) -> bool:
     moment = resolved(sent)
     here = {record.value for record in sent if record.kind == "ddl"}
     return any(
-        record.kind == "ddl" and moment == Moment(record.commit_ts, ddl=True) and record.value not in here
+        record.kind == "ddl" and moment == Frontier(record.commit_ts, ddl=True) and record.value not in here
         for record in case.records
     )

@@ -17,12 +17,12 @@ from golden.decode_open import unquoted
 from golden.delivery import around_repetition, beside_ddl, boundaries, dice_of, spread, undescribed, uneven
 from golden.expected import tables_after, tables_at_the_end
 from golden.loading import LoadedCase
-from golden.moments import Moment, resolved, step_at, tables_at, torn
+from golden.moments import Frontier, resolved, step_at, tables_at, torn
 from golden.warehouse import CurrentTable
 
 from pipeline.settings.faults import NOT_YET
 from pipeline.settings.rules import contradictions
-from pipeline.streaming.spans import EVER
+from pipeline.streaming.name_bindings import EVER
 from pipeline.warehouse.pairs import Span
 
 CASES = [case for case in manifest() if case.by_cut]
@@ -154,9 +154,9 @@ class TestMoments:
     def test_the_greatest_moment_counts_and_a_ddl_lies_behind_the_watermark_of_its_ts(self):
         records = DDL.records
         assert resolved(records[:0]) is None
-        assert resolved(records[:1]) == Moment(450000000026148866, ddl=False)
-        assert resolved(records[:2]) == Moment(450000000026148866, ddl=True)
-        assert resolved(records[:4]) == resolved(records[:8]) == Moment(450000000052363267, ddl=True)
+        assert resolved(records[:1]) == Frontier(450000000026148866, ddl=False)
+        assert resolved(records[:2]) == Frontier(450000000026148866, ddl=True)
+        assert resolved(records[:4]) == resolved(records[:8]) == Frontier(450000000052363267, ddl=True)
 
     def test_rows_behind_the_last_watermark_do_not_show(self):
         moment = resolved(DDL.records[:8])
@@ -418,7 +418,7 @@ class History:
 
 
 class TestChecks:
-    MOMENTS = tuple(Moment(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
+    MOMENTS = tuple(Frontier(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
 
     def test_right_cuts_pass(self):
         warehouse = Perfect(DDL, self.MOMENTS)
@@ -480,7 +480,7 @@ class TestChecks:
         assert at(46).items() >= {"b2": "b2", "mid": "mid", "nd": "nd"}.items()
         for answer in answers:
             if "d.t" in answer.tables and answer.kind == "txn":
-                asked = tables_at(DDL, Moment(answer.commit_ts, ddl=True))["d.t"]
+                asked = tables_at(DDL, Frontier(answer.commit_ts, ddl=True))["d.t"]
                 assert columns.of(answers.index(answer), asked).keys() == asked.types.keys()
 
     @pytest.mark.parametrize("config", ["simple_json", "simple_avro", "simple_json_checksum", "open"])

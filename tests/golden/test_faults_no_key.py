@@ -18,7 +18,7 @@ from pipeline.errors import Refused
 from pipeline.model.holding import GET_A_KEY, NAMELESS
 from pipeline.model.names import TableName
 from pipeline.streaming import Pipeline, release
-from pipeline.streaming.errands import REBUILD, RELEASE
+from pipeline.streaming.operations import REBUILD, RELEASE
 from pipeline.streaming.redrive import LETTERS, Selection, redrive
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -80,8 +80,8 @@ def test_what_cannot_be_released_says_what_helps_and_nothing_else_breaks(running
 def test_a_release_that_an_earlier_version_has_begun_holds_the_table_again(running, monkeypatch):
     with running(CASE) as run:
         run.take()
-        bench = run.pipeline.bench
-        monkeypatch.setattr(release, "_named_rows", lambda _, __, rows, ___: (rows, bench.protocol.read(rows), ()))
+        context = run.pipeline.context
+        monkeypatch.setattr(release, "_named_rows", lambda _, __, rows, ___: (rows, context.protocol.read(rows), ()))
         with pytest.raises(IndexError):
             run.pipeline.errand(RELEASE, (LOG.schema, LOG.table))
         assert len(run.warehouse.changes()["nk.log"]) == 2
@@ -105,7 +105,7 @@ def test_when_its_rows_come_with_a_key_it_is_released_and_the_others_are_dead_le
         assert waiting(run) == ["released"] * 3
         send_with_key(run, "z")
         run.pipeline.run(available_now=True)
-        redrive(run.pipeline.bench, Selection(LETTERS))
+        redrive(run.pipeline.context, Selection(LETTERS))
         assert sorted(row.values["line"] for row in run.warehouse.current("nk.log").rows) == ["y", "z"]
         assert told(run) == ([], [])
 

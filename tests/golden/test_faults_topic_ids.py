@@ -41,8 +41,8 @@ class Feed:
     def take(self, servers, *accept):
         with Pipeline.open(self.settings(servers), accept=frozenset(accept)) as pipeline:
             pipeline.run(available_now=True)
-            self.ledger = pipeline.bench.ledger
-            self.ids = pipeline.bench.cluster.topic_ids()
+            self.ledger = pipeline.context.ledger
+            self.ids = pipeline.context.cluster.topic_ids()
 
     def topics(self):
         return {self.loaded.topic(record) for record in self.loaded.sent}
@@ -98,13 +98,13 @@ def test_a_broker_that_is_upgraded_gives_ids_to_what_was_known_by_name_and_a_fal
 
 def noted_under_no_id(pipeline):
     """As an earlier version has left it: what was read of all topics under the one id that a client shows for none."""
-    for table in pipeline.bench.tables:
+    for table in pipeline.context.tables:
         ends = {(ZERO, partition): end for (_, partition), end in table.ends.items()}
         table.changes.mark({ENDS: write_ends(ends)}, MAIN)
-    ledger = pipeline.bench.ledger
+    ledger = pipeline.context.ledger
     ledger.topics = {ZERO: max(ledger.topics.values())}
     ledger.ends = {(ZERO, partition): end for (_, partition), end in ledger.ends.items()}
-    pipeline.bench.records.tables["batches"].mark(ledger.summary(), MAIN)
+    pipeline.context.records.tables["batches"].mark(ledger.summary(), MAIN)
 
 
 def test_progress_that_was_noted_for_all_topics_as_one_is_refused_and_what_begins_afresh_is_right(feed, old, tmp_path):

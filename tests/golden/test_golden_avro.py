@@ -123,7 +123,7 @@ def test_ddl_cut_at_random_boundaries_gives_the_same_tables(running, compared):
         assert_the_end_is_tidbs(run, compared)
 
 
-def test_ddl_is_obeyed_between_the_rows_where_it_stands(running):
+def test_ddl_is_applied_between_the_rows_where_it_stands(running):
     case = GoldenCase("ddl", "avro_watermark")
     chosen = sorted(random.Random(1).sample(dumped_steps(case)[:-1], A_FEW_SLICES))  # noqa: S311 - no secret
     with running(case) as run:
@@ -143,7 +143,7 @@ def test_one_batch_per_record_gives_tidbs_tables(running, compared):
 
 
 @pytest.mark.slow
-def test_one_batch_per_record_obeys_ddl_between_rows(running):
+def test_one_batch_per_record_applies_ddl_between_rows(running):
     case, last = GoldenCase("ddl", "avro_watermark"), 20
     with running(case, source={"max_offsets_per_trigger": 1}) as run:
         run.take([record for record in case.records if record.step <= last])

@@ -233,7 +233,7 @@ def test_parts_of_a_transaction_may_lie_in_any_partition_and_batch(case, running
 
 
 @pytest.mark.parametrize("case", ONE_BY_ONE, ids=str)
-def test_one_batch_per_record_obeys_ddl_between_rows(case, running):
+def test_one_batch_per_record_applies_ddl_between_rows(case, running):
     records = [record for record in case.records if EVERY or record.step <= 12]
     with running(case, source={"max_offsets_per_trigger": 1}) as run:
         run.take(records)

@@ -11,7 +11,7 @@ from pipeline.model.columns import SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl import ModifyColumn
 from pipeline.model.names import TableName
 from pipeline.warehouse.conversion import converted
-from pipeline.warehouse.evolution import Policy, meet, obey
+from pipeline.warehouse.evolution import Policy, apply_actions, meet
 from pipeline.warehouse.layout import Column, Layout
 from pipeline.warehouse.shape import Pending, backfill, current_shape, default_value
 
@@ -180,7 +180,7 @@ def test_a_row_that_comes_late_shows_the_same_as_one_that_was_there(spark):
     before = (column("c", t.STRING, "TIME(3)"), column("d", t.STRING, "TEXT"), column("e", t.DOUBLE, "DOUBLE"))
     after = (column("c", t.STRING, "TIME(0)"), column("d", t.STRING, "TIME(1)"), column("e", t.FLOAT, "FLOAT"))
     layout, _ = meet(Layout(), TableVersion(TableName("s", "t"), SchemaId(1), before, ()), Policy())
-    layout, _ = obey(layout, tuple(ModifyColumn(one.name, one) for one in after), 9, Policy())
+    layout, _ = apply_actions(layout, tuple(ModifyColumn(one.name, one) for one in after), 9, Policy())
     rows = spark.createDataFrame(
         [(1, "01:02:03.5", "1:2", 0.1, None), (1, None, "noon", None, {"c": "x"}), (1, None, "7", None, None)],
         "_schema_id bigint, c string, d string, e__v1 double, _unrepresentable map<string, string>",

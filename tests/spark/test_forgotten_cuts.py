@@ -12,7 +12,7 @@ from pipeline.errors import Refused
 from pipeline.model import types
 from pipeline.model.names import TableName
 from pipeline.settings.sections import Maintenance
-from pipeline.streaming.errands import maintained
+from pipeline.streaming.operations import maintained
 from pipeline.warehouse import cuts, maintenance
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.pairs import State

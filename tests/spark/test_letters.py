@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX, About, Refused
 from pipeline.model.names import TableName
-from pipeline.streaming.aside import set_aside_refused
+from pipeline.streaming.dead_letters import set_aside_refused
 
 pytestmark = pytest.mark.spark
 
@@ -31,8 +31,8 @@ def test_letters_of_many_tables_are_written_in_one_pass_and_counted_by_its_commi
         "LARGE", "too large", F.col("offset") != 0, 2 * TABLES - 1, about, {**rows, TableName("shop", "t0"): 1}
     )
     lost = Refused("LOST", "of no table", F.col("offset") == 0, 1)
-    bench = SimpleNamespace(records=SimpleNamespace(append=append))
-    counts = set_aside_refused(bench, raw, [large, lost], 7)
+    context = SimpleNamespace(records=SimpleNamespace(append=append))
+    counts = set_aside_refused(context, raw, [large, lost], 7)
     assert counts == {**{str(table): count for table, count in large.tables.items()}, "": 1}
     (letters,) = passes
     assert sorted(letters, key=str) == sorted(

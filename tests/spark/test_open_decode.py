@@ -10,7 +10,7 @@ from golden.expected import tables_at_the_end
 from spark.open_events import Memory, changed, events_of, golden_frame, protocol, raw_frame, record, replayed
 
 from pipeline.model import change
-from pipeline.model.messages import INDEX, Part, Regime, TopicPartition
+from pipeline.model.messages import INDEX, Ordering, Part, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.protocols.open import events
 from pipeline.protocols.open.shapes import Wanted
@@ -112,7 +112,7 @@ def test_statements_and_watermarks_are_found_in_every_partition(spark):
     assert {(d.commit_ts, d.table.schema, d.table.table, d.sql, d.kind) for d in messages.ddl} == statements
     assert all(len(statement.at) == 3 for statement in messages.ddl)
     assert [d.commit_ts for d in messages.ddl] == sorted(d.commit_ts for d in messages.ddl)
-    assert subject.regime is Regime.CUT
+    assert subject.ordering is Ordering.BY_COMMIT_TS
     assert subject.sends_before
 
 

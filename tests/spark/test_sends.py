@@ -8,9 +8,9 @@ from spark.open_events import protocol, raw_frame, record
 
 from pipeline.model.messages import Ddl, Part, TopicPartition
 from pipeline.model.names import TableName
-from pipeline.streaming.moments import closed_by_watermark
-from pipeline.streaming.sends import begun_again, watermarks
-from pipeline.streaming.waiting import WAITED
+from pipeline.streaming.frontier import closed_by_watermark
+from pipeline.streaming.pending import WAITED
+from pipeline.streaming.redeliveries import begun_again, watermarks
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from golden.expected import tables_at_the_end
 from golden.values import Row
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, Landing, Regime, Target
+from pipeline.model.messages import RAW, Landing, Ordering, Target
 from pipeline.protocols.simple import SimpleProtocol
 
 pytestmark = pytest.mark.spark
@@ -108,7 +108,7 @@ def replayed(frame, columns):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_table_is_tidbs_after_all_changes(case, spark):
     protocol, prepared, messages = decoded(spark, case)
-    assert protocol.regime is Regime.CUT
+    assert protocol.ordering is Ordering.BY_COMMIT_TS
     assert (messages.refused, messages.unknown) == ((), ())
     rows = [record for record in case.records if record.kind == "row"]
     assert messages.rows == len(case.records)

@@ -16,7 +16,7 @@ from pipeline import cli
 from pipeline.cli import cuts, reading
 from pipeline.cli import tables as command
 from pipeline.errors import Refused
-from pipeline.streaming.spans import EVER
+from pipeline.streaming.name_bindings import EVER
 from pipeline.warehouse import pairs as properties
 from pipeline.warehouse import tags
 

@@ -12,7 +12,7 @@ from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.open import OpenProtocol
 from pipeline.protocols.simple import SimpleProtocol
-from pipeline.streaming.obedience import understood
+from pipeline.streaming.ddl_plan import understood
 from pipeline.streaming.origins import Origins
 from registry.columns import read_schema
 
@@ -67,6 +67,6 @@ def test_what_is_not_so_is_denied(config, asserted, setting):
 )
 def test_a_decimal_in_a_statement_is_what_the_protocol_makes_of_it_where_no_row_has_come(protocol, kind):
     added = Ddl(7, TableName("s", "t"), ActionType.ADD_COLUMN, "ALTER TABLE t ADD COLUMN d DECIMAL(10,2)", {})
-    bench = SimpleNamespace(tables=[], protocol=protocol, overrides={})
-    (statement,) = understood(bench, SimpleNamespace(ddl=(added,)), Origins())
+    context = SimpleNamespace(tables=[], protocol=protocol, overrides={})
+    (statement,) = understood(context, SimpleNamespace(ddl=(added,)), Origins())
     assert [action.column.type for action in statement.actions] == [kind]

@@ -23,7 +23,7 @@ from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault, SettingsError
 from pipeline.model.change import ENVELOPE
 from pipeline.model.columns import SourceColumn, TableVersion
-from pipeline.model.messages import Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition, Unknown
+from pipeline.model.messages import Messages, Ordering, Refused, SeenVersion, TableMessages, TopicPartition, Unknown
 from pipeline.model.names import TableName
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
 from pipeline.settings import parse
@@ -385,8 +385,8 @@ def seen(handle=("id",), *, key_only=False, keys_vary=False):
     return SeenVersion(version, {}, {}, 1, key_only=key_only)
 
 
-def said(found, regime=Regime.CUT, *, readable=True):
-    return [one.said for one in messages._said(SimpleNamespace(regime=regime), found, readable=readable)]
+def said(found, ordering=Ordering.BY_COMMIT_TS, *, readable=True):
+    return [one.said for one in messages._said(SimpleNamespace(ordering=ordering), found, readable=readable)]
 
 
 WATERMARK = {TopicPartition("t", 0): 1}
@@ -406,16 +406,16 @@ class TestMessages:
         assert messages._version(with_source(tmp_path, protocol), found).startswith(wanted)
 
     @pytest.mark.parametrize(
-        ("regime", "marks", "readable", "is_told"),
+        ("ordering", "marks", "readable", "is_told"),
         [
-            (Regime.CUT, {}, True, True),
-            (Regime.CUT, WATERMARK, True, False),
-            (Regime.CUT, {}, False, False),
-            (Regime.OFFSET, {}, True, False),
+            (Ordering.BY_COMMIT_TS, {}, True, True),
+            (Ordering.BY_COMMIT_TS, WATERMARK, True, False),
+            (Ordering.BY_COMMIT_TS, {}, False, False),
+            (Ordering.BY_OFFSET, {}, True, False),
         ],
     )
-    def test_by_cut_a_changefeed_without_watermarks_shows_nothing(self, regime, marks, readable, is_told):
-        found = said(Messages(watermarks=marks), regime, readable=readable)
+    def test_by_cut_a_changefeed_without_watermarks_shows_nothing(self, ordering, marks, readable, is_told):
+        found = said(Messages(watermarks=marks), ordering, readable=readable)
         assert found == (["no watermark among the newest messages"] if is_told else [])
 
     def test_rows_that_nothing_describes_are_told(self):

@@ -127,5 +127,5 @@ def test_versions_and_statements_form_one_timeline(versions, statements, expecte
     ],
     ids=["no statement", "it was seen", "not here", "in one of two", "a second try", "on both sides"],
 )
-def test_a_version_is_late_that_stands_before_what_the_layout_has_obeyed(layout, version, statements, expected):
+def test_a_version_is_late_that_stands_before_what_the_layout_has_applied(layout, version, statements, expected):
     assert late(layout, version, statements) is expected

@@ -8,7 +8,7 @@ from pipeline.model import types
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl import AddColumn, DropColumn, ModifyColumn, RenameColumn, TruncateTable
 from pipeline.model.names import TableName
-from pipeline.warehouse.evolution import Policy, exactly, let_leave, meet, meet_key, newest, obey
+from pipeline.warehouse.evolution import Policy, apply_actions, exactly, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.shape import dead_in, era_of
 from pipeline.warehouse.tables import schema_change
@@ -90,13 +90,13 @@ def test_a_stale_value_that_no_column_holds_is_shown_in_the_column_of_its_name()
 
 
 def test_a_stale_version_finds_its_column_under_the_new_name():
-    layout, _ = obey(BASE, (RenameColumn("c", "d"),), 9, KEEP)
+    layout, _ = apply_actions(BASE, (RenameColumn("c", "d"),), 9, KEEP)
     layout, _ = meet(layout, version(2, c=types.INT), KEEP, stale=True)
     assert layout.version(SchemaId(2)).column_of("c") == layout.live("d").id
 
 
 def test_a_version_that_was_met_before_never_undoes_a_statement():
-    layout, _ = obey(BASE, (RenameColumn("c", "d"),), 9, KEEP)
+    layout, _ = apply_actions(BASE, (RenameColumn("c", "d"),), 9, KEEP)
     assert meet(layout, version(1, c=types.INT), KEEP) == (layout, ())
 
 
@@ -114,11 +114,11 @@ def test_a_version_that_was_met_before_never_undoes_a_statement():
     ],
     ids=["add", "drop", "drop and add", "rename", "widen", "fork", "add what is there", "not about columns"],
 )
-def test_a_statement_is_obeyed_once(clauses, after, noted):
-    layout, notes = obey(BASE, clauses, 9, KEEP)
+def test_a_statement_is_applied_once(clauses, after, noted):
+    layout, notes = apply_actions(BASE, clauses, 9, KEEP)
     assert (shown(layout), actions(notes)) == (after, noted)
-    assert obey(layout, clauses, 9, KEEP) == (layout, ())
-    assert obey(layout, (DropColumn("id"),), 8, KEEP) == (layout, ())
+    assert apply_actions(layout, clauses, 9, KEEP) == (layout, ())
+    assert apply_actions(layout, (DropColumn("id"),), 8, KEEP) == (layout, ())
 
 
 def test_a_default_of_a_moment_is_what_the_schema_that_a_statement_has_made_says():
@@ -133,13 +133,13 @@ def test_a_default_of_a_moment_is_what_the_schema_that_a_statement_has_made_says
 
 
 def test_a_message_that_bears_a_statement_out_changes_nothing_but_settles_it():
-    layout, _ = obey(BASE, (RenameColumn("c", "d"),), 9, KEEP)
+    layout, _ = apply_actions(BASE, (RenameColumn("c", "d"),), 9, KEEP)
     after, notes = meet(layout, version(2, d=types.INT), KEEP)
     assert (shown(after), notes, layout.settled, after.settled) == (shown(layout), (), False, True)
 
 
 def test_a_new_version_corrects_a_statement_that_was_misread():
-    layout, _ = obey(BASE, (AddColumn(column("d", types.INT)),), 9, KEEP)
+    layout, _ = apply_actions(BASE, (AddColumn(column("d", types.INT)),), 9, KEEP)
     after, _ = meet(layout, version(2, c=types.INT, d=types.STRING), KEEP)
     assert shown(after) == {"c": "int", "d__v1": "(int)", "d": "string"}
 
@@ -150,8 +150,8 @@ def of_type(kind, tidb_type, **more):
 
 def modified(before, after):
     """The layout and notes of a MODIFY, of a table whose column was added as `before`."""
-    layout, _ = obey(met(version(1)), (AddColumn(before),), 9, KEEP)
-    return obey(layout, (ModifyColumn("c", after),), 10, KEEP)
+    layout, _ = apply_actions(met(version(1)), (AddColumn(before),), 9, KEEP)
+    return apply_actions(layout, (ModifyColumn("c", after),), 10, KEEP)
 
 
 BINARY_4 = of_type(types.BINARY, "BLOB", written="BINARY(4)")
@@ -210,11 +210,11 @@ def test_a_column_that_the_settings_make_double_stays_so_while_its_source_is_flo
 
 
 def test_what_a_statement_said_of_a_type_outlives_a_message_that_says_less():
-    layout, _ = obey(met(version(1)), (AddColumn(of_type("timestamp_ntz", "DATETIME(3)")),), 9, KEEP)
+    layout, _ = apply_actions(met(version(1)), (AddColumn(of_type("timestamp_ntz", "DATETIME(3)")),), 9, KEEP)
     sent = TableVersion(NAME, SchemaId(2), (column("id"), of_type("timestamp_ntz", "DATETIME")), ("id",))
     layout, _ = meet(layout, sent, KEEP)
     assert (layout.live("c").tidb_type, layout.live("c").source_type) == ("DATETIME", "DATETIME(3)")
-    layout, _ = obey(layout, (ModifyColumn("c", of_type("string", "TEXT")),), 10, KEEP)
+    layout, _ = apply_actions(layout, (ModifyColumn("c", of_type("string", "TEXT")),), 10, KEEP)
     assert layout.live("c").conversions[0].was == "DATETIME(3)"
 
 
@@ -278,20 +278,20 @@ def test_any_other_text_is_of_another_column_as_before(before, after, noted):
 def test_modify_of_a_decimal_column_whose_rows_come_as_text_says_its_digits(digits, noted, becomes):
     layout = met(carries(1, PRECISE), carries(2, TEXT))
     stated = of_type(types.STRING, f"DECIMAL({digits})")  # read so while its rows come as text
-    layout, notes = obey(layout, (ModifyColumn("c", stated),), 9, KEEP)
+    layout, notes = apply_actions(layout, (ModifyColumn("c", stated),), 9, KEEP)
     assert (actions(notes), layout.live("c").type) == (noted, becomes)
     layout, notes = meet(layout, carries(3, TEXT), KEEP)
     assert (layout.live("c").type, layout.live("c").source_type, notes) == (becomes, f"DECIMAL({digits})", ())
 
 
 def test_of_a_column_that_a_statement_alone_has_made_decimal_its_rows_say_whether_it_is_text():
-    layout, _ = obey(met(version(1)), (AddColumn(PRECISE),), 9, KEEP)
+    layout, _ = apply_actions(met(version(1)), (AddColumn(PRECISE),), 9, KEEP)
     layout, notes = meet(layout, carries(2, TEXT), KEEP)
     assert (layout.live("c").type, actions(notes)) == (types.STRING, ["fork"])
 
 
 def test_statements_before_the_first_version_wait_for_it():
-    layout, notes = obey(Layout(), (AddColumn(column("d")),), 9, KEEP)
+    layout, notes = apply_actions(Layout(), (AddColumn(column("d")),), 9, KEEP)
     assert (layout, notes) == (Layout(ddl_at=9), ())
 
 
@@ -330,10 +330,10 @@ def stored(layout):
 def test_of_two_columns_that_java_takes_for_one_the_later_gets_another_name():
     both = {"id": "id", "i": "i", "ı": "ı__v1"}  # noqa: RUF001
     assert stored(met(version(1, i=types.INT, ı=types.INT))) == both
-    assert stored(obey(met(version(1, i=types.INT)), (AddColumn(column("ı")),), 5, KEEP)[0]) == both  # noqa: RUF001
-    renamed = obey(met(version(1, i=types.INT, x=types.INT)), (RenameColumn("x", "ı"),), 5, KEEP)[0]  # noqa: RUF001
+    assert stored(apply_actions(met(version(1, i=types.INT)), (AddColumn(column("ı")),), 5, KEEP)[0]) == both  # noqa: RUF001
+    renamed = apply_actions(met(version(1, i=types.INT, x=types.INT)), (RenameColumn("x", "ı"),), 5, KEEP)[0]  # noqa: RUF001
     assert stored(renamed) == both
-    assert stored(obey(renamed, (RenameColumn("ı", "y"),), 6, KEEP)[0]) == {"id": "id", "i": "i", "y": "y"}  # noqa: RUF001
+    assert stored(apply_actions(renamed, (RenameColumn("ı", "y"),), 6, KEEP)[0]) == {"id": "id", "i": "i", "y": "y"}  # noqa: RUF001
 
 
 def test_of_two_columns_on_one_of_our_names_the_later_has_it():
@@ -361,7 +361,7 @@ def test_a_version_guesses_what_older_rows_show_in_columns_that_came_with_an_unk
 
 def test_a_dropped_key_column_leaves_the_current_table_behind_the_rows_of_its_time():
     known = replace(met(version(1, v=types.INT)), handles=((0, (1,)), (100, ())))
-    dropped, _ = obey(known, (DropColumn("id"),), 200, DROP)
+    dropped, _ = apply_actions(known, (DropColumn("id"),), 200, DROP)
     assert [c.name for c in dropped.current] == ["v"]
     kept = let_leave(dropped, known, shown=50)
     assert [c.name for c in kept.current] == ["id", "v"]

@@ -11,7 +11,7 @@ from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
 from pipeline.model.ddl import ActionType, parse
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages, TopicPartition
-from pipeline.streaming.cut_landing import CutLanding
+from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.epochs import Statement
 from pipeline.warehouse.advance import segments
 from pipeline.warehouse.layout import Layout
@@ -51,8 +51,8 @@ class Warehouse:
         versions = tuple(entry for entry in entries if isinstance(entry, SeenVersion))
         statements = [entry for entry in entries if isinstance(entry, Statement)]
         protocol = SimpleNamespace(is_newest=lambda _seen: self.by_time, sends_before=True)
-        bench = SimpleNamespace(protocol=protocol, policy=KEEP, tables=self, recovering=False)
-        CutLanding(bench, None, 1, TableMessages(NAME, versions), {}, statements, self.table).evolve()
+        context = SimpleNamespace(protocol=protocol, policy=KEEP, tables=self, recovering=False)
+        CommitTsTableWriter(context, None, 1, TableMessages(NAME, versions), {}, statements, self.table).evolve()
 
     def create(self, _source, layout, *_):
         self.table = SimpleNamespace(

@@ -60,7 +60,7 @@ def held(monkeypatch):
 
 
 @pytest.fixture
-def bench(held, monkeypatch):
+def context(held, monkeypatch):
     """Orders and items live; what is written of cuts is in `cuts`."""
     known = Tables(None, "file:/data", namespace="shop", with_current=True)
     known._tables = {one.uuid: one for one in (pair(ORDERS), pair(ITEMS))}
@@ -71,99 +71,99 @@ def bench(held, monkeypatch):
         tables=known, records=own, recovering=True, late=frozenset(), untold=set(), partial=set(), cut_ts=0,
         cuts=written,
         waits=False, ledger=SimpleNamespace(resolved=0, committed=SimpleNamespace(of_names=lambda _: {})),
-        protocol=SimpleNamespace(regime=None), cluster=SimpleNamespace(latest=lambda _: {}),
+        protocol=SimpleNamespace(ordering=None), cluster=SimpleNamespace(latest=lambda _: {}),
     )  # fmt: skip
 
 
-def hold(bench, source, reason="CHECK_FAILED: no_debt"):
-    table = bench.tables.find(source)
+def hold(context, source, reason="CHECK_FAILED: no_debt"):
+    table = context.tables.find(source)
     table.state, table.held_reason = State.HELD, reason
 
 
-def cut(bench, waits=(), late=frozenset()):
+def cut(context, waits=(), late=frozenset()):
     """The level, and what the rows of the cut say."""
-    level = cuts.exact(bench, 3, CUT, [], dict.fromkeys(waits, "DDL_PENDING: …"), late)
-    return level, {(row["level"], row["reason"]) for row in bench.cuts}
+    level = cuts.exact(context, 3, CUT, [], dict.fromkeys(waits, "DDL_PENDING: …"), late)
+    return level, {(row["level"], row["reason"]) for row in context.cuts}
 
 
 class TestWhichTablesAreHeld:
-    def test_each_held_table_is_there_with_its_records_and_what_waits_by_itself_is_not(self, bench, held):
-        hold(bench, ORDERS)
+    def test_each_held_table_is_there_with_its_records_and_what_waits_by_itself_is_not(self, context, held):
+        hold(context, ORDERS)
         held.have({(TableName("SHOP", "Orders"), ""): 12, (ORDERS, "DDL_PENDING"): 5, (ITEMS, "SCHEMA_PENDING"): 4})
-        assert held_tables(bench) == {ORDERS: 12}
+        assert held_tables(context) == {ORDERS: 12}
 
-    def test_a_held_table_of_which_no_record_has_come_has_none(self, bench):
-        hold(bench, ITEMS)
-        assert held_tables(bench) == {ITEMS: 0}
+    def test_a_held_table_of_which_no_record_has_come_has_none(self, context):
+        hold(context, ITEMS)
+        assert held_tables(context) == {ITEMS: 0}
 
-    def test_a_table_without_a_place_is_held_by_its_records(self, bench, held):
+    def test_a_table_without_a_place_is_held_by_its_records(self, context, held):
         held.have({(UPPER, ""): 3})
-        assert held_tables(bench) == {UPPER: 3}
+        assert held_tables(context) == {UPPER: 3}
 
-    def test_one_that_got_a_place_since_stays_held_until_its_older_records_are_released(self, bench, held):
+    def test_one_that_got_a_place_since_stays_held_until_its_older_records_are_released(self, context, held):
         held.have({(ITEMS, ""): 3})
-        assert held_tables(bench) == {ITEMS: 3}
+        assert held_tables(context) == {ITEMS: 3}
         held.have({})
-        assert held_tables(bench) == {}
+        assert held_tables(context) == {}
 
-    def test_what_a_person_has_let_go_counts_only_where_the_table_is_held_again(self, bench, held):
+    def test_what_a_person_has_let_go_counts_only_where_the_table_is_held_again(self, context, held):
         held.have({(ORDERS, "RELEASED"): 2})
-        assert held_tables(bench) == {}
-        hold(bench, ORDERS)
-        assert held_tables(bench) == {ORDERS: 2}
+        assert held_tables(context) == {}
+        hold(context, ORDERS)
+        assert held_tables(context) == {ORDERS: 2}
 
-    def test_they_are_counted_when_they_change_and_never_again(self, bench, held):
-        assert (held_tables(bench), held.reads) == ({}, 0)
+    def test_they_are_counted_when_they_change_and_never_again(self, context, held):
+        assert (held_tables(context), held.reads) == ({}, 0)
         held.have({(UPPER, ""): 3})
-        assert last_held(bench) == {}
-        assert held_tables(bench) == held_tables(bench) == last_held(bench) == {UPPER: 3}
+        assert last_held(context) == {}
+        assert held_tables(context) == held_tables(context) == last_held(context) == {UPPER: 3}
         assert held.reads == 1
         held.have({(UPPER, ""): 5})
-        assert (held_tables(bench), held.reads) == ({UPPER: 5}, 2)
+        assert (held_tables(context), held.reads) == ({UPPER: 5}, 2)
 
 
 class TestCuts:
-    def test_a_cut_with_nothing_open_is_exact(self, bench):
-        assert cut(bench) == ("exact", {("exact", "")})
+    def test_a_cut_with_nothing_open_is_exact(self, context):
+        assert cut(context) == ("exact", {("exact", "")})
 
-    def test_a_table_without_a_place_makes_cuts_partial_and_is_named_in_later_batches_too(self, bench, held):
+    def test_a_table_without_a_place_makes_cuts_partial_and_is_named_in_later_batches_too(self, context, held):
         held.have({(UPPER, ""): 3})
         for _ in range(2):
-            assert cut(bench) == ("partial", {("partial", "held: Shop!.orders (3 records)")})
+            assert cut(context) == ("partial", {("partial", "held: Shop!.orders (3 records)")})
         assert held.reads == 1
 
-    def test_held_tables_are_told_with_their_records(self, bench, held):
-        hold(bench, ORDERS)
-        hold(bench, ITEMS)
+    def test_held_tables_are_told_with_their_records(self, context, held):
+        hold(context, ORDERS)
+        hold(context, ITEMS)
         held.have({(ORDERS, ""): 1_200, (ITEMS, ""): 1})
-        assert cut(bench)[1] == {("partial", "held: shop.items (1 record), shop.orders (1,200 records)")}
+        assert cut(context)[1] == {("partial", "held: shop.items (1 record), shop.orders (1,200 records)")}
 
-    def test_tables_whose_rows_wait_up_to_the_cut_are_counted(self, bench):
+    def test_tables_whose_rows_wait_up_to_the_cut_are_counted(self, context):
         waits = [Part(ORDERS, CUT - 1, CUT), Part(ITEMS, CUT - 9, CUT), Part(UPPER, CUT, CUT)]
-        assert cut(bench, waits)[1] == {("partial", "waiting: 2 tables (shop.items, shop.orders)")}
+        assert cut(context, waits)[1] == {("partial", "waiting: 2 tables (shop.items, shop.orders)")}
 
-    def test_a_table_of_a_late_topic_is_partial_and_the_others_are_not(self, bench):
-        level, said = cut(bench, late={str(ITEMS)})
+    def test_a_table_of_a_late_topic_is_partial_and_the_others_are_not(self, context):
+        level, said = cut(context, late={str(ITEMS)})
         assert level == "partial"
         assert said == {("exact", ""), ("partial", "1 table of topics that came later and are not read that far")}
 
     @pytest.mark.parametrize("recovering", [True, False])
     @pytest.mark.parametrize(("dropped_at", "told"), [(CUT, {str(ITEMS)}), (CUT + 1, {str(ITEMS), str(ORDERS)})])
-    def test_a_table_that_was_dropped_up_to_a_cut_is_not_of_it(self, bench, recovering, dropped_at, told):
-        table = bench.tables.find(ORDERS)
-        table.state, table.dropped_at, bench.recovering = State.DROPPED, dropped_at, recovering
-        cuts.exact(bench, 3, CUT, [(one, 7) for one in bench.tables], {}, frozenset())
-        assert {row["table_uuid"] for row in bench.cuts} == told
+    def test_a_table_that_was_dropped_up_to_a_cut_is_not_of_it(self, context, recovering, dropped_at, told):
+        table = context.tables.find(ORDERS)
+        table.state, table.dropped_at, context.recovering = State.DROPPED, dropped_at, recovering
+        cuts.exact(context, 3, CUT, [(one, 7) for one in context.tables], {}, frozenset())
+        assert {row["table_uuid"] for row in context.cuts} == told
 
-    def test_a_table_that_was_dropped_and_came_back_is_of_it(self, bench):
-        bench.tables.find(ORDERS).dropped_at = 9
-        cut(bench)
-        assert len(bench.cuts) == 2
+    def test_a_table_that_was_dropped_and_came_back_is_of_it(self, context):
+        context.tables.find(ORDERS).dropped_at = 9
+        cut(context)
+        assert len(context.cuts) == 2
 
-    def test_open_rows_are_counted_beside_held_tables(self, bench, held, monkeypatch):
+    def test_open_rows_are_counted_beside_held_tables(self, context, held, monkeypatch):
         monkeypatch.setattr(Records, "open_up_to", lambda _self, name, _ts: {"quarantine": 2, "dead_letters": 1}[name])
         held.have({(UPPER, ""): 3})
-        assert cut(bench)[1] == {("partial", "held: Shop!.orders (3 records); 2 in quarantine; 1 dead letters")}
+        assert cut(context)[1] == {("partial", "held: Shop!.orders (3 records); 2 in quarantine; 1 dead letters")}
 
     @pytest.mark.parametrize(
         ("rows", "said"),
@@ -172,12 +172,12 @@ class TestCuts:
             ({(UPPER, ""): 3}, ("partial", "held: Shop!.orders (3 records)")),
         ],
     )
-    def test_in_the_offset_regime_it_is_partial_instead_of_bounded(self, bench, held, rows, said):
+    def test_in_the_offset_regime_it_is_partial_instead_of_bounded(self, context, held, rows, said):
         held.have(rows)
         outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), landed=())
-        assert cuts.record(bench, 3, outcome, {TopicPartition("t", 0): CUT}, {}) == said[0]
-        assert {(row["level"], row["reason"]) for row in bench.cuts} == {said}
-        assert {row["cut_time"] for row in bench.cuts} == {time_of(CUT)}
+        assert cuts.record(context, 3, outcome, {TopicPartition("t", 0): CUT}, {}) == said[0]
+        assert {(row["level"], row["reason"]) for row in context.cuts} == {said}
+        assert {row["cut_time"] for row in context.cuts} == {time_of(CUT)}
 
     @pytest.mark.parametrize(
         ("told", "news"),
@@ -188,85 +188,85 @@ class TestCuts:
         ],
     )
     def test_a_process_that_begins_tells_what_no_cut_has_told_or_what_holds_no_more(
-        self, bench, monkeypatch, told, news
+        self, context, monkeypatch, told, news
     ):
         monkeypatch.setattr(Records, "newest_cuts", lambda _: told)
-        cut(bench)
-        assert {row["table_uuid"] for row in bench.cuts} == news
+        cut(context)
+        assert {row["table_uuid"] for row in context.cuts} == news
 
     def test_what_was_partial_in_another_process_and_stays_so_is_told_when_nothing_is_missing(
-        self, bench, held, monkeypatch
+        self, context, held, monkeypatch
     ):
         monkeypatch.setattr(Records, "newest_cuts", lambda _: {str(table): (7, "partial") for table in (ORDERS, ITEMS)})
         held.have({(UPPER, ""): 3})
-        cut(bench)
-        assert bench.cuts == []
+        cut(context)
+        assert context.cuts == []
         held.have({})
-        bench.recovering = False
-        assert cut(bench) == ("exact", {("exact", "")})
+        context.recovering = False
+        assert cut(context) == ("exact", {("exact", "")})
 
-    def test_when_nothing_is_missing_any_more_every_table_that_was_partial_is_told_again_once(self, bench, held):
+    def test_when_nothing_is_missing_any_more_every_table_that_was_partial_is_told_again_once(self, context, held):
         held.have({(UPPER, ""): 3})
-        cut(bench)
-        bench.recovering = False
+        cut(context)
+        context.recovering = False
         held.have({(UPPER, ""): 5})
-        assert cut(bench)[0] == "partial"
-        assert [row["level"] for row in bench.cuts] == ["partial"] * 2
+        assert cut(context)[0] == "partial"
+        assert [row["level"] for row in context.cuts] == ["partial"] * 2
         held.have({})
-        bench.cuts.clear()
-        assert cut(bench) == ("exact", {("exact", "")})
-        assert {row["table_uuid"] for row in bench.cuts} == {str(ORDERS), str(ITEMS)}
-        cut(bench)
-        assert len(bench.cuts) == 2
+        context.cuts.clear()
+        assert cut(context) == ("exact", {("exact", "")})
+        assert {row["table_uuid"] for row in context.cuts} == {str(ORDERS), str(ITEMS)}
+        cut(context)
+        assert len(context.cuts) == 2
 
-    def test_a_table_that_has_changed_too_is_told_with_its_new_snapshot(self, bench, held):
+    def test_a_table_that_has_changed_too_is_told_with_its_new_snapshot(self, context, held):
         held.have({(UPPER, ""): 3})
-        cut(bench)
-        bench.recovering = False
+        cut(context)
+        context.recovering = False
         held.have({})
-        bench.cuts.clear()
-        bench.tables.find(ORDERS).current.head = lambda: 8
-        cuts.exact(bench, 3, CUT, [(bench.tables.find(ORDERS), 8)], {}, frozenset())
-        assert len(bench.cuts) == 2
-        assert {row["table_uuid"]: row["snapshot_id"] for row in bench.cuts} == {str(ORDERS): 8, str(ITEMS): 7}
+        context.cuts.clear()
+        context.tables.find(ORDERS).current.head = lambda: 8
+        cuts.exact(context, 3, CUT, [(context.tables.find(ORDERS), 8)], {}, frozenset())
+        assert len(context.cuts) == 2
+        assert {row["table_uuid"]: row["snapshot_id"] for row in context.cuts} == {str(ORDERS): 8, str(ITEMS): 7}
 
-    def test_in_the_offset_regime_a_table_that_was_partial_is_told_again_too(self, bench, held):
+    def test_in_the_offset_regime_a_table_that_was_partial_is_told_again_too(self, context, held):
         outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), landed=())
         for rows, told in [({(UPPER, ""): 3}, {"partial"}), ({}, {"bounded"}), ({}, set())]:
             held.have(rows)
-            bench.cuts.clear()
-            cuts.record(bench, 3, outcome, {TopicPartition("t", 0): CUT}, {})
-            assert {row["level"] for row in bench.cuts} == told
-            bench.recovering = False
+            context.cuts.clear()
+            cuts.record(context, 3, outcome, {TopicPartition("t", 0): CUT}, {})
+            assert {row["level"] for row in context.cuts} == told
+            context.recovering = False
 
-    def test_what_an_errand_has_published_is_told_once(self, bench):
-        bench.recovering, (table, _) = False, tuple(bench.tables)
-        bench.untold.add(table.uuid)
-        assert cut(bench, late=set())[0] == "exact"
-        assert [row["table_uuid"] for row in bench.cuts] == [table.uuid]
-        cut(bench, late=set())
-        assert len(bench.cuts) == 1
+    def test_what_an_errand_has_published_is_told_once(self, context):
+        context.recovering, (table, _) = False, tuple(context.tables)
+        context.untold.add(table.uuid)
+        assert cut(context, late=set())[0] == "exact"
+        assert [row["table_uuid"] for row in context.cuts] == [table.uuid]
+        cut(context, late=set())
+        assert len(context.cuts) == 1
 
 
-def test_metrics_tell_a_table_without_a_place_as_held(bench, held):
+def test_metrics_tell_a_table_without_a_place_as_held(context, held):
     held.have({(UPPER, ""): 3})
     outcome = SimpleNamespace(landed=(), dead_letters=0, messages=SimpleNamespace(rows=1))
-    assert batch_done(bench, 1, outcome, (0.1, 5.0)).held_tables == ["Shop!.orders"]
+    assert batch_done(context, 1, outcome, (0.1, 5.0)).held_tables == ["Shop!.orders"]
 
 
 class TestTheEndOfARun:
-    def test_it_tells_tables_without_a_place_also_where_nothing_new_has_come(self, bench, held):
+    def test_it_tells_tables_without_a_place_also_where_nothing_new_has_come(self, context, held):
         held.have({(UPPER, ""): 3})
-        held_tables(bench)
-        (said,) = told_by_a_run(SimpleNamespace(bench=bench), SimpleNamespace(tables={}))
+        held_tables(context)
+        (said,) = told_by_a_run(SimpleNamespace(context=context), SimpleNamespace(tables={}))
         assert said.startswith(f"Shop!.orders is held ({TAKEN}); 3 records of it wait, 0 of them new. To go on: ")
 
-    def test_it_tells_held_tables_with_their_reason_and_what_is_new(self, bench, held):
-        hold(bench, ORDERS)
+    def test_it_tells_held_tables_with_their_reason_and_what_is_new(self, context, held):
+        hold(context, ORDERS)
         held.have({(ORDERS, ""): 12})
-        held_tables(bench)
+        held_tables(context)
         progress = SimpleNamespace(tables={"shop.orders": {"held": 5}, "shop.items": {"held": 0}})
-        (said,) = told_by_a_run(SimpleNamespace(bench=bench), progress)
+        (said,) = told_by_a_run(SimpleNamespace(context=context), progress)
         assert said == (
             "shop.orders is held (CHECK_FAILED: no_debt); 12 records of it wait, 5 of them new. "
             "To go on: ticdc-warehouse tables release shop.orders"

@@ -11,9 +11,9 @@ import pytest
 from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.observe import logs
-from pipeline.streaming import cut_batch, pipeline
+from pipeline.streaming import commit_ts_batch, pipeline
 from pipeline.streaming.batch import Landed, Outcome
-from pipeline.streaming.cut_batch import CutBatch
+from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
@@ -59,7 +59,7 @@ def pair(source):
 
 
 @pytest.fixture
-def bench():
+def context():
     thresholds = SimpleNamespace(
         compact_files=1, compact_deletes=1, expire_after_commits=1, keep_snapshots=1, keep_for_seconds=1
     )
@@ -99,37 +99,37 @@ def of_both(said, name):
     return said.get(name) == both and said.get(f"{name}, said by a library") == both
 
 
-def test_changes_are_appended_under_their_batch_and_table(bench, said):
-    batch = SparkBatch(bench, None, "q")
-    batch.side_by_side(lambda _: bench.step("appended"), [TableMessages(ORDERS, ()), TableMessages(ITEMS, ())])
+def test_changes_are_appended_under_their_batch_and_table(context, said):
+    batch = SparkBatch(context, None, "q")
+    batch.side_by_side(lambda _: context.step("appended"), [TableMessages(ORDERS, ()), TableMessages(ITEMS, ())])
     assert of_both(said(), "appended")
 
 
-def test_a_table_is_published_under_its_batch_and_name(bench, said, monkeypatch):
+def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatch):
     """In the cut regime in threads of their own, which inherit nothing."""
 
     def advance(_spark, _table, _timezone, _operation, step, _until):
         step("published")
         return SimpleNamespace(snapshot=1)
 
-    monkeypatch.setattr(cut_batch, "advance", SimpleNamespace(advance=advance, is_due=lambda *_: True))
-    monkeypatch.setattr(cut_batch, "exchanges", lambda _: [])
-    monkeypatch.setattr(cut_batch, "may_be_written", lambda *_: True)
-    batch = CutBatch(bench, None, "q")
+    monkeypatch.setattr(commit_ts_batch, "advance", SimpleNamespace(advance=advance, is_due=lambda *_: True))
+    monkeypatch.setattr(commit_ts_batch, "exchanges", lambda _: [])
+    monkeypatch.setattr(commit_ts_batch, "may_be_written", lambda *_: True)
+    batch = CommitTsBatch(context, None, "q")
     batch.chronicle = SimpleNamespace(letters_follow=nothing)
     assert [one.table for one in batch.settle([Landed(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
     assert of_both(said(), "published")
 
 
 @pytest.fixture
-def open_pipeline(bench, monkeypatch):
+def open_pipeline(context, monkeypatch):
     """A pipeline whose batches are what the test says."""
     monkeypatch.setattr(pipeline, "planned_batch", nothing)
     monkeypatch.setattr(pipeline, "spread", nothing)
     monkeypatch.setattr(Telemetry, "batch", nothing)
     batch = SimpleNamespace(batch_id=BATCH, close=nothing, write_results=nothing, leaves_some=False)
     monkeypatch.setattr(pipeline, "batch_of", lambda *_: batch)
-    return pipeline.Pipeline(bench, ExitStack(), nothing, Telemetry())
+    return pipeline.Pipeline(context, ExitStack(), nothing, Telemetry())
 
 
 def taken(opened):

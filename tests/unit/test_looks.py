@@ -45,7 +45,7 @@ def metrics():
 
 
 @pytest.fixture
-def bench(tmp_path):
+def context(tmp_path):
     ours = SimpleNamespace(properties={})
     warehouse = SimpleNamespace(path=tmp_path, maintenance=None)
     return SimpleNamespace(
@@ -57,10 +57,10 @@ def bench(tmp_path):
 
 
 @pytest.fixture
-def opened(bench, metrics, monkeypatch):
+def opened(context, metrics, monkeypatch):
     """A pipeline whose query runs until its first errand is done."""
     monkeypatch.setattr(telemetry, "_BEHIND_SECONDS", 0.01)
-    made = pipeline.Pipeline(bench, ExitStack(), lambda *_: None, Telemetry(metrics))
+    made = pipeline.Pipeline(context, ExitStack(), lambda *_: None, Telemetry(metrics))
     query = SimpleNamespace(
         isActive=True, status={"isTriggerActive": False},
         awaitTermination=lambda _seconds: None, exception=lambda: None, stop=lambda: None,
@@ -111,15 +111,15 @@ def test_an_errand_that_is_refused_is_under_way_no_longer(opened, metrics):
     assert told(metrics, "errand_begun_timestamp_seconds") == {}
 
 
-def test_the_looks_end_with_the_run(opened, bench, monkeypatch):
+def test_the_looks_end_with_the_run(opened, context, monkeypatch):
     monkeypatch.setattr(pipeline, "errand", lambda *_: {})
     opened.run()
-    asked = bench.cluster.end
+    asked = context.cluster.end
     time.sleep(0.05)
-    assert bench.cluster.end == asked
+    assert context.cluster.end == asked
 
 
-def test_what_nobody_has_foreseen_of_a_look_ends_the_run(opened, bench, monkeypatch):
+def test_what_nobody_has_foreseen_of_a_look_ends_the_run(opened, context, monkeypatch):
     def broken(_partitions):
         if len(asked) > 1:
             raise ZeroDivisionError
@@ -127,7 +127,7 @@ def test_what_nobody_has_foreseen_of_a_look_ends_the_run(opened, bench, monkeypa
         return {TopicPartition("cdc", 0): 5}
 
     asked = []
-    monkeypatch.setattr(bench.cluster, "latest", broken)
+    monkeypatch.setattr(context.cluster, "latest", broken)
     monkeypatch.setattr(opened._inbox, "take", lambda _errand: None)
     with pytest.raises(ZeroDivisionError):
         opened.run()

@@ -7,7 +7,7 @@ from unit.test_evolution import KEEP, NAME
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import SeenVersion, TableMessages, TopicPartition
-from pipeline.streaming.cut_landing import MEMBERS_UNKNOWN, CutLanding
+from pipeline.streaming.commit_ts_writer import MEMBERS_UNKNOWN, CommitTsTableWriter
 from pipeline.warehouse.layout import Layout
 
 AT = {TopicPartition("t", 0): 7}
@@ -25,7 +25,7 @@ def version(number, **columns):
 def told(layout, *versions, key_only=False):
     """The layout behind these versions, and the columns of which a process that knows nothing else has told."""
     protocol = SimpleNamespace(is_newest=lambda _seen: True, sends_before=True)
-    landing = CutLanding(
+    landing = CommitTsTableWriter(
         SimpleNamespace(protocol=protocol, policy=KEEP), None, 1, TableMessages(NAME, ()), {}, (), None
     )
     for one in versions:

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.errors import EnvironmentFault
-from pipeline.model.messages import Regime
+from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
 from pipeline.streaming.telemetry import Telemetry
@@ -126,7 +126,7 @@ def test_what_stays_is_there_at_every_moment(metrics):
     assert ("table_held", "shop.t1998") not in scraped(metrics)
 
 
-def opened_bench(*names, waiting=MappingProxyType({}), regime=Regime.CUT):
+def opened_bench(*names, waiting=MappingProxyType({}), ordering=Ordering.BY_COMMIT_TS):
     """A workbench as far as telemetry looks at it."""
     ours = SimpleNamespace(said_at=lambda _key: None, properties={})
     kafka = SimpleNamespace(topics=dict, earliest=lambda _at: {}, latest=lambda _at: {})
@@ -135,7 +135,7 @@ def opened_bench(*names, waiting=MappingProxyType({}), regime=Regime.CUT):
         records=SimpleNamespace(
             tables={"batches": ours, "ddl_history": ours}, waiting=lambda: waiting, counted=waiting
         ),
-        protocol=SimpleNamespace(regime=regime),
+        protocol=SimpleNamespace(ordering=ordering),
         is_due=lambda _what, _seconds: True,
         cluster=SimpleNamespace(within=lambda _seconds: kafka),
         ledger=SimpleNamespace(committed=SimpleNamespace(of_names=lambda _names: {})),
@@ -147,31 +147,35 @@ def away(*_more):
 
 
 def test_what_kafka_has_is_not_told_while_it_does_not_answer(metrics):
-    telemetry, bench = Telemetry(metrics), opened_bench()
+    telemetry, context = Telemetry(metrics), opened_bench()
     assert "kafka_reachable" not in {name for name, *_ in scraped(metrics)}  # nobody has asked
-    telemetry.opened(bench)
+    telemetry.opened(context)
     metrics.behind({"orders": 0})
     begun = scraped(metrics)["last_kafka_answer_timestamp_seconds",]
-    bench.cluster.within(0).topics = away
-    telemetry.look(bench)
+    context.cluster.within(0).topics = away
+    telemetry.look(context)
     told = scraped(metrics)
     assert ("records_behind", "orders") not in told
     assert told["kafka_reachable",] == 0
     assert told["last_kafka_answer_timestamp_seconds",] == begun
-    bench.cluster.within(0).topics = dict
-    telemetry.look(bench)
+    context.cluster.within(0).topics = dict
+    telemetry.look(context)
     told = scraped(metrics)
     assert told["kafka_reachable",] == 1
     assert told["last_kafka_answer_timestamp_seconds",] > begun
 
 
 @pytest.mark.parametrize(
-    ("regime", "code", "told"),
-    [(Regime.CUT, "SCHEMA_PENDING", 1), (Regime.CUT, "", 0), (Regime.OFFSET, "SCHEMA_PENDING", 0)],
+    ("ordering", "code", "told"),
+    [
+        (Ordering.BY_COMMIT_TS, "SCHEMA_PENDING", 1),
+        (Ordering.BY_COMMIT_TS, "", 0),
+        (Ordering.BY_OFFSET, "SCHEMA_PENDING", 0),
+    ],
 )
-def test_records_that_wait_since_another_process_are_told_before_the_first_batch(metrics, regime, code, told):
+def test_records_that_wait_since_another_process_are_told_before_the_first_batch(metrics, ordering, code, told):
     waiting = {(TableName("shop", "orders"), code): 1}
-    Telemetry(metrics).opened(opened_bench(waiting=waiting, regime=regime))
+    Telemetry(metrics).opened(opened_bench(waiting=waiting, ordering=ordering))
     assert scraped(metrics)["records_wait",] == told
 
 

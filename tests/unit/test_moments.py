@@ -3,7 +3,7 @@
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl, TopicPartition
 from pipeline.model.names import TableName
-from pipeline.streaming.moments import NEVER, behind_ddl, closed_by_watermark, commit_ts_of, progress, resolved
+from pipeline.streaming.frontier import NEVER, behind_ddl, closed_by_watermark, commit_ts_of, progress, resolved
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 

@@ -12,10 +12,10 @@ from pipeline.model.ddl import ActionType
 from pipeline.model.messages import Ddl, Messages, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.settings import parse
-from pipeline.streaming import obedience, statements
+from pipeline.streaming import ddl_plan, statements
+from pipeline.streaming.context import own_types
 from pipeline.streaming.origins import Origins
-from pipeline.streaming.workbench import own_types
-from pipeline.warehouse.evolution import meet, obey
+from pipeline.warehouse.evolution import apply_actions, meet
 from pipeline.warehouse.layout import Layout
 
 NAME = TableName("Shop", "orders")
@@ -32,12 +32,12 @@ checkpoint: c
 )
 
 
-def by_cut(bench, ddl):
-    return statements.understood(bench, ddl)
+def by_cut(context, ddl):
+    return statements.understood(context, ddl)
 
 
-def by_offset(bench, ddl):
-    (statement,) = obedience.understood(bench, Messages(ddl=(ddl,)), Origins())
+def by_offset(context, ddl):
+    (statement,) = ddl_plan.understood(context, Messages(ddl=(ddl,)), Origins())
     return statement
 
 
@@ -54,13 +54,13 @@ def by_offset(bench, ddl):
 )
 def test_what_a_statement_makes_is_what_its_rows_have_and_nothing_forks(understood, sql, name, kind):
     overrides = own_types(SETTINGS)
-    bench = SimpleNamespace(
+    context = SimpleNamespace(
         overrides=overrides, settings=SETTINGS, tables=[], protocol=SimpleNamespace(decimals_as_text=False, as_sent=str)
     )
-    statement = understood(bench, Ddl(9, NAME, ActionType.MULTI_SCHEMA_CHANGE, sql, {TopicPartition("t", 0): 3}))
+    statement = understood(context, Ddl(9, NAME, ActionType.MULTI_SCHEMA_CHANGE, sql, {TopicPartition("t", 0): 3}))
     total = column("sum" if "CHANGE" in sql else "total", "decimal(18,4)")
     layout, _ = meet(Layout(), TableVersion(NAME, SchemaId(1), (column("id"), total), ("id",)), KEEP)
-    layout, _ = obey(layout, statement.actions, 9, KEEP)
+    layout, _ = apply_actions(layout, statement.actions, 9, KEEP)
     sent = {one.source: column(one.source, one.type) for one in layout.columns if one.live}
     sent[name] = column(name, kind)
     layout, notes = meet(layout, TableVersion(NAME, SchemaId(2), tuple(sent.values()), ("id",)), KEEP)

@@ -10,7 +10,7 @@ from pipeline.model import ddl, types
 from pipeline.model.ddl.partitions import from_json, partitioning, predicate
 from pipeline.model.names import TableName
 from pipeline.warehouse.layout import Layout, Removal
-from pipeline.warehouse.removals import defined, obey_rows
+from pipeline.warehouse.removals import apply_to_rows, defined
 
 NAME = TableName("shop", "events")
 COLUMNS = {f"c{number}": types.INT for number in range(30)}
@@ -24,7 +24,7 @@ def partitioned(days, layout=None):
 
 
 def removal(layout, action, at=7):
-    layout, why = obey_rows(layout, action, at)
+    layout, why = apply_to_rows(layout, action, at)
     assert not why
     return layout.removals[-1]
 
@@ -59,7 +59,7 @@ def test_where_all_rows_go_nothing_decides():
 def test_a_partition_that_is_dropped_every_day_leaves_as_much_each_day():
     layout, sizes = partitioned(range(100, 200)), []
     for day in range(101, 191):
-        layout, _ = obey_rows(layout, ddl.DropPartitions(NAME, (f"p{day}",)), day)
+        layout, _ = apply_to_rows(layout, ddl.DropPartitions(NAME, (f"p{day}",)), day)
         sizes.append(len(layout.to_json()))
     steps = {after - before for before, after in pairwise(sizes)}
     assert max(steps) < 400
@@ -68,6 +68,6 @@ def test_a_partition_that_is_dropped_every_day_leaves_as_much_each_day():
 def test_an_exchange_that_nobody_carries_out_lets_no_rows_go():
     layout = partitioned(range(3))
     action = ddl.ExchangePartition(NAME, "p1", TableName("shop", "other"))
-    assert obey_rows(layout, action, 7) == (layout, "")
-    (noted,) = obey_rows(layout, action, 7, "uuid")[0].removals
+    assert apply_to_rows(layout, action, 7) == (layout, "")
+    (noted,) = apply_to_rows(layout, action, 7, "uuid")[0].removals
     assert (noted.names, noted.other) == (("p1",), "uuid")

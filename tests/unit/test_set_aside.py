@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.model.messages import Refused
 from pipeline.model.names import TableName
-from pipeline.streaming import aside
+from pipeline.streaming import dead_letters
 from pipeline.warehouse.records import ASIDE, Records
 
 ORDERS = TableName("shop", "orders")
@@ -54,8 +54,8 @@ def refused(**tables):
 
 def test_letters_are_counted_by_table_as_they_were_read_and_the_others_are_of_none():
     several = [refused(orders=3, items=1), refused(Orders=2), refused()]
-    assert aside._by_table(several, 7) == {"shop.orders": 5, "shop.items": 1, "": 1}
+    assert dead_letters._by_table(several, 7) == {"shop.orders": 5, "shop.items": 1, "": 1}
 
 
 def test_of_letters_that_an_earlier_try_has_put_into_a_table_none_is_of_no_table():
-    assert aside._by_table([refused(orders=3)], 2)[""] == 0
+    assert dead_letters._by_table([refused(orders=3)], 2)[""] == 0

@@ -62,7 +62,7 @@ WALKED = {
     "pipeline/settings/loading.py: … --config": SCHEMA,
     "pipeline/simulate/topics.py: devstack status": DEVSTACK,
     "pipeline/streaming/epochs.py: tables release": RELEASED,
-    "pipeline/streaming/errands.py: tables list": LISTED,
+    "pipeline/streaming/operations.py: tables list": LISTED,
     "pipeline/streaming/held.py: tables release": NAME_RELEASED,
     "pipeline/streaming/pipeline.py: tables restore": RESTORED,
     "pipeline/streaming/position.py: run": "tests/golden/test_faults_topic_ids.py"

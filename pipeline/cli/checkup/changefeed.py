@@ -61,7 +61,7 @@ def watermarks(said: bool | None, sample: Sample) -> Iterator[Finding]:  # noqa:
     if sample.watermarks:
         if said is False:
             yield note(
-                ABOUT, "changefeed.avro-enable-watermark is false, but the messages have watermarks; they are obeyed",
+                ABOUT, "changefeed.avro-enable-watermark is false, but the messages have watermarks; they are applied",
                 "set it to true, or is this another changefeed than the one you mean?",
             )  # fmt: skip
     elif not sample.is_telling:

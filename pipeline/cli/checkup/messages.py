@@ -13,7 +13,7 @@ from pipeline.cli.checkup.changefeed import Sample
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.words import counted, some
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import Regime
+from pipeline.model.messages import Ordering
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SETTING
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka import records
@@ -146,7 +146,7 @@ def _said(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> It
             "changefeed", f"{one.table}: rows of a schema that nothing among them describes",
             "they wait until a BOOTSTRAP or DDL brings it: send-bootstrap-interval-in-sec",
         )  # fmt: skip
-    if readable and protocol.regime is Regime.CUT and not messages.watermarks:
+    if readable and protocol.ordering is Ordering.BY_COMMIT_TS and not messages.watermarks:
         yield note(
             "changefeed", "no watermark among the newest messages",
             "tables show changes when a watermark covers them: is the changefeed running (state: normal)?",

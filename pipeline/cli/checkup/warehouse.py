@@ -14,9 +14,9 @@ from pipeline.cli.words import counted
 from pipeline.errors import Refused
 from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
+from pipeline.streaming.context import TOPIC_NAMES
 from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
-from pipeline.streaming.workbench import TOPIC_NAMES
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, reason
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import ENDS, State, read_ends

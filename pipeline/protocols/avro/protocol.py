@@ -20,9 +20,9 @@ from pipeline.model.messages import (
     Ddl,
     Guess,
     Messages,
+    Ordering,
     Origin,
     Refused,
-    Regime,
     SeenVersion,
     TableMessages,
     TopicPartition,
@@ -108,9 +108,9 @@ class AvroProtocol:
     """Tables whose schema was compared with what the settings say."""
 
     @property
-    def regime(self) -> Regime:
+    def ordering(self) -> Ordering:
         """Deletes have no commit ts: offsets decide."""
-        return Regime.OFFSET
+        return Ordering.BY_OFFSET
 
     @property
     def sends_before(self) -> bool:

@@ -16,8 +16,8 @@ from pipeline.model.messages import (
     About,
     Guess,
     Messages,
+    Ordering,
     Refused,
-    Regime,
     SeenVersion,
     TableMessages,
 )
@@ -83,9 +83,9 @@ class OpenProtocol:
     """Columns whose members are not known, and tables without a key (no column), of which was warned."""
 
     @property
-    def regime(self) -> Regime:
+    def ordering(self) -> Ordering:
         """Every change has a commit ts, and there are watermarks."""
-        return Regime.CUT
+        return Ordering.BY_COMMIT_TS
 
     @property
     def sends_before(self) -> bool:

@@ -16,9 +16,9 @@ from pipeline.model.messages import (
     About,
     Guess,
     Messages,
+    Ordering,
     Part,
     Refused,
-    Regime,
     SeenVersion,
     TableMessages,
     TopicPartition,
@@ -127,9 +127,9 @@ class SimpleProtocol:
         self._encoding = _ENCODINGS[self.encoding]
 
     @property
-    def regime(self) -> Regime:
+    def ordering(self) -> Ordering:
         """Every row has a commit ts, and there are watermarks."""
-        return Regime.CUT
+        return Ordering.BY_COMMIT_TS
 
     @property
     def sends_before(self) -> bool:

@@ -1,6 +1,6 @@
 """The micro-batch's ports on dictionaries: the product's own classes, with Spark's part of them replaced.
 
-`SparkBatch`, `TableLanding`, `release`, `redrive`, `RuleSet`, `changes.append`, `current.publish` and `Tables` run as
+`SparkBatch`, `TableWriter`, `release`, `redrive`, `RuleSet`, `changes.append`, `current.publish` and `Tables` run as
 they are, on frames of dictionaries (`frames`); what stands in a current table is worked out by the few functions in
 `replacements`.
 """
@@ -22,24 +22,24 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change, conditions, places
-from pipeline.model.messages import Ddl, Guess, Messages, Refused, Regime, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import Ddl, Guess, Messages, Ordering, Refused, SeenVersion, TableMessages, TopicPartition
 from pipeline.model.names import TableName
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
 from pipeline.streaming import (
-    aside,
+    ddl_plan,
+    dead_letters,
     fence,
-    landing,
-    obedience,
+    pending,
     redrive,
     release,
     spark_batch,
     speculation,
-    standing,
-    waiting,
+    superseded,
+    table_writer,
 )
-from pipeline.streaming.landing import TableLanding
 from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import altered, changes, current, publisher, tables
 from pipeline.warehouse.pairs import OPERATION, State
 from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
@@ -132,7 +132,7 @@ class ModelProtocol:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
 
-    regime, sends_before, decimals_as_text = Regime.OFFSET, False, False
+    ordering, sends_before, decimals_as_text = Ordering.BY_OFFSET, False, False
 
     def prepare(self, raw: Frame) -> Frame:
         """See `SourceProtocol.prepare`."""
@@ -338,7 +338,7 @@ class ModelBatch(SparkBatch):
 
     def side_by_side(self, work, tables):
         """In one thread: an error waits for the others; a crash finds each other table somewhere else."""
-        fuse, results, errors, crash = self.bench.spark.fuse, [], [], None
+        fuse, results, errors, crash = self.context.spark.fuse, [], [], None
         for table in tables:
             if crash is not None:
                 fuse.left = fuse.others.pop() if fuse.others else 0
@@ -361,12 +361,12 @@ class ModelBatch(SparkBatch):
 
     def commit(self, outcome):
         SparkBatch.commit(self, outcome)
-        self._adds_up(self.bench.records.tables["batches"].content()[-1], outcome)
+        self._adds_up(self.context.records.tables["batches"].content()[-1], outcome)
 
     def _adds_up(self, row, outcome):
         """Whether what the ledger says of a batch is what its tables have of it."""
-        number, read = row["batch_id"], self.bench.records.read
-        entered = sum(one.batch_id == number for table in self.bench.tables for one in table.changes.content())
+        number, read = row["batch_id"], self.context.records.read
+        entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
         aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in ASIDE}
         statements = {(*at, offset) for ddl in outcome.messages.ddl for at, offset in ddl.at.items()}
         control = outcome.messages.control - sum(one["value"].place in statements for one in aside["held"])
@@ -378,7 +378,7 @@ class ModelBatch(SparkBatch):
         assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
 
 
-class ModelLanding(TableLanding):
+class ModelLanding(TableWriter):
     """One table's part."""
 
     __slots__ = ()
@@ -402,18 +402,18 @@ class ModelLanding(TableLanding):
 
     def _waiting(self) -> set[int]:
         """Keys whose changes wait behind one that is quarantined."""
-        if self.obliged or FENCE not in self.bench.rulebook.suite:
+        if self.obliged or FENCE not in self.context.rulebook.suite:
             return set()
-        rows, source = self.bench.records.read("quarantine").where("status = 'open'").rows, self.messages.table
+        rows, source = self.context.records.read("quarantine").where("status = 'open'").rows, self.messages.table
         return {row["value"].message.key for row in rows if row["table_name"] == source.table}
 
     def _on_main(self) -> tuple[ChangeRow, ...]:
-        return self.bench.spark.catalog.pointers[self.table.changes.name].content()
+        return self.context.spark.catalog.pointers[self.table.changes.name].content()
 
     def _is_fit_to_be_seen(self, added: Sequence[ChangeRow], *, let_in: bool) -> None:
         """Whether main has got what the verdict lets in, and no row that a rule keeps out."""
         kept_out = [Severity.QUARANTINE] if self.obliged else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
-        bad = [row for row in added if broken(row.record.message, self.bench.rulebook.suite, *kept_out)]
+        bad = [row for row in added if broken(row.record.message, self.context.rulebook.suite, *kept_out)]
         assert not bad, f"{self.table.source} has rows that break a rule: {bad}"
         assert let_in or not added, f"{self.table.source} has rows of a batch that may not enter: {added}"
 
@@ -422,7 +422,7 @@ class ModelLanding(TableLanding):
         return super().publish()
 
     def _may_fail(self, stage: str) -> None:
-        if self.bench.spark.faults.get(self.messages.table.key) == stage:
+        if self.context.spark.faults.get(self.messages.table.key) == stage:
             raise BatchFailed("INJECTED", f"{self.messages.table}: {stage}")
 
 
@@ -576,21 +576,21 @@ def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     rule_set.cache_clear()
     written_for_spark = (
-        *(conditions, places, spark_batch, obedience, landing, waiting, release),
-        *(changes, aside, fence, rules, samples, redrive, standing),
+        *(conditions, places, spark_batch, ddl_plan, table_writer, pending, release),
+        *(changes, dead_letters, fence, rules, samples, redrive, superseded),
     )
     return [
         *((module, "F", F) for module in written_for_spark),
         *((module, "Projection", Projection) for module in (changes, rules)),
-        *((module, "walled", lambda frame: frame) for module in (aside, fence, landing, redrive, samples)),
-        *((module, "DataFrame", Frame) for module in (spark_batch, standing)),
+        *((module, "walled", lambda frame: frame) for module in (dead_letters, fence, table_writer, redrive, samples)),
+        *((module, "DataFrame", Frame) for module in (spark_batch, superseded)),
         *((module, *memo) for module in written_for_spark for memo in _memos(module)),
         (changes, "Observation", Observation),
         (altered, "look", lambda _pair: None),  # no user is at work
-        *((module, "TableLanding", ModelLanding) for module in (obedience, release, redrive)),
-        (standing, "Keys", _Keys),
-        (standing, "current_shape", lambda *_: None),
-        (standing, "taken", lambda *_, **__: F.lit(None)),
+        *((module, "TableWriter", ModelLanding) for module in (ddl_plan, release, redrive)),
+        (superseded, "Keys", _Keys),
+        (superseded, "current_shape", lambda *_: None),
+        (superseded, "taken", lambda *_, **__: F.lit(None)),
         (current._ByOffset, "_appended", _appended),
         (current._ByOffset, "apply", _apply),
         (publisher.Publisher, "_fill", _fill),

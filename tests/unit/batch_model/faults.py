@@ -12,12 +12,12 @@ from unit.batch_model.iceberg import ModelTable
 
 from pipeline.model import ddl as text
 from pipeline.quality import rules
-from pipeline.streaming import batch, epochs, fence, landing, obedience, redrive, release, speculation, standing
-from pipeline.streaming.landing import TableLanding
-from pipeline.streaming.obedience import Obedience
+from pipeline.streaming import batch, ddl_plan, epochs, fence, redrive, release, speculation, superseded, table_writer
+from pipeline.streaming.context import Ledger
+from pipeline.streaming.ddl_plan import DdlPlan
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.staged import Staged
-from pipeline.streaming.workbench import Ledger
+from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import changes, current, evolution, pairs, publisher
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.tables import Tables
@@ -25,7 +25,7 @@ from pipeline.warehouse.tables import Tables
 if TYPE_CHECKING:
     import pytest
 
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
 
     Plant = pytest.MonkeyPatch
 
@@ -46,12 +46,12 @@ class Hunt:
 def deduped_by_batch_id(plant: Plant) -> Hunt:
     """A batch whose id the table has already had is not appended again, whatever its range."""
 
-    def append(self: TableLanding, ranges: Any) -> Any:
+    def append(self: TableWriter, ranges: Any) -> Any:
         done = [row.batch_id for row in self.table.changes.content()]
         return {} if self.batch_id in done else original(self, ranges)
 
-    original = TableLanding.append
-    plant.setattr(TableLanding, "append", append)
+    original = TableWriter.append
+    plant.setattr(TableWriter, "append", append)
     return Hunt(PLAIN)
 
 
@@ -60,14 +60,14 @@ def ledger_before_the_tables(plant: Plant) -> Hunt:
 
     def read(self: SparkBatch) -> Any:
         messages = original(self)
-        self.topic_ids = {topic.name: topic.id for topic in self.bench.cluster.topics().values()}
+        self.topic_ids = {topic.name: topic.id for topic in self.context.cluster.topics().values()}
         if messages.rows:
-            ledger = self.bench.ledger
+            ledger = self.context.ledger
             ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
             fresh = Ledger(
                 ledger.batch_id, ledger.ends | ends, ledger.topics, ledger.watermarks, unfinished=ledger.unfinished
             )
-            self.bench.records.write("batches", ledger.batch_id, [{}], fresh.summary())
+            self.context.records.write("batches", ledger.batch_id, [{}], fresh.summary())
         return messages
 
     original = SparkBatch.read
@@ -84,16 +84,16 @@ def a_tables_own_end_ignored(plant: Plant) -> Hunt:
 
 def partitions_without_a_range_appended(plant: Plant) -> Hunt:
     """A partition of which the table has everything is not kept out."""
-    plant.setattr(TableLanding, "_only", lambda self, ranges: self._within(ranges))
+    plant.setattr(TableWriter, "_only", lambda self, ranges: self._within(ranges))
     return Hunt(PLAIN, (ROWS, BATCH, CHECKPOINT))
 
 
 def ends_shared_between_tables(plant: Plant) -> Hunt:
     """What one table has of a topic counts for every table in it."""
 
-    def ends(self: TableLanding) -> Any:
+    def ends(self: TableWriter) -> Any:
         shared: dict[Any, int] = {}
-        for table in self.bench.tables:
+        for table in self.context.tables:
             for at, end in table.ends.items():
                 shared[at] = max(end, shared.get(at, 0))
         own, self.table.ends = self.table.ends, shared
@@ -102,8 +102,8 @@ def ends_shared_between_tables(plant: Plant) -> Hunt:
         finally:
             self.table.ends = own
 
-    original = TableLanding.ends
-    plant.setattr(TableLanding, "ends", lambda self: ends(self) if self.table else {})
+    original = TableWriter.ends
+    plant.setattr(TableWriter, "ends", lambda self: ends(self) if self.table else {})
     return Hunt(PLAIN)
 
 
@@ -142,9 +142,9 @@ def release_without_its_mark(plant: Plant) -> Hunt:
 def released_before_it_is_published(plant: Plant) -> Hunt:
     """The table lives as soon as its records are replayed: a crash leaves them open."""
 
-    def replay(bench: Any, *given: Any) -> Any:
-        table = original(bench, *given)
-        bench.tables.set_state(table, State.LIVE)
+    def replay(context: Any, *given: Any) -> Any:
+        table = original(context, *given)
+        context.tables.set_state(table, State.LIVE)
         return table
 
     original = release._replay
@@ -160,8 +160,8 @@ def released_records_stay_open(plant: Plant) -> Hunt:
 
 def stale_versions_change_the_table(plant: Plant) -> Hunt:
     """A version that is older than the newest is taken for the newest."""
-    original = landing.meet
-    plant.setattr(landing, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
+    original = table_writer.meet
+    plant.setattr(table_writer, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
     return Hunt(PLAIN, (COLUMN, BATCH))
 
 
@@ -184,13 +184,13 @@ def key_versions_counted_as_newest(plant: Plant) -> Hunt:
         ordered = sorted(layout.versions, key=lambda version: version.number)
         return ordered[-1].version if ordered else None
 
-    plant.setattr(landing, "newest", newest)
+    plant.setattr(table_writer, "newest", newest)
     return Hunt(PLAIN, (ROWS, COLUMN, BATCH))
 
 
 def statements_in_the_order_of_arrival_only(plant: Plant) -> Hunt:
-    """A version that stands before an obeyed statement is not known to be older."""
-    plant.setattr(landing, "late", lambda *_: False)
+    """A version that stands before an applied statement is not known to be older."""
+    plant.setattr(table_writer, "late", lambda *_: False)
     return Hunt(COLUMNS, (COLUMN, BATCH))
 
 
@@ -199,7 +199,7 @@ def refused_after_the_tables(plant: Plant) -> Hunt:
 
     def side_by_side(self: SparkBatch, work: Any, wanted: Any) -> Any:
         landed = original(self, work, wanted)
-        if wanted and self.obeyed.epoch is self.obeyed.epochs[-1]:
+        if wanted and self.ddl_plan.epoch is self.ddl_plan.epochs[-1]:
             put(self, self.pending)
         return landed
 
@@ -236,13 +236,13 @@ def filled_columns_not_filled(plant: Plant) -> Hunt:
 
 def a_truncate_forgotten_before_the_first_row(plant: Plant) -> Hunt:
     """TRUNCATE of a table whose first rows are in the same batch does nothing."""
-    plant.setattr(TableLanding, "_born", lambda self: setattr(self, "truncated_at", 0) or born(self))
+    plant.setattr(TableWriter, "_born", lambda self: setattr(self, "truncated_at", 0) or born(self))
     return Hunt(COLUMNS)
 
 
 def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     """A copy of CREATE TABLE that comes late means another table."""
-    plant.setattr(obedience._Past, "has", lambda *_: False)
+    plant.setattr(ddl_plan._Past, "has", lambda *_: False)
     plant.setattr(epochs.Statement, "repeated", lambda *_: False)
 
     def bound_after(bindings: Any, action: Any, commit_ts: int) -> Any:
@@ -252,9 +252,9 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
         return bound(names, action, commit_ts)
 
     bound = epochs.bound_after
-    for module in (epochs, obedience):
+    for module in (epochs, ddl_plan):
         plant.setattr(module, "bound_after", bound_after)
-    plant.setattr(Obedience, "_made_since", lambda *_: None)
+    plant.setattr(DdlPlan, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
 
 
@@ -270,7 +270,7 @@ def a_new_table_known_by_its_commit_ts_alone(plant: Plant) -> Hunt:
 
 def renames_in_the_order_in_which_they_come(plant: Plant) -> Hunt:
     """RENAMEs of one commit ts are applied as they are sent."""
-    plant.setattr(obedience, "executable", lambda statements, _live: list(statements))
+    plant.setattr(ddl_plan, "executable", lambda statements, _live: list(statements))
     return Hunt(NAMES, (ROWS, BATCH, "names_change"))
 
 
@@ -280,20 +280,20 @@ def tables_that_wait_for_each_others_names(plant: Plant) -> Hunt:
     return Hunt(NAMES, (ROWS, BATCH, "names_change"))
 
 
-def statements_obeyed_with_each_copy(plant: Plant) -> Hunt:
-    """A copy of DROP or RENAME that comes in a later batch is obeyed again."""
-    plant.setattr(obedience._Past, "has", lambda *_: False)
+def statements_applied_with_each_copy(plant: Plant) -> Hunt:
+    """A copy of DROP or RENAME that comes in a later batch is applied again."""
+    plant.setattr(ddl_plan._Past, "has", lambda *_: False)
     return Hunt(NAMES)
 
 
 def names_bound_as_they_are_today(plant: Plant) -> Hunt:
     """A second try binds names to what the first has renamed already."""
 
-    def meanings(bench: Workbench, *_: object) -> Any:
-        return {t.source.key: t.uuid for t in bench.tables if t.state != State.DROPPED}
+    def meanings(context: PipelineContext, *_: object) -> Any:
+        return {t.source.key: t.uuid for t in context.tables if t.state != State.DROPPED}
 
-    plant.setattr(Obedience, "_meanings", staticmethod(meanings))
-    plant.setattr(Obedience, "_bind_made", lambda _self: None)
+    plant.setattr(DdlPlan, "_meanings", staticmethod(meanings))
+    plant.setattr(DdlPlan, "_bind_made", lambda _self: None)
     return Hunt(NAMES)
 
 
@@ -325,15 +325,15 @@ def speculation_shown_at_once(plant: Plant) -> Hunt:
 
 def quarantined_by_the_rules_of_today(plant: Plant) -> Hunt:
     """A second try sets aside what breaks a rule now, not what the first has left out."""
-    original = TableLanding.quarantine
-    plant.setattr(TableLanding, "quarantine", lambda self, ranges, *, again: original(self, ranges, again=False))  # noqa: ARG005
+    original = TableWriter.quarantine
+    plant.setattr(TableWriter, "quarantine", lambda self, ranges, *, again: original(self, ranges, again=False))  # noqa: ARG005
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 
 def quarantined_rows_counted_nowhere(plant: Plant) -> Hunt:
     """A batch does not say how many rows it has set aside."""
-    original = TableLanding.quarantine
-    plant.setattr(TableLanding, "quarantine", lambda self, ranges, *, again: original(self, ranges, again=again) * 0)
+    original = TableWriter.quarantine
+    plant.setattr(TableWriter, "quarantine", lambda self, ranges, *, again: original(self, ranges, again=again) * 0)
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 
@@ -346,11 +346,11 @@ def forbidden_batches_shown(plant: Plant) -> Hunt:
         def drop(self) -> None:
             self.show()
 
-    def let_in(self: TableLanding, staged: Staged, rules: Any) -> Any:
+    def let_in(self: TableWriter, staged: Staged, rules: Any) -> Any:
         return original(self, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}), rules)
 
-    original = TableLanding._let_in
-    plant.setattr(TableLanding, "_let_in", let_in)
+    original = TableWriter._let_in
+    plant.setattr(TableWriter, "_let_in", let_in)
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 
@@ -369,23 +369,23 @@ def deletes_judged(plant: Plant) -> Hunt:
 def released_rows_not_judged(plant: Plant) -> Hunt:
     """What a person lets in enters whole, with rows that are to be set aside."""
 
-    def append(self: TableLanding, ranges: Any) -> Any:
+    def append(self: TableWriter, ranges: Any) -> Any:
         if not self.obliged:
             return original(self, ranges)
         with plant.context() as lenient:
-            lenient.setattr(TableLanding, "_rules", lambda _self: changes.NO_RULES)
+            lenient.setattr(TableWriter, "_rules", lambda _self: changes.NO_RULES)
             return original(self, ranges)
 
-    original = TableLanding.append
-    plant.setattr(TableLanding, "append", append)
+    original = TableWriter.append
+    plant.setattr(TableWriter, "append", append)
     return Hunt(PLAIN, (ROWS, BATCH, SUITE, HOLD))
 
 
 def later_changes_overlooked(plant: Plant) -> Hunt:
     """A redriven row undoes what came after it."""
 
-    original = standing.Standing._superseded
-    plant.setattr(standing.Standing, "_superseded", lambda self, rows: original(self, rows).limit(0))
+    original = superseded.Standing._superseded
+    plant.setattr(superseded.Standing, "_superseded", lambda self, rows: original(self, rows).limit(0))
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 
@@ -431,7 +431,7 @@ def fences_open_to_a_redrive(plant: Plant) -> Hunt:
     return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
 
 
-born = TableLanding._born
+born = TableWriter._born
 FAULTS = (
     deduped_by_batch_id,
     ledger_before_the_tables,
@@ -457,7 +457,7 @@ FAULTS = (
     a_new_table_known_by_its_commit_ts_alone,
     renames_in_the_order_in_which_they_come,
     tables_that_wait_for_each_others_names,
-    statements_obeyed_with_each_copy,
+    statements_applied_with_each_copy,
     held_records_left_under_the_old_name,
     speculation_never_doubted,
     speculation_shown_at_once,

@@ -22,7 +22,7 @@ from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
-from pipeline.streaming.aside import FENCED
+from pipeline.streaming.dead_letters import FENCED
 from pipeline.streaming.redrive import LETTERS, QUARANTINE, UNDER_WAY
 from pipeline.warehouse.pairs import State, obligations
 from pipeline.warehouse.records import where
@@ -233,9 +233,9 @@ class History:
     @rule(40, limit=LIMITS, crash=CRASHES, others=OTHERS, fault=FAULTS)
     def a_batch_is_taken(self, limit, crash, others, fault):
         def work(process):
-            process.bench.spark.faults = {("s", fault[0]): fault[1]} if fault else {}
+            process.context.spark.faults = {("s", fault[0]): fault[1]} if fault else {}
             process.batch(lambda starts: self.plan(starts, limit))
-            process.bench.spark.faults = {}
+            process.context.spark.faults = {}
 
         self.mortally(work, crash, others)
 
@@ -307,10 +307,10 @@ class History:
     @rule(14, name=TABLES, crash=(None, None, *range(12)), hold=(True, False))
     def a_table_is_held_or_released(self, name, crash, hold):
         def work(process):
-            for table in process.bench.tables:
+            for table in process.context.tables:
                 if table.source.table == name and table.state in (State.LIVE, State.HELD):
                     if hold and table.state == State.LIVE:
-                        process.bench.tables.set_state(table, State.HELD, "by a person")
+                        process.context.tables.set_state(table, State.HELD, "by a person")
                     elif not hold:
                         self.release(process, table)
 
@@ -330,10 +330,10 @@ class History:
 
     def redrive(self, process, what):
         """Redrive all: what enters breaks no rule of now, and what was behind another enters with it or after it."""
-        tables = process.bench.tables
+        tables = process.context.tables
         before = {table.uuid: len(table.changes.content()) for table in tables}
         process.redrive(what)
-        quarantine = process.bench.records.read(QUARANTINE).rows
+        quarantine = process.context.records.read(QUARANTINE).rows
         fenced = {row["value"].place for row in quarantine if row["code"] == FENCED}
         for table in tables:
             first = {r["value"].message.key for r in quarantine if r["status"] == "open" and r["code"] != FENCED
@@ -444,7 +444,7 @@ class History:
 
     def release_and_go_on(self, process):
         more = process.batch(lambda starts: self.plan(starts, (10**6,)))
-        released = [self.release(process, table) for table in process.bench.tables]
+        released = [self.release(process, table) for table in process.context.tables]
         return any(released) or more
 
     def release(self, process, table):
@@ -452,7 +452,7 @@ class History:
 
         One whose name another table has that waits for its own is to be released after that.
         """
-        if table.state != State.HELD or (self.mode == NAMES and process.bench.recovering):
+        if table.state != State.HELD or (self.mode == NAMES and process.context.recovering):
             return False
         try:
             process.release(table.source)
@@ -470,12 +470,12 @@ class History:
                     assert standing[record.place] == 1, f"{record} stands {standing[record.place]} times"
 
     def current_tables_are_the_truth(self):
-        bench = self.process.bench
+        context = self.process.context
         letters = self.rows_of(LETTERS)
         waiting = [row for row in (*letters, *self.rows_of(QUARANTINE)) if row["status"] == "open"]
         assert self.mode == NAMES or not waiting, f"these wait although nothing is in their way: {waiting}"
         for name, source in self.source.tables.items():
-            table = bench.tables.find(source.name)
+            table = context.tables.find(source.name)
             assert table is not None, f"{name} is not in the warehouse"
             assert table.state == State.LIVE, f"{name} is {table.state}: {table.held_reason}"
             fields = table.current.fields()
@@ -491,7 +491,7 @@ class History:
 
     def rows_of(self, what):
         """The readable rows that were set aside."""
-        return [row for row in self.process.bench.records.read(what).rows if row["value"].message.kind == "row"]
+        return [row for row in self.process.context.records.read(what).rows if row["value"].message.kind == "row"]
 
     @staticmethod
     def tainted(letters, source, table):

@@ -18,8 +18,8 @@ from pipeline.quality.gate import Gate, QualityStop
 from pipeline.settings import parse
 from pipeline.streaming import position, redrive, release
 from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.context import Ledger, PipelineContext
 from pipeline.streaming.position import KafkaState
-from pipeline.streaming.workbench import Ledger, Workbench
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import Tables
 
@@ -103,15 +103,17 @@ class Process:
         protocol = ModelProtocol(world.source.registry)
         rulebook = ModelRulebook(spark, built_in=False, suite=world.suite)
         settings = SETTINGS["hold" if FENCE in world.suite else "apply"]
-        self.bench = Workbench(spark, settings, world, protocol, tables, records, ledger, fuse.burn, rulebook, GATE)
-        release.unfinished(self.bench)
-        redrive.unfinished(self.bench)
+        self.context = PipelineContext(
+            spark, settings, world, protocol, tables, records, ledger, fuse.burn, rulebook, GATE
+        )
+        release.unfinished(self.context)
+        redrive.unfinished(self.context)
         self._begin()
         self._nothing_is_staged()
 
     def _begin(self) -> None:
         """As `Pipeline._checkpoint` and `_start`."""
-        state, committed = self.world.kafka(), self.bench.ledger.committed
+        state, committed = self.world.kafka(), self.context.ledger.committed
         planned = self.world.checkpoint.planned() if self.world.checkpoint else None
         if planned is None or not position.checkpoint_agrees(planned, committed.of(state)):
             start = position.starting_offsets(committed, state, "earliest")
@@ -133,7 +135,7 @@ class Process:
         logs = self.world.source.broker.logs
         rows = (r.raw() for at, log in logs.items() for r in log[begins.get(at, 0) : ends.get(at, 0)])
         raw = raw_frame(rows, self.world.catalog)
-        batch = ModelBatch(self.bench, raw, f"model/{last}", checkpoint.planned())
+        batch = ModelBatch(self.context, raw, f"model/{last}", checkpoint.planned())
         self._take(batch)
         self._nothing_is_staged()
         self.fuse.burn("before-spark-commit")
@@ -174,11 +176,11 @@ class Process:
 
     def release(self, source) -> int:
         """Release a held table between two batches."""
-        return release.release(self.bench, source)
+        return release.release(self.context, source)
 
     def redrive(self, what: str) -> redrive.Redriven:
         """Redrive everything of `quarantine` or `dead_letters` between two batches."""
-        return redrive.redrive(self.bench, redrive.Selection(what))
+        return redrive.redrive(self.context, redrive.Selection(what))
 
 
 __all__ = ["Crash", "Process", "World"]

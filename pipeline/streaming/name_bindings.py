@@ -51,11 +51,11 @@ class Names:
 
     spans: dict[Name, list[Span]] = field(default_factory=dict)
     causes: set[str] = field(default_factory=set)
-    """The statements that were obeyed, as far as they have left a trace."""
+    """The statements that were applied, as far as they have left a trace."""
 
     @staticmethod
     def of(spans: Iterable[Span], causes: Iterable[str] = ()) -> Names:
-        """The names that pairs have had, and further statements that were obeyed."""
+        """The names that pairs have had, and further statements that were applied."""
         names = Names()
         names.causes.update(causes)
         for span in sorted(spans, key=lambda one: one.since):
@@ -64,7 +64,7 @@ class Names:
         return names
 
     def now(self, name: Name, commit_ts: int) -> Span:
-        """As `at`, for a statement of this commit ts: behind what was obeyed of it already."""
+        """As `at`, for a statement of this commit ts: behind what was applied of it already."""
         current = self.open(name)
         return current if current is not None and current.since <= commit_ts else self.at(name, commit_ts)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
 from pipeline.observe.logs import bound
-from pipeline.streaming.audit import audit
 from pipeline.streaming.redrive import Selection, redrive
 from pipeline.streaming.release import release
+from pipeline.streaming.whole_table_checks import audit
 from pipeline.warehouse.maintenance import CUTS
 from pipeline.warehouse.rebuild import rebuild
 from pipeline.warehouse.records import where
@@ -19,7 +19,7 @@ from pipeline.warehouse.tags import tag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.maintenance import Maintainer
     from pipeline.warehouse.pairs import WarehouseTable
@@ -32,45 +32,45 @@ SEPARATE = frozenset({MAINTAIN, ORPHANS, CHECK, TAG})
 NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
 
 
-def errand(bench: Workbench, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
+def errand(context: PipelineContext, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
     """Do one of the above.
 
     `names`: warehouse tables to maintain or to rid of orphans, a selection to redrive, what to tag (`tagged`), else
     source tables, each as schema and name.
     """
     done: dict[str, Callable[[], Mapping[str, Any]]] = {
-        MAINTAIN: lambda: maintained(maintainer, _named(bench, names), bench.tables),
-        ORPHANS: lambda: removed(maintainer, _named(bench, names)),
-        REBUILD: lambda: {"keys": _rebuilt(bench, with_current(bench.tables, TableName(*names)))},
-        RELEASE: lambda: {"records": release(bench, TableName(*names))},
-        REDRIVE: lambda: _by_suites_of_now(bench, lambda: asdict(redrive(bench, Selection(*names)))),
-        CHECK: lambda: _by_suites_of_now(bench, lambda: _checked(bench, names)),
-        TAG: lambda: tagged(bench.tables, names),
+        MAINTAIN: lambda: maintained(maintainer, _named(context, names), context.tables),
+        ORPHANS: lambda: removed(maintainer, _named(context, names)),
+        REBUILD: lambda: {"keys": _rebuilt(context, with_current(context.tables, TableName(*names)))},
+        RELEASE: lambda: {"records": release(context, TableName(*names))},
+        REDRIVE: lambda: _by_suites_of_now(context, lambda: asdict(redrive(context, Selection(*names)))),
+        CHECK: lambda: _by_suites_of_now(context, lambda: _checked(context, names)),
+        TAG: lambda: tagged(context.tables, names),
     }
     if what not in done:
         raise Refused("REQUEST_UNKNOWN", f"this run does not know how to {what}", "both must be of the same version")
     return done[what]()
 
 
-def _rebuilt(bench: Workbench, table: WarehouseTable) -> int:
-    bench.untold.add(table.uuid)
-    return rebuild(bench.spark, bench.tables, table, bench.timezone)
+def _rebuilt(context: PipelineContext, table: WarehouseTable) -> int:
+    context.untold.add(table.uuid)
+    return rebuild(context.spark, context.tables, table, context.timezone)
 
 
-def _by_suites_of_now(bench: Workbench, work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+def _by_suites_of_now(context: PipelineContext, work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     """Do what judges; the batches of a `run` that does it go on by the suites of its start."""
-    at_start = bench.rulebook
-    bench.rulebook = at_start.renewed(bench.settings.quality)
+    at_start = context.rulebook
+    context.rulebook = at_start.renewed(context.settings.quality)
     try:
         return work()
     finally:
-        bench.rulebook = at_start
+        context.rulebook = at_start
 
 
-def _checked(bench: Workbench, names: Sequence[str]) -> Mapping[str, Any]:
+def _checked(context: PipelineContext, names: Sequence[str]) -> Mapping[str, Any]:
     wanted = {TableName(*names[at : at + 2]).key for at in range(0, len(names), 2)}
-    tables = [table for table in bench.tables if not wanted or table.source.key in wanted]
-    return {name: [asdict(one) for one in results] for name, results in audit(bench, tables).items()}
+    tables = [table for table in context.tables if not wanted or table.source.key in wanted]
+    return {name: [asdict(one) for one in results] for name, results in audit(context, tables).items()}
 
 
 def maintained(maintainer: Maintainer, tables: Sequence[Table], pairs: Iterable[WarehouseTable]) -> Mapping[str, Any]:
@@ -114,6 +114,6 @@ def with_current(tables: Tables, source: TableName) -> WarehouseTable:
     return table
 
 
-def _named(bench: Workbench, names: Sequence[str]) -> list[Table]:
-    pairs = [table for pair in bench.tables for table in (pair.current, pair.changes) if table is not None]
-    return [table for table in (*pairs, *bench.records.tables.values()) if str(table.name) in names]
+def _named(context: PipelineContext, names: Sequence[str]) -> list[Table]:
+    pairs = [table for pair in context.tables for table in (pair.current, pair.changes) if table is not None]
+    return [table for table in (*pairs, *context.records.tables.values()) if str(table.name) in names]

@@ -8,7 +8,7 @@ from pipeline.model.ddl import CreateTable, DropDatabase, DropTable, RenameTable
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.spans import EVER, Names, Span, cause_of
+from pipeline.streaming.name_bindings import EVER, Names, Span, cause_of
 
 A, B, C = (TableName("s", name) for name in "abc")
 
@@ -17,7 +17,7 @@ def statement(ts, *actions):
     return Statement(Ddl(CommitTs(ts), A, 0, f"statement {ts}", {}), actions)
 
 
-def obey(known, said):
+def apply(known, said):
     """Clause by clause, as the chronicle does."""
     for action in said.actions if cause_of(said) not in known.causes else ():
         known.act(action, said.ddl.commit_ts, cause_of(said))
@@ -30,8 +30,8 @@ def names(*spans):
 
 def test_a_name_means_what_it_meant_at_that_time():
     known = names((A.key, "u"))
-    obey(known, statement(10, RenameTable(A, B)))
-    obey(known, statement(20, CreateTable(A)))
+    apply(known, statement(10, RenameTable(A, B)))
+    apply(known, statement(20, CreateTable(A)))
     assert [known.at(A.key, ts).meaning for ts in (5, 10)] == ["u", "u"]
     assert known.at(B.key, 11).meaning == "u"
     assert known.at(A.key, 21).meaning == "new@20:s.a"
@@ -40,15 +40,15 @@ def test_a_name_means_what_it_meant_at_that_time():
 def test_names_can_be_swapped():
     known = names((A.key, "u"), (B.key, "v"))
     for number, action in enumerate((RenameTable(A, C), RenameTable(B, A), RenameTable(C, B))):
-        obey(known, Statement(Ddl(CommitTs(10), A, 0, f"statement {number}", {}), (action,)))
+        apply(known, Statement(Ddl(CommitTs(10), A, 0, f"statement {number}", {}), (action,)))
     assert [known.at(name.key, 11).meaning for name in (A, B)] == ["v", "u"]
     assert [known.at(name.key, 10).meaning for name in (A, B)] == ["u", "v"]
 
 
 def test_a_table_that_is_dropped_and_made_again_is_another():
     known = names((A.key, "u"))
-    obey(known, statement(10, DropTable(A)))
-    obey(known, statement(12, CreateTable(A)))
+    apply(known, statement(10, DropTable(A)))
+    apply(known, statement(12, CreateTable(A)))
     assert [known.at(A.key, ts).meaning for ts in (10, 13)] == ["u", "new@12:s.a"]
 
 
@@ -56,9 +56,9 @@ def test_a_statement_that_comes_again_changes_nothing():
     known = names((A.key, "u"))
     statements = [statement(10, DropTable(A)), statement(12, CreateTable(A)), statement(14, RenameTable(A, B))]
     for one in statements:
-        obey(known, one)
+        apply(known, one)
     before = {name: list(spans) for name, spans in known.spans.items()}
-    obey(known, statements[-1])
+    apply(known, statements[-1])
     assert known.spans == before
 
 
@@ -66,22 +66,22 @@ def test_rows_of_a_name_that_nobody_knows_make_a_table():
     known = Names()
     span = known.settle(A.key, 5)
     assert (span.since, span.until) == (0, EVER)
-    obey(known, statement(10, DropTable(A)))
+    apply(known, statement(10, DropTable(A)))
     assert known.at(A.key, 7).meaning == span.meaning
     assert known.at(A.key, 11).meaning != span.meaning
 
 
 def test_a_name_that_is_dropped_before_its_rows_are_known_still_had_a_table():
     known = Names()
-    obey(known, statement(10, DropTable(A)))
-    obey(known, statement(11, CreateTable(A)))
+    apply(known, statement(10, DropTable(A)))
+    apply(known, statement(11, CreateTable(A)))
     assert known.at(A.key, 3).meaning == "rows@0:s.a"
     assert known.at(A.key, 12).meaning == "new@11:s.a"
 
 
 def test_a_database_takes_its_tables_along():
     known = names((A.key, "u"), (("other", "a"), "v"))
-    obey(known, statement(10, DropDatabase("S")))
+    apply(known, statement(10, DropDatabase("S")))
     assert known.open(A.key) is None
     assert known.open(("other", "a")).meaning == "v"
 
@@ -98,7 +98,7 @@ def test_the_spans_of_a_name_never_overlap_and_a_table_never_has_two_names(drawn
     for number, (step, action) in enumerate(drawn):
         together = isinstance(action, RenameTable) and isinstance(last, RenameTable)
         now, last = now + (step if together else max(step, 1)), action
-        obey(known, Statement(Ddl(CommitTs(now), A, 0, f"statement {number}", {}), (action,)))
+        apply(known, Statement(Ddl(CommitTs(now), A, 0, f"statement {number}", {}), (action,)))
     for ts in range(1, now + 3):
         held = [name for name, spans in known.spans.items() for span in spans if span.has(ts)]
         assert len(held) == len(set(held))

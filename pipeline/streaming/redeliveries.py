@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from pipeline.model.columns import FAR_FUTURE, CommitTs
 from pipeline.model.messages import INDEX, TopicPartition
-from pipeline.streaming.moments import commit_ts_of
-from pipeline.streaming.waiting import WAITED, rows_of
+from pipeline.streaming.frontier import commit_ts_of
+from pipeline.streaming.pending import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import About, Ddl, Part, SourceProtocol, TableMessages
     from pipeline.streaming.epochs import Name
-    from pipeline.streaming.moments import Moment
+    from pipeline.streaming.frontier import Frontier
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.records import Records
 
@@ -88,7 +88,7 @@ def begun_again(
     raw: DataFrame,
     protocol: SourceProtocol,
     tables: Sequence[Sequence[Part]],
-    moments: Mapping[TopicPartition, Moment],
+    moments: Mapping[TopicPartition, Frontier],
     statements: Iterable[Ddl] = (),
 ) -> dict[int, list[Place]]:
     """Where in a prepared batch rows begin to be sent again that were closed before: places by their table's number.

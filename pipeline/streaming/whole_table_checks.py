@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pipeline.quality.rules import Result
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
 
 
-def audit(bench: Workbench, tables: Iterable[WarehouseTable], *, only: bool = False) -> dict[str, tuple[Result, ...]]:
+def audit(
+    context: PipelineContext, tables: Iterable[WarehouseTable], *, only: bool = False
+) -> dict[str, tuple[Result, ...]]:
     """Judge current tables as they stand by their suites and record the results; by source table.
 
     `only`: by those checks that say nothing about batches.
@@ -29,35 +31,35 @@ def audit(bench: Workbench, tables: Iterable[WarehouseTable], *, only: bool = Fa
     found: dict[str, tuple[Result, ...]] = {}
     rows: list[dict[str, object]] = []
     for table in tables:
-        checks = bench.rulebook.of_whole(table.source, only=only)
+        checks = context.rulebook.of_whole(table.source, only=only)
         if table.current is None or not checks or table.altered:
             continue
-        bench.spark.sparkContext.setJobDescription(f"{table.source}: checks on the whole table")
+        context.spark.sparkContext.setJobDescription(f"{table.source}: checks on the whole table")
         columns = [F.col(quoted(column.name)) for column in table.layout.current if column.live]
-        frame = bench.spark.table(table.name.sql).select(*columns)
+        frame = context.spark.table(table.name.sql).select(*columns)
         with bound(table=str(table.source)):
-            results = bench.rulebook.judge(frame, checks, table.source)
+            results = context.rulebook.judge(frame, checks, table.source)
         found[str(table.source)] = results
-        said, head = fingerprint(bench.rulebook.checks(table.source)), table.current.head()
+        said, head = fingerprint(context.rulebook.checks(table.source)), table.current.head()
         rows += [as_row(result, table.source, said, head, told(result, ())) for result in results]
-    bench.spark.sparkContext.setJobDescription("checks on whole tables: ledger")
-    bench.records.write("quality_results", max(0, bench.ledger.batch_id), rows)
+    context.spark.sparkContext.setJobDescription("checks on whole tables: ledger")
+    context.records.write("quality_results", max(0, context.ledger.batch_id), rows)
     return found
 
 
-def audit_after(bench: Workbench, landed: frozenset[str]) -> None:
+def audit_after(context: PipelineContext, landed: frozenset[str]) -> None:
     """What a run that takes everything ends with. Holds tables, and raises `QualityStop`, as batches do."""
-    audited = audit(bench, [table for table in bench.tables if str(table.source) in landed], only=True)
+    audited = audit(context, [table for table in context.tables if str(table.source) in landed], only=True)
     stops = []
-    for table in bench.tables:
+    for table in context.tables:
         broken = [result for result in audited.get(str(table.source), ()) if not result.success]
-        forbidden = bench.gate.verdict(broken, 0) if broken else None
+        forbidden = context.gate.verdict(broken, 0) if broken else None
         if forbidden is None:
             continue
         if forbidden.severity is Severity.FAIL:
             stops.append((table, forbidden))
         elif table.state is State.LIVE:
-            bench.tables.set_state(table, State.HELD, forbidden.reason)
-            mirror(bench, max(0, bench.ledger.batch_id))
+            context.tables.set_state(table, State.HELD, forbidden.reason)
+            mirror(context, max(0, context.ledger.batch_id))
     for table, forbidden in stops:
         raise forbidden.error_of_whole(table.source)

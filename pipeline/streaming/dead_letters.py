@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Refused
     from pipeline.model.names import TableName
     from pipeline.quality.rules import RuleSet
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
@@ -49,9 +49,9 @@ def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
     return found
 
 
-def places_since(bench: Workbench, table: WarehouseTable, batch_id: int) -> DataFrame:
+def places_since(context: PipelineContext, table: WarehouseTable, batch_id: int) -> DataFrame:
     """Where the records stand (topic, partition, offset) that this batch and later ones put into a changes table."""
-    rows = bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
     return rows.select(
         F.col(change.TOPIC).alias("topic"),
         F.col(change.PARTITION).alias("partition"),
@@ -65,7 +65,7 @@ def without(raw: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def set_aside_refused(
-    bench: Workbench, raw: DataFrame, refused: Sequence[Refused], batch_id: int, status: str = OPEN
+    context: PipelineContext, raw: DataFrame, refused: Sequence[Refused], batch_id: int, status: str = OPEN
 ) -> Mapping[str, int]:
     """Make dead letters of messages that no table takes; how many, by the table that they are of ("": none known)."""
     said = {name: F.lit(None).cast(kind) for name, kind in _SAID.items()}
@@ -82,7 +82,7 @@ def set_aside_refused(
         *(column.alias(name) for name, column in said.items()),
         F.lit(status).alias("status"),
     )
-    count = written(bench, "dead_letters", _as_letters(letters.where(F.col("code").isNotNull())), batch_id)
+    count = written(context, "dead_letters", _as_letters(letters.where(F.col("code").isNotNull())), batch_id)
     return _by_table(refused, count)
 
 
@@ -154,18 +154,18 @@ def _placed_bytes() -> list[Column]:
     ]
 
 
-def not_in_changes(bench: Workbench, frame: DataFrame, table: WarehouseTable, batch_id: int) -> DataFrame:
+def not_in_changes(context: PipelineContext, frame: DataFrame, table: WarehouseTable, batch_id: int) -> DataFrame:
     """The rows of a change frame that neither this batch nor a later one has put into the changes table."""
     place = list(change.POSITION)
-    rows = bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
     return frame.join(rows.select(*place), place, "left_anti")
 
 
-def set_aside(bench: Workbench, letters: DataFrame, batch_id: int, source: TableName) -> int:
+def set_aside(context: PipelineContext, letters: DataFrame, batch_id: int, source: TableName) -> int:
     """Append dead letters of one table; how many there were. The frame lacks what is the same for all."""
     named = {"schema_name": source.schema, "table_name": source.table, "status": OPEN}
     full = letters.select("*", *(F.lit(value).alias(name) for name, value in named.items()))
-    return written(bench, "dead_letters", _as_letters(full), batch_id)
+    return written(context, "dead_letters", _as_letters(full), batch_id)
 
 
 def _as_letters(letters: DataFrame) -> DataFrame:
@@ -174,6 +174,6 @@ def _as_letters(letters: DataFrame) -> DataFrame:
     return letters.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
-def written(bench: Workbench, name: str, frame: DataFrame, batch_id: int) -> int:
+def written(context: PipelineContext, name: str, frame: DataFrame, batch_id: int) -> int:
     """Append a frame to one of the pipeline's tables; how many rows were committed."""
-    return bench.records.append(name, batch_id, frame)
+    return context.records.append(name, batch_id, frame)

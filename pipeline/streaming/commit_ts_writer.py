@@ -11,17 +11,17 @@ from pyspark.sql import functions as F
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
 from pipeline.model.places import stands_in
-from pipeline.streaming import aside, holds, waiting
+from pipeline.streaming import dead_letters, held_names, pending
 from pipeline.streaming.batch import Landed
-from pipeline.streaming.chronicle import NOT_UNDERSTOOD, with_handles
+from pipeline.streaming.ddl_applier import NOT_UNDERSTOOD, with_handles
 from pipeline.streaming.held import unmade
-from pipeline.streaming.landing import NOTHING, TableLanding
-from pipeline.streaming.waiting import WAITED
-from pipeline.warehouse.evolution import Note, exactly, keyed_as, let_leave, meet, meet_key, newest, obey
+from pipeline.streaming.pending import WAITED
+from pipeline.streaming.table_writer import NOTHING, TableWriter
+from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import SPANS, Span, State, written_state
 from pipeline.warehouse.records import DROPPED
-from pipeline.warehouse.removals import forgotten, obey_rows
+from pipeline.warehouse.removals import apply_to_rows, forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 
 
 @dataclass(slots=True)
-class CutLanding(TableLanding):
+class CommitTsTableWriter(TableWriter):
     """Implements `TablePort`. `lets_in`: whether rows are among it that have waited."""
 
     spans: tuple[Span, ...] = ()
@@ -75,37 +75,37 @@ class CutLanding(TableLanding):
         return max((part.until for part in self.messages.parts), default=EVER)
 
     def _unmade(self) -> str:
-        return unmade(self.bench, self.messages.table)
+        return unmade(self.context, self.messages.table)
 
     def evolve(self) -> None:
         """See `TablePort.evolve`."""
-        if self.table is not None and self.bench.recovering:
+        if self.table is not None and self.context.recovering:
             self._recall(self.table)
-        layout = self.table.layout if self.table else Layout(before=self.bench.protocol.sends_before)
+        layout = self.table.layout if self.table else Layout(before=self.context.protocol.sends_before)
         for at, _, entry in self._timeline():
             if isinstance(entry, SeenVersion):
                 if not layout.columns:
                     layout = replace(layout, ddl_at=max(0, at))
                 layout = with_handles(self._met(layout, entry), _behind(layout, at))
             else:
-                layout = with_handles(self._obeyed(layout, entry), at)
+                layout = with_handles(self._applied(layout, entry), at)
         known = self.table.layout if self.table else Layout()
         layout = let_leave(forgotten(layout, self._shown), known, self._shown)
         if self.table is None:
             if not self.messages.versions:
                 return
             noted = {**self._noted(), **self._held_by(State.LIVE), SPANS: json.dumps(self.spans)}
-            self.table = self.bench.tables.create(self.messages.table, layout, 0, noted)
+            self.table = self.context.tables.create(self.messages.table, layout, 0, noted)
         elif not self._has_room(layout):
             return
         else:
-            self.bench.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
+            self.context.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()
         self._note_topics(self.table)
         if self.unclear:
             if self.table.state is State.LIVE:
-                self.bench.tables.set_state(self.table, State.HELD, self.unclear)
-            holds.forget(self.bench.records, self.table.source)
+                self.context.tables.set_state(self.table, State.HELD, self.unclear)
+            held_names.forget(self.context.records, self.table.source)
 
     def _held_by(self, state: State) -> dict[str, str]:
         """That a pair is to be held, for the commit of its layout, in which a second try finds nothing unclear."""
@@ -113,61 +113,61 @@ class CutLanding(TableLanding):
 
     def _note_sends(self) -> None:
         if self.sends and self.table is not None:
-            self.bench.tables.note_sends(self.table, self.sends)
+            self.context.tables.note_sends(self.table, self.sends)
 
     def _note_topics(self, table: WarehouseTable) -> None:
         """Of a renamed pair: where rows stand behind the RENAME (a redrive's stood somewhere once)."""
         if table.renamed_at:
             new = (seen for seen in self.messages.versions if seen.since > table.renamed_at)
             places = (at.topic for seen in new for at in seen.last if at.topic in self.topic_ids)
-            self.bench.tables.note_topics(table, {self.topic_ids[topic] for topic in places})
+            self.context.tables.note_topics(table, {self.topic_ids[topic] for topic in places})
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""
         seen: list[tuple[int, int, SeenVersion | Statement]] = [(v.since - 1, 1, v) for v in self.messages.versions]
-        obeyed: list[tuple[int, int, SeenVersion | Statement]] = [(s.ddl.commit_ts, 0, s) for s in self.statements]
-        return sorted([*seen, *obeyed], key=_moment)
+        applied: list[tuple[int, int, SeenVersion | Statement]] = [(s.ddl.commit_ts, 0, s) for s in self.statements]
+        return sorted([*seen, *applied], key=_moment)
 
     def _met(self, layout: Layout, seen: SeenVersion) -> Layout:
         known, head = layout.version(seen.version.version), newest(layout)
         if known is None:
             self.met.add(seen.version.version)
             self.notes.extend(_unnamed(layout, seen))
-        by_time = self.bench.protocol.is_newest(seen)
+        by_time = self.context.protocol.is_newest(seen)
         if seen.key_only:
             layout = meet_key(layout, seen.version)
         else:
             late = seen.since <= layout.ddl_at if by_time else seen.version.version < (head or 0)
             stale = (known is None and head is not None and late) or seen.since <= layout.altered_at
-            layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
+            layout, notes = meet(layout, seen.version, self.context.policy, stale=stale)
             self.notes.extend(notes)
         if by_time and _is_present(layout, seen):
             layout = keyed_as(layout, seen.version)
         return layout if known else replace(layout, met_at=layout.ddl_at)
 
-    def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
+    def _applied(self, layout: Layout, statement: Statement) -> Layout:
         ddl = statement.ddl
         if ddl.commit_ts <= layout.ddl_at:
             return layout
         actions = statement.actions if ddl.version is None else exactly(statement.actions, ddl.version)
-        layout, notes = obey(layout, actions, ddl.commit_ts, self.bench.policy)
+        layout, notes = apply_actions(layout, actions, ddl.commit_ts, self.context.policy)
         self.notes.extend(notes)
         for action in statement.actions:
             other = self.partners.get(ddl.commit_ts, "")
-            layout, why = obey_rows(layout, action, ddl.commit_ts, other)
+            layout, why = apply_to_rows(layout, action, ddl.commit_ts, other)
             if why and not self.obliged:
                 self._unclear(f"{NOT_UNDERSTOOD}: {why}: {ddl.sql}", other)
         if ddl.version is not None:
-            layout, notes = meet(layout, ddl.version, self.bench.policy)
+            layout, notes = meet(layout, ddl.version, self.context.policy)
             self.notes.extend(notes)
         return layout
 
     def _unclear(self, reason: str, other: str) -> None:
         """Hold the pair behind its evolution, and the one that it would have exchanged rows with."""
         self.unclear = self.unclear or reason
-        partner = self.bench.tables.by_uuid(other)
+        partner = self.context.tables.by_uuid(other)
         if partner is not None and partner.state is State.LIVE:
-            self.bench.tables.set_state(partner, State.HELD, reason)
+            self.context.tables.set_state(partner, State.HELD, reason)
 
     def _appended(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
         bounds = {**dict.fromkeys(self.messages.partitions, NOTHING), **ranges}
@@ -187,18 +187,18 @@ class CutLanding(TableLanding):
         self._note_sends()
         if self.table is not None:
             self._note_topics(self.table)
-        wanted = waiting.is_copy_of(self.statements) | waiting.rows_of(self.bench.protocol, self.messages.parts)
+        wanted = pending.is_copy_of(self.statements) | pending.rows_of(self.context.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))
         source = self.messages.table
         gone = self.ended if self.table is None else self.table.state is State.DROPPED
         status = DROPPED if gone else "open"
         said = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": status}
-        records = rows.select(*waiting.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
-        return aside.written(self.bench, "held", records, self.batch_id)
+        records = rows.select(*pending.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
+        return dead_letters.written(self.context, "held", records, self.batch_id)
 
     def publish(self) -> Landed:
-        """See `TablePort.publish`: all tables show their changes together (`CutBatch.settle`)."""
+        """See `TablePort.publish`: all tables show their changes together (`CommitTsBatch.settle`)."""
         source = self.messages.table if self.table is None else self.table.source
         unnamed = any(seen.version.unnamed for seen in self.messages.versions)
         return Landed(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)

@@ -1,6 +1,6 @@
 """Records that cannot be placed yet: they wait in `_pipeline.held`, and are let in by themselves (decision 004).
 
-Rows behind a statement of their table that is not obeyed yet, and rows whose schema has not come. Rows of a table that
+Rows behind a statement of their table that is not applied yet, and rows whose schema has not come. Rows of a table that
 a person has released wait for the next batch like them.
 """
 
@@ -16,7 +16,7 @@ from pipeline.model import change
 from pipeline.model.messages import INDEX, RAW, Part, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import stands_at
-from pipeline.streaming import aside
+from pipeline.streaming import dead_letters
 from pipeline.warehouse.records import LET_IN, waits_by_itself, where
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.messages import SourceProtocol
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Statement
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.records import Records
 
 WAITED = "_ticdc#waited"
@@ -58,9 +58,9 @@ def as_raw() -> list[Column]:
     return [F.col("kafka_partition" if name == "partition" else name).alias(name) for name in RAW]
 
 
-def nothing(bench: Workbench) -> DataFrame:
+def nothing(context: PipelineContext) -> DataFrame:
     """A raw frame without a record."""
-    return bench.records.read("held").where("false").select(*as_raw())
+    return context.records.read("held").where("false").select(*as_raw())
 
 
 def is_copy_of(statements: Sequence[Statement]) -> Column:
@@ -76,7 +76,7 @@ def rows_of(protocol: SourceProtocol, parts: Sequence[Part]) -> Column:
 
 
 def keep(
-    bench: Workbench,
+    context: PipelineContext,
     raw: DataFrame,
     batch_id: int,
     parts: Mapping[Part, str],
@@ -86,7 +86,7 @@ def keep(
     fresh = raw.where(~F.col(WAITED))
     schema, table, reason = (F.lit(None).cast("string") for _ in range(3))
     for part, why in parts.items():
-        here = rows_of(bench.protocol, [part])
+        here = rows_of(context.protocol, [part])
         schema = F.when(here, F.lit(part.table.schema)).otherwise(schema)
         table = F.when(here, F.lit(part.table.table)).otherwise(table)
         reason = F.when(here, F.lit(why)).otherwise(reason)
@@ -97,7 +97,7 @@ def keep(
         reason = F.when(here, F.lit(why)).otherwise(reason)
     rows = fresh.select(*as_held(), schema.alias("schema_name"), table.alias("table_name"), reason.alias("reason"))
     rows = rows.where(F.col("reason").isNotNull()).withColumn("status", F.lit("open"))
-    return aside.written(bench, "held", rows, batch_id)
+    return dead_letters.written(context, "held", rows, batch_id)
 
 
 def as_held() -> list[Column]:
@@ -106,31 +106,31 @@ def as_held() -> list[Column]:
     return [*own, *(F.col(name) for name in ("offset", "timestamp", "key", "value"))]
 
 
-def let_in(bench: Workbench, raw: DataFrame, still: Column | None) -> None:
+def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> None:
     """Mark as released what waited and does not wait any more. `still`: which do; None: none does."""
     held = where("held").sql
     if still is None:
-        bench.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {waits_by_itself()}")  # noqa: S608 - constants of ours
+        context.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {waits_by_itself()}")  # noqa: S608 - constants of ours
     else:
         done = raw.where(F.col(WAITED) & ~still).select(*as_held()).select(*_IDENTITY)
         done.createOrReplaceTempView(_STILL)
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in _IDENTITY)
-        bench.spark.sql(
+        context.spark.sql(
             f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_STILL}) s ON {waits_by_itself()} AND {same} "  # noqa: S608
             "WHEN MATCHED THEN UPDATE SET t.status = 'released'"
         )
-        bench.spark.catalog.dropTempView(_STILL)
-    bench.records.tables["held"].refresh()
+        context.spark.catalog.dropTempView(_STILL)
+    context.records.tables["held"].refresh()
 
 
-def let_go(bench: Workbench, source: TableName) -> int:
+def let_go(context: PipelineContext, source: TableName) -> int:
     """Let what is held for a table go into the next batch; how many records wait for it, for whatever."""
-    records = bench.records
+    records = context.records
     if records.tables["held"].head() is None:
         return 0
-    mine = records.read("held").where(aside.of_table(source) & (F.col("status") == "open"))
+    mine = records.read("held").where(dead_letters.of_table(source) & (F.col("status") == "open"))
     count = mine.count()
-    bench.spark.sql(
+    context.spark.sql(
         f"UPDATE {where('held').sql} SET reason = :reason "  # noqa: S608 - names of ours, values as parameters
         "WHERE lower(schema_name) = lower(:schema) AND lower(table_name) = lower(:table) AND status = 'open' "
         f"AND NOT {waits_by_itself()}",
@@ -140,27 +140,29 @@ def let_go(bench: Workbench, source: TableName) -> int:
     return count
 
 
-def settled(bench: Workbench) -> DataFrame:
+def settled(context: PipelineContext) -> DataFrame:
     """Where the events stand that an unfinished batch has set aside."""
-    since = bench.ledger.unfinished
-    held = bench.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())
-    found = bench.protocol.prepare(held).select(*_PLACE.values())
+    since = context.ledger.unfinished
+    held = context.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())
+    found = context.protocol.prepare(held).select(*_PLACE.values())
     for name in ("dead_letters", "quarantine"):
-        rows = bench.records.read(name).where(F.col("batch_id") >= since)
+        rows = context.records.read(name).where(F.col("batch_id") >= since)
         found = found.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
     return found.distinct()
 
 
-def not_in_changes(bench: Workbench, raw: DataFrame) -> DataFrame:
+def not_in_changes(context: PipelineContext, raw: DataFrame) -> DataFrame:
     """Events without those that an unfinished batch has put into a table, dead letters or quarantine.
 
     Where these stand is read here and now: the tables may get other names before the events are taken.
     """
-    since = bench.ledger.unfinished
-    found = [bench.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in bench.tables]
+    since = context.ledger.unfinished
+    found = [
+        context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in context.tables
+    ]
     places = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in found]
     for name in ("dead_letters", "quarantine"):
-        rows = bench.records.read(name).where(F.col("batch_id") >= since)
+        rows = context.records.read(name).where(F.col("batch_id") >= since)
         places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
     landed = reduce(DataFrame.union, places).localCheckpoint()
     return raw.join(F.broadcast(landed), list(_PLACE.values()), "left_anti").select(*raw.columns)

@@ -11,19 +11,19 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import EVER, Refused, Regime, TopicPartition
+from pipeline.model.messages import EVER, Ordering, Refused, TopicPartition
 from pipeline.observe.logs import bound
-from pipeline.streaming import cuts, moments, namesakes, placing, sends, waiting
+from pipeline.streaming import cuts, frontier, namesakes, pending, redeliveries, routing
 from pipeline.streaming.altered import may_be_written
-from pipeline.streaming.aside import set_aside_refused
 from pipeline.streaming.batch import Epoch, Landed
-from pipeline.streaming.chronicle import Chronicle, remove_dropped
-from pipeline.streaming.cut_landing import CutLanding
+from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
+from pipeline.streaming.ddl_applier import DdlApplier, remove_dropped
+from pipeline.streaming.dead_letters import set_aside_refused
+from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.streaming.mirror import mirror
-from pipeline.streaming.moments import NEVER, Moment
-from pipeline.streaming.spans import GONE
+from pipeline.streaming.name_bindings import GONE
+from pipeline.streaming.pending import WAITED
 from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.streaming.waiting import WAITED
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, Part, SeenVersion, TableMessages, Unknown
     from pipeline.streaming.batch import Outcome
+    from pipeline.streaming.context import Ledger, PipelineContext
     from pipeline.streaming.epochs import Statement
-    from pipeline.streaming.placing import Placed
+    from pipeline.streaming.routing import Placed
     from pipeline.streaming.spark_batch import Row
     from pipeline.streaming.speculation import Planned
-    from pipeline.streaming.workbench import Ledger, Workbench
     from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.pairs import Place, WarehouseTable
 
@@ -52,16 +52,16 @@ Shown = tuple["WarehouseTable", "int | None"]
 
 
 @dataclass
-class CutBatch(SparkBatch):
+class CommitTsBatch(SparkBatch):
     """One micro-batch. `raw` is prepared, and has besides what is new what has waited."""
 
-    chronicle: Chronicle = field(init=False)
-    moments: dict[TopicPartition, Moment] = field(default_factory=dict)
-    resolved: Moment = NEVER
+    chronicle: DdlApplier = field(init=False)
+    moments: dict[TopicPartition, Frontier] = field(default_factory=dict)
+    resolved: Frontier = NEVER
     """How far the tables are to be brought."""
-    read_to: Moment = NEVER
+    read_to: Frontier = NEVER
     """How far all partitions have been read: what the ledger says."""
-    behind: Moment = NEVER
+    behind: Frontier = NEVER
     """How far the late topics have been read."""
     late: frozenset[str] = frozenset()
     """Topics that have not been read as far as the others: they came later, with a history of their own."""
@@ -101,9 +101,9 @@ class CutBatch(SparkBatch):
     @property
     def described(self) -> Descriptions:
         """What is known of versions."""
-        if self.bench.descriptions is None:
+        if self.context.descriptions is None:
             raise AssertionError("the cut regime needs what is known of versions")
-        return self.bench.descriptions
+        return self.context.descriptions
 
     @property
     def leaves_some(self) -> bool:
@@ -115,7 +115,7 @@ class CutBatch(SparkBatch):
 
     def _lets_in(self) -> bool:
         """As long as anything may wait."""
-        return self.bench.waits
+        return self.context.waits
 
     def _is_kept(self, tables: int) -> bool:
         """Always: to see what each event is costs as much as to read its row."""
@@ -124,23 +124,23 @@ class CutBatch(SparkBatch):
 
     def read(self) -> Messages:
         """See `Port.read`: what is new, and what has waited."""
-        return moments.believed(self._read())
+        return frontier.believed(self._read())
 
     def _read(self) -> Messages:
         messages = super().read()
-        self.topic_ids = self.topic_ids or self.bench.cluster.topic_ids()
+        self.topic_ids = self.topic_ids or self.context.cluster.topic_ids()
         self.described.learn(messages.described)
         self._named("what has waited")
-        found = waiting.waiting(self.bench.records) if self.bench.waits else None
+        found = pending.waiting(self.context.records) if self.context.waits else None
         if found is None:
             return messages
-        held = self.bench.protocol.prepare(found).withColumn(WAITED, F.lit(True))
+        held = self.context.protocol.prepare(found).withColumn(WAITED, F.lit(True))
         # as it is now: what begins to wait is no part of it
         self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.count()
-        self.obliged = waiting.released(self.bench.records)
-        held = waiting.not_in_changes(self.bench, self.held) if self.bench.recovering else self.held
-        waited = self.bench.protocol.read(held)
+        self.obliged = pending.released(self.context.records)
+        held = pending.not_in_changes(self.context, self.held) if self.context.recovering else self.held
+        waited = self.context.protocol.read(held)
         self.waited_topics = namesakes.topics_of(waited)
         self.described.learn(waited.described)
         if messages.unknown and waited.described:
@@ -162,40 +162,40 @@ class CutBatch(SparkBatch):
 
     def _undescribed(self, rows: Unknown, when: str, where: Column) -> Refused:
         why = f"version {rows.version} of {rows.table} had not been described when the table was {when}"
-        about = self.bench.protocol.about()
+        about = self.context.protocol.about()
         return Refused(SCHEMA_UNKNOWN, why, where, rows.rows, about, {rows.table: rows.rows})
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
-        topics = self.bench.cluster.topics()
+        topics = self.context.cluster.topics()
         partitions = [TopicPartition(topic.name, number) for topic in topics.values() for number in topic.partitions]
-        self.moments = moments.progress(self.bench.ledger.moments, messages.watermarks, messages.ddl)
-        committed = self.bench.ledger.committed.of_names({t.id: t.name for t in topics.values()})
+        self.moments = frontier.progress(self.context.ledger.moments, messages.watermarks, messages.ddl)
+        committed = self.context.ledger.committed.of_names({t.id: t.name for t in topics.values()})
         reached = {**committed, **self._passed(), **messages.ends}
-        latest = self.bench.cluster.latest(partitions)
+        latest = self.context.cluster.latest(partitions)
         live = {at: moment for at, moment in self.moments.items() if at in latest}
-        read, passed = moments.resolved(live, reached, latest), self.bench.ledger.resolved
+        read, passed = frontier.resolved(live, reached, latest), self.context.ledger.resolved
         if read < passed:
             slow = (at for at, end in latest.items() if live.get(at, NEVER) < passed and reached.get(at, 0) < end)
             self.late, self.behind = frozenset(at.topic for at in slow), read
             others = {at: end for at, end in latest.items() if at.topic not in self.late}
-            read = moments.resolved({at: live[at] for at in others if at in live}, reached, others)
+            read = frontier.resolved({at: live[at] for at in others if at in live}, reached, others)
         self.read_to = max(passed, read)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
-        shown = (moments.closed_by_watermark(table.cut) for table in self.bench.tables)
+        shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
         self.resolved = max(self.read_to, *shown, NEVER)
         self._named("statements")
         alike = namesakes.Namesakes({topic.name: topic.id for topic in topics.values()}, self.obliged)
-        self.chronicle = Chronicle.begin(self.bench, messages, self._due, self.waited_statements, alike)
+        self.chronicle = DdlApplier.begin(self.context, messages, self._due, self.waited_statements, alike)
         self.chronicle.late = bool(self.late)
         if len(topics) > 1:
-            self.chronicle.unseen = moments.commit_ts_of(self.resolved)
+            self.chronicle.unseen = frontier.commit_ts_of(self.resolved)
         self._end_before(self.chronicle.wall)
-        yield Epoch(tuple(statement.ddl for statement in self.chronicle.obeyed), ())
+        yield Epoch(tuple(statement.ddl for statement in self.chronicle.applied), ())
         self._hold_namesakes(alike)
-        self.parts = placing.waits(self.chronicle)
-        self._set_aside_undescribed(placing.undescribed(self.chronicle))
-        placed = placing.placed(self.chronicle)
+        self.parts = routing.waits(self.chronicle)
+        self._set_aside_undescribed(routing.undescribed(self.chronicle))
+        placed = routing.placed(self.chronicle)
         gone = [one for one in placed if one.meaning == GONE]
         self._set_aside_gone(gone)
         self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
@@ -213,53 +213,57 @@ class CutBatch(SparkBatch):
 
     def _see_sends(self) -> None:
         """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""
-        keyless = [one.messages for one in self.placed.values() if sends.may_double(one.messages)]
-        tables = [table for table in self.bench.tables if sends.is_keyless(table.layout)]
+        keyless = [one.messages for one in self.placed.values() if redeliveries.may_double(one.messages)]
+        tables = [table for table in self.context.tables if redeliveries.is_keyless(table.layout)]
         late: dict[tuple[str, str], list[Part]] = {}
         for part in self.parts:
             late.setdefault(part.table.key, []).append(part)
-        if self.bench.waits or late:
-            self.resent = sends.remembered(self.bench.records)
-        ledger, messages = self.bench.ledger, self.chronicle.messages
+        if self.context.waits or late:
+            self.resent = redeliveries.remembered(self.context.records)
+        ledger, messages = self.context.ledger, self.chronicle.messages
         if not (keyless or tables or late):
             self.marks = {at: ts for at, ts in ledger.marks.items() if at not in messages.watermarks}
             return
         self._named("rows that are sent again")
-        told = sends.watermarks(self.raw, self.bench.protocol, ledger.marks)
+        told = redeliveries.watermarks(self.raw, self.context.protocol, ledger.marks)
         self.marks = {**ledger.marks, **told.newest}
         for table in tables if told.backs else ():
-            self.bench.tables.note_sends(table, told.backs)
+            self.context.tables.note_sends(table, told.backs)
         names = list(late)
         parts = [*(messages.parts for messages in keyless), *late.values()]
-        begun = sends.begun_again(self.raw, self.bench.protocol, parts, ledger.moments, messages.ddl) if parts else {}
+        begun = (
+            redeliveries.begun_again(self.raw, self.context.protocol, parts, ledger.moments, messages.ddl)
+            if parts
+            else {}
+        )
         self.sends = {id(one): [*begun.get(at, ()), *told.backs] for at, one in enumerate(keyless)}
         news = {name: {*begun.get(at, ()), *told.backs} for at, name in enumerate(names, len(keyless))}
         known = self.resent
         self.resent = known | {name: known.get(name, set()) | places for name, places in news.items() if places}
         if self.resent != known:
-            sends.remember(self.bench.records, self.resent)
+            redeliveries.remember(self.context.records, self.resent)
 
     def _end_before(self, wall: Statement | None) -> None:
         """Bring the tables no further than to a statement that waits for the next batch."""
         if wall is None:
             return
-        moment = moments.closed_by_watermark(wall.ddl.commit_ts)
+        moment = frontier.closed_by_watermark(wall.ddl.commit_ts)
         self.behind = min(self.behind, moment)
         if not any(at.topic in self.late for at in wall.ddl.at):
             self.resolved = min(self.resolved, moment)
 
-    def _due(self, ddl: Ddl) -> Moment:
-        """Up to which moment a statement is obeyed."""
+    def _due(self, ddl: Ddl) -> Frontier:
+        """Up to which moment a statement is applied."""
         return self.behind if any(at.topic in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
         """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
-        about = self.bench.protocol.about()
+        about = self.context.protocol.about()
         refused = [
             Refused(
                 TABLE_REMOVED,
                 "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known",
-                waiting.rows_of(self.bench.protocol, one.messages.parts),
+                pending.rows_of(self.context.protocol, one.messages.parts),
                 one.messages.rows,
                 about,
             )
@@ -267,18 +271,18 @@ class CutBatch(SparkBatch):
         ]
         if refused:
             self._named("dead letters")
-            letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
+            letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
             self.gone = sum(letters.values())
 
     def _set_aside_undescribed(self, rows: Sequence[tuple[Unknown, Part]]) -> None:
         """Rows that are described by nothing, of tables that were dropped: no message will, and a DROP is later."""
-        protocol = self.bench.protocol
+        protocol = self.context.protocol
         refused = [
-            self._undescribed(one, "dropped", one.where & waiting.rows_of(protocol, [part])) for one, part in rows
+            self._undescribed(one, "dropped", one.where & pending.rows_of(protocol, [part])) for one, part in rows
         ]
         if not refused:
             return
-        letters = set_aside_refused(self.bench, self.raw, refused, self.batch_id, SUPERSEDED)
+        letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
         self.letters = Counter(self.letters) + Counter(letters)
         wheres = [F.coalesce(one.where, F.lit(False)) for one in refused]
         self.given_up = any_of([self.given_up, *wheres])
@@ -289,28 +293,28 @@ class CutBatch(SparkBatch):
         return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
 
     def _settled(self) -> DataFrame:
-        return waiting.settled(self.bench)
+        return pending.settled(self.context)
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
-        return waiting.not_in_changes(self.bench, raw) if self.bench.recovering else raw
+        return pending.not_in_changes(self.context, raw) if self.context.recovering else raw
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
         self._named("statements")
-        self.chronicle.obey(next(s for s in self.chronicle.obeyed if s.ddl is ddl))
+        self.chronicle.apply(next(s for s in self.chronicle.applied if s.ddl is ddl))
 
-    def _landing(self, messages: TableMessages) -> CutLanding:
+    def _landing(self, messages: TableMessages) -> CommitTsTableWriter:
         meaning = self.placed[id(messages)].meaning
         pair = self.chronicle.pair_of(meaning)
         statements = self.chronicle.about(meaning)
-        landing = CutLanding(self.bench, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
+        landing = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
         landing.spans = tuple(
             Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         landing.partners = self.chronicle.partners
         landing.ended = pair is None and self._has_ended(messages)
         waited = (place for part in messages.parts for place in self.resent.get(part.table.key, ()))
-        landing.sends = [*self.sends.get(id(messages), ()), *waited] if sends.may_double(messages) else ()
+        landing.sends = [*self.sends.get(id(messages), ()), *waited] if redeliveries.may_double(messages) else ()
         landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
         landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
         landing.obliged = messages.table.key in self.obliged
@@ -325,7 +329,7 @@ class CutBatch(SparkBatch):
         if self.parts or statements:
             self._named("what waits")
             raw = self._not_landed(self.raw)
-            self.kept = waiting.keep(self.bench, raw, self.batch_id, self.parts, statements)
+            self.kept = pending.keep(self.context, raw, self.batch_id, self.parts, statements)
         return self.kept
 
     def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
@@ -336,12 +340,12 @@ class CutBatch(SparkBatch):
         exchanged = self._exchanged()
         due = [
             (table, until)
-            for table in self.bench.tables
+            for table in self.context.tables
             if table.state not in (State.HELD, State.RELEASING)
             and advance.is_due(table, until := self._until(table))
             and self._may_be_shown(table)
         ]
-        with ThreadPoolExecutor(self.bench.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
+        with ThreadPoolExecutor(self.context.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
             shown: dict[str, Shown] = {
                 table.uuid: (table, snapshot) for table, snapshot in pool.map(self._advanced, due) if snapshot
             }
@@ -358,13 +362,13 @@ class CutBatch(SparkBatch):
     def _may_be_shown(self, table: WarehouseTable) -> bool:
         """Whether its columns let it be written; those that this batch has rows of were looked at before."""
         landed = any(landing.table is table for landing in self.landings)
-        return not table.altered if landed else may_be_written(self.bench, table)
+        return not table.altered if landed else may_be_written(self.context, table)
 
     def _marked(self) -> list[Shown]:
         """Give tables an empty snapshot that are new without rows, or whose columns changed and no row; which."""
-        cut_ts = moments.commit_ts_of(self.resolved)
+        cut_ts = frontier.commit_ts_of(self.resolved)
         found: list[Shown] = []
-        for table in self.bench.tables if cut_ts else ():
+        for table in self.context.tables if cut_ts else ():
             if not table.unshown or table.current is None or table.state is not State.LIVE:
                 continue
             table.unshown = not table.current.shows_its_columns()
@@ -377,7 +381,7 @@ class CutBatch(SparkBatch):
     def _exchanged(self) -> list[WarehouseTable]:
         """Let partitions and tables change places whose time has come, each when both show that moment; which."""
         concerned: list[WarehouseTable] = []
-        self.undone = [one for one in exchanges(self.bench.tables) if not one.done]
+        self.undone = [one for one in exchanges(self.context.tables) if not one.done]
         for one in tuple(self.undone):
             both = (one.table, one.other)
             if any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
@@ -390,14 +394,14 @@ class CutBatch(SparkBatch):
             operation = f"batch{self.batch_id}"
             self._named(f"{one.table.source}: exchange rows with {one.other.source}")
             with bound(table=str(one.table.source)):
-                exchange(self.bench.spark, one, self.bench.timezone, operation, self.bench.step)
+                exchange(self.context.spark, one, self.context.timezone, operation, self.context.step)
             self.undone.remove(one)
             concerned += both
         return concerned
 
     def _until(self, table: WarehouseTable) -> int:
         """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""
-        until = moments.commit_ts_of(self.behind if self._is_late(table) else self.resolved)
+        until = frontier.commit_ts_of(self.behind if self._is_late(table) else self.resolved)
         until = min([until, *(one.removal.at for one in self.undone if table in (one.table, one.other))])
         for part in self.parts:
             if self.chronicle.pair(part.table.key, part.since + 1) is table:
@@ -416,10 +420,10 @@ class CutBatch(SparkBatch):
 
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due
-        bench, operation = self.bench, f"batch{self.batch_id}"
+        context, operation = self.context, f"batch{self.batch_id}"
         with bound(batch=self.batch_id, table=str(table.source)):
             self._named(f"{table.source}: publish current")
-            done = advance.advance(bench.spark, table, bench.timezone, operation, bench.step, until)
+            done = advance.advance(context.spark, table, context.timezone, operation, context.step, until)
         return table, done.snapshot
 
     def _statements(self) -> Sequence[Row]:
@@ -441,22 +445,22 @@ class CutBatch(SparkBatch):
         """See `Port.commit`. What was dropped goes when nobody will take this batch again."""
         number = self.batch_id
         super().commit(outcome)
-        if remove_dropped(self.bench):
-            mirror(self.bench, number)
+        if remove_dropped(self.context):
+            mirror(self.context, number)
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[TopicPartition, CommitTs]) -> str:
-        cut_ts = moments.commit_ts_of(self.resolved)
-        living = (table for table in self.bench.tables if table.state is not State.DROPPED)
+        cut_ts = frontier.commit_ts_of(self.resolved)
+        living = (table for table in self.context.tables if table.state is not State.DROPPED)
         late = {table.uuid for table in living if self._is_late(table)}
-        return cuts.exact(self.bench, self.batch_id, cut_ts, self.shown, self.parts, late)
+        return cuts.exact(self.context, self.batch_id, cut_ts, self.shown, self.parts, late)
 
     def _complete(self, fresh: Ledger) -> None:
         """Schemas, and what waits no longer: durable before the ledger is."""
         rows = self.described.unwritten()
         if rows:
-            self.bench.records.write("schemas", self.batch_id, rows)
+            self.context.records.write("schemas", self.batch_id, rows)
             self.described.written()
-            self.bench.step("schemas-appended")
+            self.context.step("schemas-appended")
         self._let_in()
         fresh.moments, fresh.resolved, fresh.marks = self.moments, self.read_to, self.marks
 
@@ -465,23 +469,23 @@ class CutBatch(SparkBatch):
         if self.held is not None:
             let_in = self.held if still is None else self.held.where(~F.coalesce(still, F.lit(False)))
             self.let_in = let_in.count()
-            waiting.let_in(self.bench, self.held, still)
-            self.bench.step("waiting-released")
-        self.bench.waits = self.kept > 0 or still is not None
-        if self.resent and not self.bench.waits:
-            sends.remember(self.bench.records, {})
+            pending.let_in(self.context, self.held, still)
+            self.context.step("waiting-released")
+        self.context.waits = self.kept > 0 or still is not None
+        if self.resent and not self.context.waits:
+            redeliveries.remember(self.context.records, {})
 
     def _still(self) -> Column | None:
         """Which of what waited waits on; None: nothing does."""
-        back = [landing for landing in self.landings if isinstance(landing, CutLanding) and landing.waits_on]
+        back = [landing for landing in self.landings if isinstance(landing, CommitTsTableWriter) and landing.waits_on]
         parts = [*self.parts, *(part for landing in back for part in landing.messages.parts)]
         statements = [statement for statement, _, _ in self.chronicle.waiting_statements()]
         statements += [statement for landing in back for statement in landing.statements]
         wanted = []
         if parts:
-            wanted.append(waiting.rows_of(self.bench.protocol, parts))
+            wanted.append(pending.rows_of(self.context.protocol, parts))
         if statements:
-            wanted.append(waiting.is_copy_of(statements))
+            wanted.append(pending.is_copy_of(statements))
         if not wanted:
             return None
         still = any_of(wanted)
@@ -494,10 +498,10 @@ class CutBatch(SparkBatch):
             self.held.unpersist()
 
 
-def batch_of(bench: Workbench, raw: DataFrame, query_id: str, planned: Planned | None = None) -> SparkBatch:
+def batch_of(context: PipelineContext, raw: DataFrame, query_id: str, planned: Planned | None = None) -> SparkBatch:
     """The micro-batch of a raw frame, in the regime of the pipeline's protocol."""
-    kind = CutBatch if bench.protocol.regime is Regime.CUT else SparkBatch
-    return kind(bench, raw, query_id, planned)
+    kind = CommitTsBatch if context.protocol.ordering is Ordering.BY_COMMIT_TS else SparkBatch
+    return kind(context, raw, query_id, planned)
 
 
 def _joined(messages: Messages, waited: Messages) -> Messages:

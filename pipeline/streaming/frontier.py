@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Ddl, Messages, TopicPartition
 
-Moment = NewType("Moment", int)
+Frontier = NewType("Frontier", int)
 """Commit ts * 2, and one more behind the DDL of that ts."""
 
-NEVER = Moment(0)
+NEVER = Frontier(0)
 AHEAD = "COMMIT_TS_AHEAD"
 
 
-def closed_by_watermark(commit_ts: int) -> Moment:
+def closed_by_watermark(commit_ts: int) -> Frontier:
     """What a watermark says."""
-    return Moment(commit_ts << 1)
+    return Frontier(commit_ts << 1)
 
 
-def behind_ddl(commit_ts: int) -> Moment:
+def behind_ddl(commit_ts: int) -> Frontier:
     """What a DDL says."""
-    return Moment(commit_ts << 1 | 1)
+    return Frontier(commit_ts << 1 | 1)
 
 
-def commit_ts_of(moment: Moment) -> int:
+def commit_ts_of(moment: Frontier) -> int:
     """Rows up to this commit ts belong to it."""
     return moment >> 1
 
 
 def progress(
-    before: Mapping[TopicPartition, Moment], watermarks: Mapping[TopicPartition, int], ddl: Iterable[Ddl]
-) -> dict[TopicPartition, Moment]:
+    before: Mapping[TopicPartition, Frontier], watermarks: Mapping[TopicPartition, int], ddl: Iterable[Ddl]
+) -> dict[TopicPartition, Frontier]:
     """How far each partition has come, after the messages of a batch. It never goes back."""
     found = dict(before)
     for at, ts in watermarks.items():
@@ -75,10 +75,10 @@ def believed(messages: Messages) -> Messages:
 
 
 def resolved(
-    moments: Mapping[TopicPartition, Moment],
+    moments: Mapping[TopicPartition, Frontier],
     reached: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
-) -> Moment:
+) -> Frontier:
     """The least moment of the partitions that are live.
 
     `latest` has every partition there is, with an end offset that was fetched after `moments` were read; a partition

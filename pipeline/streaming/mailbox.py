@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline import causes
 from pipeline.errors import PipelineError, Refused, reason
 from pipeline.observe.logs import get_logger
-from pipeline.streaming.errands import SEPARATE
 from pipeline.streaming.lock import LOCKED, described, holder
+from pipeline.streaming.operations import SEPARATE
 from registry import RegistryError
 
 if TYPE_CHECKING:

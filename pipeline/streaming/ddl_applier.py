@@ -1,7 +1,7 @@
-"""The DDL of the cut regime: what each statement does, and what names mean before and behind it.
+"""Applies DDL events in the order of commit ts, and knows which table a name means before and after each.
 
-A statement is obeyed when every live partition has shown it, or a later moment (decision 004). Until then it waits, and
-with it the rows behind it of the tables that it concerns. What was obeyed stands in the pairs themselves.
+An event is applied when every live partition has shown it, or a later resolved ts (decision 004). Until then it is
+deferred, and later rows of the tables that it concerns are pending. What was applied is recorded in the table pairs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pipeline.model import ddl as text
 from pipeline.model.ddl.partitions import applied, created_like, from_json, partitioning
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
-from pipeline.streaming import holds, waiting
+from pipeline.streaming import held_names, pending
 from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.held import last_held, unmade
+from pipeline.streaming.name_bindings import GONE as REMOVED
+from pipeline.streaming.name_bindings import Names, Span, cause_of
 from pipeline.streaming.renames import also, first_reason, give_name
-from pipeline.streaming.spans import GONE as REMOVED
-from pipeline.streaming.spans import Names, Span, cause_of
 from pipeline.streaming.statements import named, told_apart
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pipeline.model.columns import TableVersion
     from pipeline.model.ddl.partitions import PartitionScheme
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name
-    from pipeline.streaming.moments import Moment
+    from pipeline.streaming.frontier import Frontier
     from pipeline.streaming.namesakes import Namesakes
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
@@ -47,13 +47,13 @@ TO_BE_REMOVED = "to be removed"
 
 
 @dataclass(slots=True)
-class Chronicle:
+class DdlApplier:
     """The statements of one batch, and what names mean before and behind them."""
 
-    bench: Workbench
+    context: PipelineContext
     messages: Messages
     names: Names
-    obeyed: tuple[Statement, ...]
+    applied: tuple[Statement, ...]
     """Those whose time has come, in the order of commit ts."""
     pending: tuple[Statement, ...]
     """Those whose time has not come."""
@@ -68,7 +68,7 @@ class Chronicle:
     history: list[dict[str, object]] = field(default_factory=list)
     """Rows of `_pipeline.ddl_history`: what was done."""
     clause: str = ""
-    """The clause that is being obeyed, as a mark that the name which it gives keeps."""
+    """The clause that is being applied, as a mark that the name which it gives keeps."""
     said: set[str] = field(default_factory=set)
     """The statements that the history has already."""
     late: bool = False
@@ -81,21 +81,21 @@ class Chronicle:
     @classmethod
     def begin(
         cls,
-        bench: Workbench,
+        context: PipelineContext,
         messages: Messages,
-        due: Callable[[Ddl], Moment],
+        due: Callable[[Ddl], Frontier],
         waited: frozenset[DdlIdentity],
         namesakes: Namesakes,
-    ) -> Chronicle:
+    ) -> DdlApplier:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
-        now, later, wall, said = told_apart(bench, messages, due, waited, namesakes)
-        names = Names.of(_spans(bench), said)
-        known = holds.remembered(bench.records)
+        now, later, wall, said = told_apart(context, messages, due, waited, namesakes)
+        names = Names.of(_spans(context), said)
+        known = held_names.remembered(context.records)
         unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}
-        made = cls(bench, messages, names, (), tuple(later), unclear=unclear, said=said, wall=wall)
+        made = cls(context, messages, names, (), tuple(later), unclear=unclear, said=said, wall=wall)
         made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
         stuck = [s for s, _ in made.stuck]
-        made.obeyed = tuple(s for s in now if s not in stuck)
+        made.applied = tuple(s for s in now if s not in stuck)
         return made
 
     def _held_with(self, statement: Statement) -> str:
@@ -106,7 +106,7 @@ class Chronicle:
 
     def waiting_statements(self) -> list[tuple[Statement, TableName, str]]:
         """The statements that wait, each under the name that its table has behind this batch, with the reason."""
-        later = [(s, s.ddl.table, f"{waiting.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
+        later = [(s, s.ddl.table, f"{pending.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
         return [
             *later,
             *((s, table.source, why) for s, table, why in self._stuck() if table.state is not State.DROPPED),
@@ -122,7 +122,7 @@ class Chronicle:
     def drops(self, name: Name) -> set[int]:
         """The commit ts of the statements of this batch that drop what has a name."""
         found: set[int] = set()
-        for statement in self.obeyed:
+        for statement in self.applied:
             for action in statement.actions:
                 match action:
                     case text.DropTable(table) if table.key == name:
@@ -137,11 +137,11 @@ class Chronicle:
 
     def pair_of(self, meaning: str) -> WarehouseTable | None:
         """The pair of a meaning, if it has been made."""
-        return self.pairs.get(meaning) or self.bench.tables.by_uuid(meaning)
+        return self.pairs.get(meaning) or self.context.tables.by_uuid(meaning)
 
-    # ---- what is obeyed
+    # ---- what is applied
 
-    def obey(self, statement: Statement) -> None:
+    def apply(self, statement: Statement) -> None:
         """Do what a statement asks for. A second time it does nothing."""
         cause = cause_of(statement)
         done = [self._before(action, statement) for action in statement.actions]
@@ -156,7 +156,7 @@ class Chronicle:
             done = [Done.held(statement.ddl.table)] * len(done)
         for action, one in zip(statement.actions, done, strict=True) if cause not in self.said else ():
             told = one if len(done) == 1 or one.status == HELD else Done("done")
-            self.history.append(statement.obeyed(action, told))
+            self.history.append(statement.history_row(action, told))
 
     def waits_for_its_name(self, statement: Statement) -> bool:
         """Whether a statement is about a table that has no pair because its name is taken: it waits as its rows do."""
@@ -165,13 +165,13 @@ class Chronicle:
             return False
         span = self.names.at(name.key, at)
         known = span.until < EVER or span.meaning == REMOVED or self.pair_of(span.meaning) is not None
-        return not known and bool(unmade(self.bench, name))
+        return not known and bool(unmade(self.context, name))
 
     def told(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
-        tables = [t for t in self.bench.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
+        tables = [t for t in self.context.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
         ended = [s for s, table, _ in self._stuck() if table.state is State.DROPPED]
-        rows = [s.obeyed(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
+        rows = [s.history_row(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
         for row in self.history:
             why = f": {row['sql']}"
             held = [Done.held(table.source) for table in tables if first_reason(table.held_reason).endswith(why)]
@@ -180,13 +180,13 @@ class Chronicle:
         return rows
 
     def _before(self, action: text.Action, statement: Statement) -> Done:
-        """What there is to say of a clause that was obeyed by a try that did not get to say it."""
+        """What there is to say of a clause that was applied by a try that did not get to say it."""
         if isinstance(action, text.RenameTable):
             at = statement.ddl.commit_ts
             pair = self.pair(action.new.key, at + 1)
             if pair is not None and pair.due is not None and pair.renamed_at == at:
                 return Done.held(pair.source)
-        return Done("obeyed before")
+        return Done("applied before")
 
     def _act(self, action: text.Action, statement: Statement) -> Done:
         at = statement.ddl.commit_ts
@@ -237,7 +237,7 @@ class Chronicle:
 
     def _living(self, at: int) -> list[TableName]:
         """The tables that there are at a commit ts, also those of which this batch has the first rows."""
-        pairs = [pair.source for pair in self.bench.tables if pair.state is not State.DROPPED]
+        pairs = [pair.source for pair in self.context.tables if pair.state is not State.DROPPED]
         told = [(one.table, version.since) for one in self.messages.tables for version in one.versions]
         told += [(one.table, one.since) for one in self.messages.unknown]
         seen = [
@@ -258,9 +258,9 @@ class Chronicle:
     def _unmade(self, at: int) -> set[Name]:
         """Names that had tables before a commit ts, though pairs may not have been made."""
         told = [(one.table, version.since) for one in self.messages.tables for version in one.versions]
-        told += [(one.ddl.table, one.ddl.commit_ts) for one in self.obeyed if not one.naming and one.ddl.table.table]
+        told += [(one.ddl.table, one.ddl.commit_ts) for one in self.applied if not one.naming and one.ddl.table.table]
         names = {name.key for name, since in told if since < at}
-        return names | {one.table.key for one in self.messages.unknown} | {name.key for name in last_held(self.bench)}
+        return names | {one.table.key for one in self.messages.unknown} | {name.key for name in last_held(self.context)}
 
     def _create(self, table: TableName, statement: Statement) -> Done:
         at, version = statement.ddl.commit_ts, statement.ddl.version
@@ -268,11 +268,11 @@ class Chronicle:
             return Done("there already")
         meaning = f"new@{at}:{table.key[0]}.{table.key[1]}"
         born = next(
-            (pair for pair in self.bench.tables if pair.created_at == at and pair.source.key == table.key), None
+            (pair for pair in self.context.tables if pair.created_at == at and pair.source.key == table.key), None
         )
         if born is not None:
             self.pairs[meaning] = born
-        elif self.bench.tables.obstacle(table) is not None:
+        elif self.context.tables.obstacle(table) is not None:
             return Done.held(table)
         elif version is not None:
             span = Kept(table.schema, table.table, at, EVER, self.clause)
@@ -291,7 +291,7 @@ class Chronicle:
         if pair is None:
             return None
         scheme = None if pair.layout.partitions is None else from_json(dict(pair.layout.partitions))
-        told = [*self.obeyed, *self.pending, *(statement for statement, _ in self.stuck)]
+        told = [*self.applied, *self.pending, *(statement for statement, _ in self.stuck)]
         for statement in sorted(told, key=lambda one: one.ddl.commit_ts):
             if pair.layout.ddl_at < statement.ddl.commit_ts < at and self._is_about(statement, meaning):
                 scheme = reduce(applied, statement.actions, scheme)
@@ -301,14 +301,14 @@ class Chronicle:
         self, meaning: str, table: TableName, version: TableVersion, span: Kept, scheme: PartitionScheme | None = None
     ) -> WarehouseTable:
         """A new pair, with the columns of a version."""
-        layout = Layout(before=self.bench.protocol.sends_before, ddl_at=span.since)
-        layout, _ = meet(layout, version, self.bench.policy)
+        layout = Layout(before=self.context.protocol.sends_before, ddl_at=span.since)
+        layout, _ = meet(layout, version, self.context.policy)
         layout = defined(with_handles(layout, span.since), scheme)
         created = span.since if span.cause else 0
         spans = json.dumps([span])
-        made = self.bench.tables.create(table, layout, created, {SPANS: spans})
+        made = self.context.tables.create(table, layout, created, {SPANS: spans})
         if meaning not in self.unclear:
-            holds.forget(self.bench.records, table)
+            held_names.forget(self.context.records, table)
         self.pairs[meaning] = made
         return made
 
@@ -320,7 +320,7 @@ class Chronicle:
         if pair is not None or span.meaning == REMOVED:
             return pair
         seen = self._first(key, span, at)
-        if seen is None or unmade(self.bench, seen.version.table):
+        if seen is None or unmade(self.context, seen.version.table):
             return None
         table = seen.version.table
         self.names.settle(key, at)
@@ -340,14 +340,14 @@ class Chronicle:
         if pair is None:
             return Done("no such table")
         spans = (*_ended(pair.spans, old.key, at), Kept(new.schema, new.table, at, EVER, self.clause))
-        holds.forget(self.bench.records, new)
+        held_names.forget(self.context.records, new)
         if pair.parked:
-            holds.forget(self.bench.records, old)
+            held_names.forget(self.context.records, old)
         span = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
         taken = self.pair_of(span.meaning) if span is not None and span.since <= at else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
             self._drop(new.key, at)
-        give_name(self.bench, pair, new, statement.ddl, spans, until=at)
+        give_name(self.context, pair, new, statement.ddl, spans, until=at)
         return Done.held(new) if pair.due else Done(f"renamed to {pair.name}")
 
     def _parked(self, name: TableName, at: int) -> WarehouseTable | None:
@@ -358,35 +358,35 @@ class Chronicle:
         """
         span, records, own = (
             self.names.now(name.key, at),
-            self.bench.records,
+            self.context.records,
             TableName(name.schema, f"{name.table}@{at}"),
         )
-        why = unmade(self.bench, name) or unmade(self.bench, own)
-        waits = {held.key for held in last_held(self.bench)} & {name.key, own.key}  # the latter in a second try
+        why = unmade(self.context, name) or unmade(self.context, own)
+        waits = {held.key for held in last_held(self.context)} & {name.key, own.key}  # the latter in a second try
         known = waits or self._first(name.key, span, at) is not None
-        if not known or not why or span.meaning == REMOVED or self.bench.tables.find(name) is not None:
+        if not known or not why or span.meaning == REMOVED or self.context.tables.find(name) is not None:
             return None
         records.rename_aside(name, own, at)
         first, _ = self.unclear.pop(span.meaning, ("", 0))
         why = also(first, why)
         spans = [Kept(name.schema, name.table, span.since, EVER, span.cause)]
         noted = {**written_state(State.HELD, why), DUE: json.dumps([name.schema, name.table]), SPANS: json.dumps(spans)}
-        pair = self.bench.tables.create(own, Layout(before=self.bench.protocol.sends_before), noted=noted)
+        pair = self.context.tables.create(own, Layout(before=self.context.protocol.sends_before), noted=noted)
         pair.state, pair.held_reason, pair.due = State.HELD, why, name
         self.pairs[span.meaning] = pair
         return pair
 
     def _drop(self, key: Name, at: int) -> str:
         pair = self._ensure(key, at)
-        for name in (name for name in last_held(self.bench) if pair is None and name.key == key):
-            self.bench.records.mark_dropped(name, at)  # its name is taken, and it waits for nothing any more
-            holds.forget(self.bench.records, name)
+        for name in (name for name in last_held(self.context) if pair is None and name.key == key):
+            self.context.records.mark_dropped(name, at)  # its name is taken, and it waits for nothing any more
+            held_names.forget(self.context.records, name)
         if pair is None or (pair.state is State.DROPPED and pair.dropped_at != at):
             return "no such table"
-        why = TO_BE_REMOVED if self.bench.settings.warehouse.drop_table == "drop" else ""
+        why = TO_BE_REMOVED if self.context.settings.warehouse.drop_table == "drop" else ""
         if pair.state is not State.DROPPED:  # else a first try has done this
-            self.bench.records.mark_dropped(pair.source, at)
-            self.bench.tables.set_state(pair, State.DROPPED, why, at=at, spans=_ended(pair.spans, key, at))
+            self.context.records.mark_dropped(pair.source, at)
+            self.context.tables.set_state(pair, State.DROPPED, why, at=at, spans=_ended(pair.spans, key, at))
         return "dropped" if why else "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, at: int) -> Done:
@@ -396,9 +396,9 @@ class Chronicle:
             return Done.stays(name, pair.state)
         if pair is None or self._exchanges(span.meaning, besides=at):
             self.unclear[span.meaning] = (reason, at)
-            holds.remember(self.bench.records, holds.Hold(name.schema, name.table, reason, at))
+            held_names.remember(self.context.records, held_names.Hold(name.schema, name.table, reason, at))
         else:
-            self.bench.tables.set_state(pair, State.HELD, reason)
+            self.context.tables.set_state(pair, State.HELD, reason)
         return Done.held(name)
 
     def hold_rows(self, name: Name, reason: str, commit_ts: int) -> None:
@@ -407,7 +407,7 @@ class Chronicle:
 
     def _exchanges(self, meaning: str, besides: int) -> bool:
         """Whether another statement of this batch exchanges partitions of a table, which is held when it is noted."""
-        found = ((s.ddl.commit_ts, action) for s in self.obeyed for action in s.actions)
+        found = ((s.ddl.commit_ts, action) for s in self.applied for action in s.actions)
         return any(
             isinstance(action, text.ExchangePartition) and self.names.at(action.table.key, at).meaning == meaning
             for at, action in found if at != besides
@@ -419,13 +419,13 @@ class Chronicle:
             for span in (one for one in self.names.spans.get(name.key, ()) if one.until < EVER):
                 pair = self.pair_of(span.meaning)
                 if span.meaning == REMOVED or (pair is not None and pair.state is State.DROPPED):
-                    self.bench.records.mark_dropped(name, span.until, LETTERS)
+                    self.context.records.mark_dropped(name, span.until, LETTERS)
                 elif pair is not None and pair.source.key != name.key:
-                    self.bench.records.rename_aside(name, pair.source, span.until, LETTERS)
+                    self.context.records.rename_aside(name, pair.source, span.until, LETTERS)
 
     def about(self, meaning: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
-        return [statement for statement in self.obeyed if self._is_about(statement, meaning)]
+        return [statement for statement in self.applied if self._is_about(statement, meaning)]
 
     def _is_about(self, statement: Statement, meaning: str) -> bool:
         ddl = statement.ddl
@@ -435,7 +435,7 @@ class Chronicle:
 
 
 def _was_there(pair: WarehouseTable, at: int) -> bool:
-    """Whether a pair has a table at a commit ts: a DROP behind it may have been obeyed by a try that died."""
+    """Whether a pair has a table at a commit ts: a DROP behind it may have been applied by a try that died."""
     return pair.state is not State.DROPPED or pair.dropped_at > at
 
 
@@ -450,18 +450,18 @@ def with_handles(layout: Layout, at: int) -> Layout:
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
-def _spans(bench: Workbench) -> Iterable[Span]:
-    for pair in bench.tables:
+def _spans(context: PipelineContext) -> Iterable[Span]:
+    for pair in context.tables:
         for kept in pair.spans:
             yield Span(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
-    for kept in read_spans(bench.records.tables["ddl_history"].properties.get(GONE)):
+    for kept in read_spans(context.records.tables["ddl_history"].properties.get(GONE)):
         yield Span(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
 
 
-def made_by_rows(bench: Workbench, table: TableName, commit_ts: int) -> Kept | None:
+def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> Kept | None:
     """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
-    span = Names.of(_spans(bench)).at(table.key, commit_ts)
-    known = span.meaning == REMOVED or bench.tables.by_uuid(span.meaning) is not None
+    span = Names.of(_spans(context)).at(table.key, commit_ts)
+    known = span.meaning == REMOVED or context.tables.by_uuid(span.meaning) is not None
     return None if known or span.until != EVER else Kept(table.schema, table.table, span.since, EVER)
 
 
@@ -472,18 +472,18 @@ def _ended(spans: Sequence[Kept], key: Name, at: int) -> tuple[Kept, ...]:
     )
 
 
-def remove_dropped(bench: Workbench) -> int:
+def remove_dropped(context: PipelineContext) -> int:
     """Remove pairs that were dropped, where that is the policy; how many. What their names meant is remembered.
 
     One whose rows are yet to change places with another one's stays until they have.
     """
-    history = bench.records.tables["ddl_history"]
-    needed = {pair.uuid for one in exchanges(bench.tables) if not one.done for pair in (one.table, one.other)}
-    dropped = [pair for pair in bench.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
+    history = context.records.tables["ddl_history"]
+    needed = {pair.uuid for one in exchanges(context.tables) if not one.done for pair in (one.table, one.other)}
+    dropped = [pair for pair in context.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
     found = [pair for pair in dropped if pair.uuid not in needed]
     for pair in found:
         mine = (span._replace(pair=pair.uuid) for span in pair.spans)
         gone = (*read_spans(history.properties.get(GONE)), *mine)
         history.set_properties({GONE: written_spans(gone)[SPANS]})
-        bench.tables.forget(pair)
+        context.tables.forget(pair)
     return len(found)

@@ -13,8 +13,8 @@ from pipeline.model.types import STRING, WarehouseType
 from pipeline.quality.gate import Gate
 from pipeline.quality.rulebook import Shape
 from pipeline.settings.column_types import members_of
-from pipeline.streaming.expected import Expected
-from pipeline.streaming.moments import NEVER, Moment
+from pipeline.streaming.batch_profile import Expected
+from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.streaming.position import Committed
 from pipeline.warehouse.evolution import Policy
 from pipeline.warehouse.pairs import ENDS, read_ends, write_ends
@@ -55,9 +55,9 @@ class Ledger:
     topics: dict[str, str] = field(default_factory=dict)
     """Topic id → the name that it had."""
     watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
-    moments: dict[TopicPartition, Moment] = field(default_factory=dict)
+    moments: dict[TopicPartition, Frontier] = field(default_factory=dict)
     """Cut regime: how far each partition has come."""
-    resolved: Moment = NEVER
+    resolved: Frontier = NEVER
     """Cut regime: the moment that the newest cut has."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
@@ -77,8 +77,8 @@ class Ledger:
             read_ends(ends),
             json.loads(table.inherited(TOPIC_NAMES) or "{}"),
             marks_from_json(table.inherited(WATERMARKS)),
-            {at: Moment(ts) for at, ts in marks_from_json(table.inherited(MOMENTS)).items()},
-            Moment(int(table.inherited(RESOLVED) or "0")),
+            {at: Frontier(ts) for at, ts in marks_from_json(table.inherited(MOMENTS)).items()},
+            Frontier(int(table.inherited(RESOLVED) or "0")),
             int(table.inherited(UNFINISHED) or batch_id + 1),
             marks_from_json(table.inherited(MARKS)),
         )
@@ -119,7 +119,7 @@ def marks_from_json(text: str | None) -> dict[TopicPartition, CommitTs]:
 
 
 @dataclass(slots=True)
-class Workbench:
+class PipelineContext:
     """One open pipeline. `step` is told each durable step, for fail-points and logs."""
 
     spark: SparkSession

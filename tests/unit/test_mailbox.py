@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from pipeline.errors import Refused
-from pipeline.streaming import requests
-from pipeline.streaming.errands import CHECK, MAINTAIN, ORPHANS, REBUILD, REDRIVE, RELEASE, TAG
+from pipeline.streaming import mailbox
 from pipeline.streaming.lock import LOCKED, WriterLock
-from pipeline.streaming.requests import Inbox, in_turn
+from pipeline.streaming.mailbox import Inbox, in_turn
+from pipeline.streaming.operations import CHECK, MAINTAIN, ORPHANS, REBUILD, REDRIVE, RELEASE, TAG
 from registry import RegistryError
 
 ASKED = (REBUILD, ("shop", "orders"))
@@ -95,7 +95,7 @@ def test_a_run_that_ends_without_an_answer_leaves_it_to_the_command(tmp_path):
 def asked(folder, name, **about):
     """A request as a command leaves it."""
     (folder / ".requests").mkdir(exist_ok=True)
-    about = {"what": REBUILD, "names": [name], "pid": os.getpid(), **requests._place(), **about}
+    about = {"what": REBUILD, "names": [name], "pid": os.getpid(), **mailbox._place(), **about}
     path = folder / ".requests" / f"{name}.json"
     path.write_text(json.dumps(about))
     return path
@@ -135,7 +135,7 @@ def test_whether_a_process_lives_where_numbers_mean_others_nobody_knows(tmp_path
 
 
 def test_where_there_is_no_proc_the_name_of_the_host_is_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(requests, "_NAMESPACE", tmp_path / "nothing")
+    monkeypatch.setattr(mailbox, "_NAMESPACE", tmp_path / "nothing")
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     path = asked(tmp_path, "orders", asked=1, pid=gone.pid)

@@ -18,10 +18,10 @@ from pipeline.model.messages import Origin, TopicPartition
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after, cut
-from pipeline.streaming.landing import BORN, TableLanding
 from pipeline.streaming.rename_steps import executable
 from pipeline.streaming.renames import give_name
 from pipeline.streaming.shared_names import checked
+from pipeline.streaming.table_writer import BORN, TableWriter
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, TableMessages
     from pipeline.streaming.batch import Epoch
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Bindings, Name
     from pipeline.streaming.origins import Origins
     from pipeline.streaming.shared_names import Called
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.pairs import WarehouseTable
 
 BINDINGS = "ticdc.bindings-before"
@@ -46,10 +46,10 @@ NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 
 
 @dataclass(slots=True)
-class Obedience:
-    """The statements of one micro-batch, obeyed one after the other."""
+class DdlPlan:
+    """The statements of one micro-batch, applied one after the other."""
 
-    bench: Workbench
+    context: PipelineContext
     batch_id: int
     statements: tuple[Statement, ...]
     epochs: Sequence[Epoch]
@@ -68,48 +68,48 @@ class Obedience:
     epoch: Epoch = field(init=False)
 
     @classmethod
-    def begin(cls, bench: Workbench, batch_id: int, messages: Messages, origins: Origins) -> Obedience:
+    def begin(cls, context: PipelineContext, batch_id: int, messages: Messages, origins: Origins) -> DdlPlan:
         """The statements understood, and the messages cut into epochs where names change their meaning."""
-        statements = understood(bench, messages, origins)
-        past = _Past.of(bench, statements)
-        # The name of one that was obeyed may mean another table by now, which must not be dropped or renamed for it.
+        statements = understood(context, messages, origins)
+        past = _Past.of(context, statements)
+        # The name of one that was applied may mean another table by now, which must not be dropped or renamed for it.
         statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
-        before = cls._meanings(bench, batch_id, statements) if statements else {}
-        statements = _told_apart(bench, batch_id, statements, past, before)
+        before = cls._meanings(context, batch_id, statements) if statements else {}
+        statements = _told_apart(context, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
-        made = cls(bench, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
+        made = cls(context, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
         made.epoch = made.epochs[0]
         made._bind_made()
         return made
 
     @staticmethod
-    def _meanings(bench: Workbench, batch_id: int, statements: Sequence[Statement]) -> Bindings:
+    def _meanings(context: PipelineContext, batch_id: int, statements: Sequence[Statement]) -> Bindings:
         """What names meant before the first statement of this batch, also in a second try of it."""
-        history = bench.records.tables["ddl_history"]
+        history = context.records.tables["ddl_history"]
         saved = json.loads(history.inherited(BINDINGS) or "{}")
         if saved.get("batch") == batch_id:
             return {(schema, table): uuid for schema, table, uuid in saved["names"]}
-        names: Bindings = {t.source.key: t.uuid for t in bench.tables if t.state != State.DROPPED}
+        names: Bindings = {t.source.key: t.uuid for t in context.tables if t.state != State.DROPPED}
         if any(statement.naming for statement in statements):
             listed = [[*name, uuid] for name, uuid in sorted(names.items())]
             history.mark({BINDINGS: json.dumps({"batch": batch_id, "names": listed})}, "main")
         return names
 
-    def landing(self, raw: DataFrame, messages: TableMessages, topic_ids: Mapping[str, str]) -> TableLanding:
+    def landing(self, raw: DataFrame, messages: TableMessages, topic_ids: Mapping[str, str]) -> TableWriter:
         """The part of the batch that belongs to the table which a name means now."""
         key = messages.table.key
         meaning = self.bindings.get(key, "")
-        known = self._bound(messages.table) if meaning else self.bench.tables.find(messages.table)
+        known = self._bound(messages.table) if meaning else self.context.tables.find(messages.table)
         about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
-        landing = TableLanding(self.bench, raw, self.batch_id, messages, topic_ids, about, known)
+        landing = TableWriter(self.context, raw, self.batch_id, messages, topic_ids, about, known)
         landing.birth = meaning if isinstance(meaning, Birth) else None
-        landing.obeyed_until = self.past.newest.get(key, 0) if known is None else 0
+        landing.applied_until = self.past.newest.get(key, 0) if known is None else 0
         landing.entered = self.entered
         landing.unclear = self.unclear.get(key, "")
         landing.truncated_at = self.truncated.get(key, 0)
         return landing
 
-    def apply(self, ddl: Ddl, landings: Sequence[TableLanding]) -> None:
+    def apply(self, ddl: Ddl, landings: Sequence[TableWriter]) -> None:
         """Obey one statement; `landings` are those of the messages before it."""
         statement = next(s for s in self.statements if s.ddl is ddl)
         self.epoch = next(epoch for epoch in self.epochs if ddl in epoch.ddl)
@@ -128,21 +128,21 @@ class Obedience:
 
     def _pass_on_names(self) -> None:
         """Names that were given up go to the pairs that wait for them; where none was, they mean what they did."""
-        for table in sorted(self.bench.tables, key=lambda table: table.renamed_at):
+        for table in sorted(self.context.tables, key=lambda table: table.renamed_at):
             if table.due is None or not table.parked or table.state is State.DROPPED:
                 continue
-            holder = self.bench.tables.find(table.due)
+            holder = self.context.tables.find(table.due)
             if holder is not None and self.bindings.get(table.due.key) == table.uuid:
                 self.bindings[table.due.key] = holder.uuid
             elif holder is None and self.bindings.get(table.due.key) in (None, table.uuid):
-                self.bench.records.rename_aside(table.source, table.due)
+                self.context.records.rename_aside(table.source, table.due)
                 self.bindings[table.due.key] = table.uuid
                 said = [self.batch_id, self.entered, *table.due.key]
-                self.bench.tables.take_name(table, {NAMED: json.dumps(said)})
+                self.context.tables.take_name(table, {NAMED: json.dumps(said)})
 
     def _bind_made(self) -> None:
         """Names that pairs have got here in an unfinished try, from rows or others; they may have new ones since."""
-        for table in self.bench.tables if self.statements and self.bench.recovering else ():
+        for table in self.context.tables if self.statements and self.context.recovering else ():
             for noted in (BORN, NAMED):
                 batch_id, entered, *name = json.loads(table.changes.properties.get(noted, "[-1, 0]"))
                 if (batch_id, entered) == (self.batch_id, self.entered):
@@ -160,28 +160,28 @@ class Obedience:
             case text.DropTable(name):
                 done = Done(self._drop(self._bound(name), at))
             case text.DropDatabase(name):
-                for dropped in self.bench.tables:
+                for dropped in self.context.tables:
                     if folded(dropped.source.schema) == folded(name):
                         self._drop(dropped, at)
             case text.TruncateTable(name) if table is None:
                 self.truncated[name.key] = at
             case text.TruncateTable() if table is not None and table.truncated_at < at:
-                self.bench.tables.truncate(table, at)
+                self.context.tables.truncate(table, at)
                 done = Done("rows up to this commit ts leave the current table")
             case text.NotUnderstood(reason):
                 why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
                 done = Done.of_all([self._hold(name, why, at) for name in statement.tables])
-        self.history.append(statement.obeyed(action, done))
+        self.history.append(statement.history_row(action, done))
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
         meaning = self.bindings.get(name.key, "")
         if isinstance(meaning, Birth):
-            return self.bench.tables.born(*meaning) or self._made_since(name)
-        return self.bench.tables.by_uuid(meaning)
+            return self.context.tables.born(*meaning) or self._made_since(name)
+        return self.context.tables.by_uuid(meaning)
 
     def _made_since(self, name: TableName) -> WarehouseTable | None:
         """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
-        table = self.bench.tables.find(name)
+        table = self.context.tables.find(name)
         return None if table is None or table.uuid in self.before.values() else table
 
     def _rename(self, old: TableName, new: TableName, statement: Statement) -> Done:
@@ -192,17 +192,17 @@ class Obedience:
         # A second try finds what the first has done, be it a whole chain of names in which this one is taken again.
         is_new = table.renamed_at < at or (table.renamed_at == at and table.source.key == old.key)
         if table.source.key != new.key and is_new and table.layout.ddl_at <= at:
-            give_name(self.bench, table, new, statement.ddl)
+            give_name(self.context, table, new, statement.ddl)
         return Done.held(table.due) if table.due else Done(f"renamed to {table.name}")
 
     def _drop(self, table: WarehouseTable | None, at: int) -> str:
         if table is None or table.state == State.DROPPED:
             return "no such table"
-        self.bench.records.mark_dropped(table.source)
-        if self.bench.settings.warehouse.drop_table == "drop":
-            self.bench.tables.forget(table)
+        self.context.records.mark_dropped(table.source)
+        if self.context.settings.warehouse.drop_table == "drop":
+            self.context.tables.forget(table)
             return "dropped"
-        self.bench.tables.set_state(table, State.DROPPED, at=at)
+        self.context.tables.set_state(table, State.DROPPED, at=at)
         return "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, at: int) -> Done:
@@ -213,29 +213,29 @@ class Obedience:
         if table is None:
             self.unclear[name.key] = reason
         else:
-            self.bench.tables.set_state(table, State.HELD, reason)
+            self.context.tables.set_state(table, State.HELD, reason)
         return Done.held(name)
 
 
-def understood(bench: Workbench, messages: Messages, origins: Origins) -> tuple[Statement, ...]:
+def understood(context: PipelineContext, messages: Messages, origins: Origins) -> tuple[Statement, ...]:
     """The statements of a batch with what they ask for, of tables and columns as the rows will have them."""
-    as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in bench.tables}
-    return tuple(_understood(bench, ddl, origins, as_text) for ddl in messages.ddl)
+    as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in context.tables}
+    return tuple(_understood(context, ddl, origins, as_text) for ddl in messages.ddl)
 
 
-def _understood(bench: Workbench, ddl: Ddl, origins: Origins, as_text: Mapping[Name, bool]) -> Statement:
-    spell, source = bench.protocol.as_sent, ddl.in_source or ddl.table
+def _understood(context: PipelineContext, ddl: Ddl, origins: Origins, as_text: Mapping[Name, bool]) -> Statement:
+    spell, source = context.protocol.as_sent, ddl.in_source or ddl.table
     origin = Origin(min(ddl.at, default=TopicPartition("", 0)).topic)
 
     def here(table: TableName) -> TableName:
         sent = TableName(spell(table.schema), spell(table.table))
         return origins.name_of(origin, sent) if sent.table else sent
 
-    decimals_as_text = as_text.get(ddl.table.key, bench.protocol.decimals_as_text)
+    decimals_as_text = as_text.get(ddl.table.key, context.protocol.decimals_as_text)
     read = text.parse(ddl.kind, ddl.sql, source, decimals_as_text=decimals_as_text)
     renames = [action.old for action in read if isinstance(action, text.RenameTable)]
     sent = replace(ddl, table=ddl.table if renames else here(source))
-    actions = overridden([spelled(action, spell, here) for action in read], bench.overrides, sent.table)
+    actions = overridden([spelled(action, spell, here) for action in read], context.overrides, sent.table)
     tables = tuple(here(table) for table in text.named_tables(ddl.sql, source))
     about = renames or [source] * bool(source.table)
     sources = tuple((here(table).key, table) for table in about) if ddl.in_source else ()
@@ -243,16 +243,16 @@ def _understood(bench: Workbench, ddl: Ddl, origins: Origins, as_text: Mapping[N
 
 
 def _told_apart(
-    bench: Workbench, batch_id: int, statements: tuple[Statement, ...], past: _Past, names: Bindings
+    context: PipelineContext, batch_id: int, statements: tuple[Statement, ...], past: _Past, names: Bindings
 ) -> tuple[Statement, ...]:
     """The statements without doubts of whose they are (`shared_names`); what the source calls tables is kept."""
     news = [statement for statement in statements if statement.ddl.in_source and not past.has(statement.ddl)]
     if not news:
         return statements
-    history = bench.records.tables["ddl_history"]
+    history = context.records.tables["ddl_history"]
     saved = json.loads(history.inherited(CALLED) or "{}")
     called = _read_called(saved.get("before" if saved.get("batch") == batch_id else "after", ()))
-    parked = {table.source.key for table in bench.tables if table.parked}
+    parked = {table.source.key for table in context.tables if table.parked}
     safe, after = checked(news, called, names.keys() - parked)
     if after != called:
         noted = {"batch": batch_id, "before": _written_called(called), "after": _written_called(after)}
@@ -273,27 +273,27 @@ def _written_called(called: Called) -> list[list[str]]:
 class _Past:
     """What earlier batches have done, as far as the statements of this one go back."""
 
-    obeyed: frozenset[DdlIdentity] = frozenset()
+    applied: frozenset[DdlIdentity] = frozenset()
     newest: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Commit ts of the newest statement about a name."""
 
     @classmethod
-    def of(cls, bench: Workbench, statements: Sequence[Statement]) -> _Past:
+    def of(cls, context: PipelineContext, statements: Sequence[Statement]) -> _Past:
         if not statements:
             return cls()
         oldest = min(statement.ddl.commit_ts for statement in statements)
-        history = bench.records.read("ddl_history").where(F.col("batch_id") < bench.ledger.unfinished)
+        history = context.records.read("ddl_history").where(F.col("batch_id") < context.ledger.unfinished)
         rows = history.where(F.col("commit_ts") >= oldest).collect()
         newest: dict[tuple[str, str], int] = {}
-        obeyed: set[DdlIdentity] = set()
-        spell = bench.protocol.as_sent
+        applied: set[DdlIdentity] = set()
+        spell = context.protocol.as_sent
         for row in rows:
             schema, table = row["schema_name"], row["table_name"]
             for name in {TableName(schema, table), TableName(spell(schema), spell(table))}:  # the latter: of old
                 newest[name.key] = max(row["commit_ts"], newest.get(name.key, 0))
-                obeyed.add((row["commit_ts"], name.key, row["sql"]))
-        return cls(frozenset(obeyed), newest)
+                applied.add((row["commit_ts"], name.key, row["sql"]))
+        return cls(frozenset(applied), newest)
 
     def has(self, ddl: Ddl) -> bool:
-        """Whether a statement was obeyed: this is another partition's copy, or a re-send."""
-        return ddl.identity in self.obeyed
+        """Whether a statement was applied: this is another partition's copy, or a re-send."""
+        return ddl.identity in self.applied

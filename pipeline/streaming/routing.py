@@ -1,7 +1,7 @@
 """Where the rows of a batch belong in the cut regime: which pair takes them, and which of them wait (decision 004).
 
 A row belongs to what its name meant at its commit ts (`spans`). It waits behind a statement of its table that is not
-obeyed yet, and as long as nothing has described its version.
+applied yet, and as long as nothing has described its version.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.model.messages import EVER, Part, TableMessages
-from pipeline.streaming import waiting
-from pipeline.streaming.spans import GONE
+from pipeline.streaming import pending
+from pipeline.streaming.name_bindings import GONE
 from pipeline.streaming.statements import concerned, dropped_databases
 from pipeline.warehouse.pairs import State
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import SeenVersion, Unknown
     from pipeline.model.names import TableName
-    from pipeline.streaming.chronicle import Chronicle
+    from pipeline.streaming.ddl_applier import DdlApplier
     from pipeline.streaming.epochs import Name, Statement
-    from pipeline.streaming.spans import Span
+    from pipeline.streaming.name_bindings import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class Placed:
     messages: TableMessages
 
 
-def waits(told: Chronicle) -> dict[Part, str]:
+def waits(told: DdlApplier) -> dict[Part, str]:
     """Rows that cannot be placed yet, with the reason: per name from the first thing on that is not known.
 
     Rows of a version that nothing has described are in the way of what their name meant at that time, no further.
     """
     found: dict[tuple[Name, int], tuple[Part, str]] = {}
     for statement in told.pending:
-        reason = f"{waiting.DDL_PENDING}: {statement.ddl.sql}"
+        reason = f"{pending.DDL_PENDING}: {statement.ddl.sql}"
         for name in _behind(told, statement):
             _earliest(found, Part(name, statement.ddl.commit_ts), reason)
     for part in _unconfirmed(told):
-        reason = f"{waiting.DDL_PENDING}: a RENAME to {part.table} may stand in a topic that has not been read as far"
+        reason = f"{pending.DDL_PENDING}: a RENAME to {part.table} may stand in a topic that has not been read as far"
         _earliest(found, part, reason)
     for unknown in told.messages.unknown:
         reason = (
-            f"{waiting.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
+            f"{pending.SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
             "if it does not come, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
         )
         for span in _meanings(told, unknown.table.key, unknown):
@@ -57,7 +57,7 @@ def waits(told: Chronicle) -> dict[Part, str]:
     return dict(found.values())
 
 
-def _unconfirmed(told: Chronicle) -> Iterator[Part]:
+def _unconfirmed(told: DdlApplier) -> Iterator[Part]:
     """The names that nothing has given, and whose first row is newer than what all topics have been read to.
 
     A RENAME stands in the topic of the old name alone. Behind it the rows are of the table that it is about.
@@ -69,7 +69,7 @@ def _unconfirmed(told: Chronicle) -> Iterator[Part]:
             yield Part(table.table, 0, EVER)
 
 
-def undescribed(told: Chronicle) -> list[tuple[Unknown, Part]]:
+def undescribed(told: DdlApplier) -> list[tuple[Unknown, Part]]:
     """Rows of versions that nothing will describe: the table that they are of was dropped."""
     return [
         (unknown, _within(unknown, span))
@@ -79,7 +79,7 @@ def undescribed(told: Chronicle) -> list[tuple[Unknown, Part]]:
     ]
 
 
-def _is_over(told: Chronicle, span: Span) -> bool:
+def _is_over(told: DdlApplier, span: Span) -> bool:
     """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
     pair = told.pair_of(span.meaning)
     if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
@@ -88,12 +88,12 @@ def _is_over(told: Chronicle, span: Span) -> bool:
     return known or any(span.since < at <= span.until for at in told.drops(span.name))
 
 
-def _is_past(told: Chronicle, span: Span) -> bool:
+def _is_past(told: DdlApplier, span: Span) -> bool:
     """Whether rows are of a table that was gone before anything was known of it."""
     return not told.late and told.pair_of(span.meaning) is None and told.names.is_past(span)
 
 
-def _behind(told: Chronicle, statement: Statement) -> Iterator[TableName]:
+def _behind(told: DdlApplier, statement: Statement) -> Iterator[TableName]:
     """The names whose rows behind a statement need it."""
     if statement.ddl.table.table:
         yield from concerned(statement)
@@ -101,7 +101,7 @@ def _behind(told: Chronicle, statement: Statement) -> Iterator[TableName]:
     yield from (table.table for table in told.messages.tables if table.table.key[0] in schemas)
 
 
-def placed(told: Chronicle) -> list[Placed]:
+def placed(told: DdlApplier) -> list[Placed]:
     """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
     walls = tuple(waits(told))
     parts: dict[str, list[Part]] = {}
@@ -118,7 +118,7 @@ def placed(told: Chronicle) -> list[Placed]:
                     mine.append(part)
                 versions, number = seen.setdefault(span.meaning, {}), version.version.version
                 versions[number] = versions[number].joined(version) if number in versions else version
-    for statement in told.obeyed:
+    for statement in told.applied:
         if not statement.naming and statement.ddl.table.table:
             span = told.names.at(statement.ddl.table.key, statement.ddl.commit_ts)
             if told.pair_of(span.meaning) is not None:
@@ -128,13 +128,13 @@ def placed(told: Chronicle) -> list[Placed]:
     return [_placed(told, meaning, parts[meaning], seen.get(meaning, {})) for meaning in parts]
 
 
-def _placed(told: Chronicle, meaning: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
+def _placed(told: DdlApplier, meaning: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
     pair = told.pair_of(meaning)
     name = pair.source if pair is not None else parts[-1].table
     return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
 
 
-def _meanings(told: Chronicle, key: Name, version: SeenVersion | Unknown) -> Iterator[Span]:
+def _meanings(told: DdlApplier, key: Name, version: SeenVersion | Unknown) -> Iterator[Span]:
     """What a name means between the first and the last row of a version."""
     ts = version.since
     while ts <= version.until:

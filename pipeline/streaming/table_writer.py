@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.holding import NAMELESS
-from pipeline.model.messages import Regime, SeenVersion, TopicPartition
+from pipeline.model.messages import Ordering, SeenVersion, TopicPartition
 from pipeline.model.names import quoted
 from pipeline.model.places import stands_in
 from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import Severity
-from pipeline.streaming import aside, waiting
+from pipeline.streaming import dead_letters, pending
 from pipeline.streaming.altered import makes_room
 from pipeline.streaming.batch import Landed
 from pipeline.streaming.epochs import late, timeline
@@ -25,7 +25,7 @@ from pipeline.streaming.fence import fence
 from pipeline.streaming.held import taken
 from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
-from pipeline.warehouse.evolution import Note, keyed_as, meet, meet_key, newest, obey, surely_keyed
+from pipeline.warehouse.evolution import Note, apply_actions, keyed_as, meet, meet_key, newest, surely_keyed
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import CREATED_AS, KEYSPACE, State
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Range, TableMessages
     from pipeline.quality.rules import Result, RuleSet
     from pipeline.quality.samples import Sample
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Birth, Statement
     from pipeline.streaming.speculation import Speculation
     from pipeline.streaming.staged import Staged
-    from pipeline.streaming.workbench import Workbench
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import WarehouseTable
 
@@ -52,10 +52,10 @@ NOTHING = (2**62, 2**62)
 
 
 @dataclass(slots=True)
-class TableLanding:
+class TableWriter:
     """Implements `TablePort`. `table` is None until a new table's pair has been made."""
 
-    bench: Workbench
+    context: PipelineContext
     raw: DataFrame
     batch_id: int
     messages: TableMessages
@@ -69,7 +69,7 @@ class TableLanding:
     reason: str = ""
     birth: Birth | None = None
     """The CREATE TABLE that the pair will come from, where there was one."""
-    obeyed_until: int = 0
+    applied_until: int = 0
     """Commit ts of the newest statement about a table that had no rows: older ones are re-sent, and change nothing."""
     entered: int = 0
     """Commit ts of the statement with which the messages' epoch begins."""
@@ -109,7 +109,7 @@ class TableLanding:
 
     def _unmade(self) -> str:
         """Why no pair can be made of them; nothing, if it can."""
-        return taken(self.bench.tables.obstacle(self.messages.table))
+        return taken(self.context.tables.obstacle(self.messages.table))
 
     @property
     def waited(self) -> bool:
@@ -134,26 +134,26 @@ class TableLanding:
 
     def evolve(self) -> None:
         """See `TablePort.evolve`."""
-        layout = self.table.layout if self.table else Layout(ddl_at=max(0, self.obeyed_until - 1))
-        if self.table is not None and self.bench.recovering:
+        layout = self.table.layout if self.table else Layout(ddl_at=max(0, self.applied_until - 1))
+        if self.table is not None and self.context.recovering:
             self._recall(self.table)
         for entry in timeline(self.messages, self.statements):
-            layout = self._met(layout, entry) if isinstance(entry, SeenVersion) else self._obeyed(layout, entry)
+            layout = self._met(layout, entry) if isinstance(entry, SeenVersion) else self._applied(layout, entry)
         if self.table is None:
             if not self.messages.versions:
                 return  # a statement about a table of which no row has come
             created_at = self.birth.commit_ts if self.birth else 0
-            self.table = self.bench.tables.create(self.messages.table, layout, created_at, self._born())
+            self.table = self.context.tables.create(self.messages.table, layout, created_at, self._born())
             if self.truncated_at:
-                self.bench.tables.truncate(self.table, self.truncated_at)
+                self.context.tables.truncate(self.table, self.truncated_at)
         elif not self._has_room(layout):
             return
         else:
-            self.bench.tables.evolve(self.table, layout, self._noted())
+            self.context.tables.evolve(self.table, layout, self._noted())
             self._note_topics(self.table)
         why = self.unclear or (NAMELESS if self.nameless else "")
         if why and self.table.state == State.LIVE:
-            self.bench.tables.set_state(self.table, State.HELD, why)
+            self.context.tables.set_state(self.table, State.HELD, why)
 
     @property
     def nameless(self) -> bool:
@@ -165,11 +165,11 @@ class TableLanding:
         """Of a renamed pair: in which topics the rows of its new name come."""
         if table.renamed_at and table.source.key == self.messages.table.key:
             topics = {at.topic for at in self.messages.partitions if at.topic in self.topic_ids}
-            self.bench.tables.note_topics(table, {self.topic_ids[topic] for topic in topics})
+            self.context.tables.note_topics(table, {self.topic_ids[topic] for topic in topics})
 
     def _has_room(self, layout: Layout) -> bool:
         """Whether the table can have these columns; else it is held, and nothing has come of what the batch brought."""
-        if self.table is None or makes_room(self.bench, self.table, layout):
+        if self.table is None or makes_room(self.context, self.table, layout):
             return True
         self.notes.clear()
         self.met.clear()
@@ -189,7 +189,7 @@ class TableLanding:
 
     def _recall(self, table: WarehouseTable) -> None:
         saved = json.loads(table.changes.properties.get(NOTES, "{}"))
-        if saved.get("batch", -1) >= self.bench.ledger.unfinished:
+        if saved.get("batch", -1) >= self.context.ledger.unfinished:
             self.notes += [Note(*note) for note in saved["notes"]]
             self.met |= set(saved["met"])
 
@@ -199,10 +199,10 @@ class TableLanding:
         if seen.key_only:
             return meet_key(layout, seen.version)
         head, known = newest(layout), layout.version(seen.version.version) is not None
-        older = head is not None and seen.version.version < head and not self.bench.protocol.is_newest(seen)
+        older = head is not None and seen.version.version < head and not self.context.protocol.is_newest(seen)
         stale = not self.settles if known else older
         stale = stale or late(layout, seen, self.statements)
-        layout, notes = meet(layout, seen.version, self.bench.policy, stale=stale)
+        layout, notes = meet(layout, seen.version, self.context.policy, stale=stale)
         self.notes.extend(notes)
         if seen.version.tells_before:
             layout = replace(layout, before=True)
@@ -212,10 +212,10 @@ class TableLanding:
 
     def _keyed(self, layout: Layout, seen: SeenVersion) -> Layout:
         """The layout of a table without a key when a row comes with one; by cut a key comes with a version."""
-        return keyed_as(layout, seen.version) if self.bench.protocol.regime is Regime.OFFSET else layout
+        return keyed_as(layout, seen.version) if self.context.protocol.ordering is Ordering.BY_OFFSET else layout
 
-    def _obeyed(self, layout: Layout, statement: Statement) -> Layout:
-        layout, notes = obey(layout, statement.actions, statement.ddl.commit_ts, self.bench.policy)
+    def _applied(self, layout: Layout, statement: Statement) -> Layout:
+        layout, notes = apply_actions(layout, statement.actions, statement.ddl.commit_ts, self.context.policy)
         self.notes.extend(notes)
         if layout.altered_at == statement.ddl.commit_ts:
             at = {(topic, partition) for topic, partition in statement.ddl.at}
@@ -244,13 +244,13 @@ class TableLanding:
         return self.judged_frame(ranges) if self._fences else self._frame(ranges)
 
     def _rules(self) -> RuleSet:
-        return self.bench.rules_of(self._known(), self._made().layout)
+        return self.context.rules_of(self._known(), self._made().layout)
 
     def _let_in(self, staged: Staged, rules: RuleSet) -> Mapping[str, int]:
         """Let main have what was appended on a branch, unless the verdict forbids it."""
         beyond = self._beyond(rules, staged.name)
         results = (*staged.appended.results, *beyond)
-        forbidden = None if self.obliged else self.bench.gate.verdict(results, staged.appended.aside)
+        forbidden = None if self.obliged else self.context.gate.verdict(results, staged.appended.aside)
         counts = self._counted(staged.appended, beyond, rules)
         if forbidden is None:
             staged.show()
@@ -260,18 +260,18 @@ class TableLanding:
             raise forbidden.error(self.messages.table)
         self.forbidden = forbidden.reason
         if self._made().state is not State.DROPPED:
-            self.bench.tables.set_state(self._made(), State.HELD, forbidden.reason)
+            self.context.tables.set_state(self._made(), State.HELD, forbidden.reason)
         return {}
 
     def _beyond(self, rules: RuleSet, appended: str) -> tuple[Result, ...]:
         """What Great Expectations says of the rows that the batch has appended, where it has to be asked and is due."""
-        if not rules.beyond or not self.bench.is_due(f"checks of {self.messages.table}", self.bench.gx_seconds):
+        if not rules.beyond or not self.context.is_due(f"checks of {self.messages.table}", self.context.gx_seconds):
             return ()
-        rows = self.bench.spark.table(appended).where(F.col(change.BATCH_ID) == self.batch_id)
+        rows = self.context.spark.table(appended).where(F.col(change.BATCH_ID) == self.batch_id)
         rows = rows.where(F.col(change.OP) != change.Op.DELETE.value)
         live = [F.col(quoted(column.name)) for column in self._made().layout.columns if column.live]
         self._named(f"{self.messages.table}: Great Expectations")
-        return self.bench.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
+        return self.context.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
 
     def _counted(self, appended: Appended, beyond: tuple[Result, ...], rules: RuleSet) -> Mapping[str, int]:
         self.rows_appended = appended.rows
@@ -283,8 +283,8 @@ class TableLanding:
         if not self._known().versions:
             return 0
         self._named(f"{self.messages.table}: dead letters")
-        letters = aside.unreadable(self._frame(ranges), self.bench.protocol.sentences())
-        return aside.set_aside(self.bench, letters, self.batch_id, self.messages.table)
+        letters = dead_letters.unreadable(self._frame(ranges), self.context.protocol.sentences())
+        return dead_letters.set_aside(self.context, letters, self.batch_id, self.messages.table)
 
     def quarantine(self, ranges: Mapping[TopicPartition, Range], *, again: bool) -> int:
         """See `TablePort.quarantine`."""
@@ -298,14 +298,14 @@ class TableLanding:
             judged = rules.judged(self._frame(ranges))
         readable = walled(judged).where(F.col(change.ERROR).isNull())
         if again:
-            since = min(self.batch_id, self.bench.ledger.unfinished)  # a release writes with the last batch's number
-            out = aside.not_in_changes(self.bench, readable, table, since)
+            since = min(self.batch_id, self.context.ledger.unfinished)  # a release writes with the last batch's number
+            out = dead_letters.not_in_changes(self.context, readable, table, since)
         else:
             broken = rules.breaks(Severity.QUARANTINE)
             out = readable.where((broken | F.col(change.FENCED)) if self._fences else broken)
         self._named(f"{table.source}: quarantine")
-        rows = aside.quarantined(out, rules, table.layout, self.messages.table, fenced=self._fences)
-        return aside.written(self.bench, "quarantine", rows, self.batch_id)
+        rows = dead_letters.quarantined(out, rules, table.layout, self.messages.table, fenced=self._fences)
+        return dead_letters.written(self.context, "quarantine", rows, self.batch_id)
 
     def samples(self) -> Mapping[str, list[Sample]]:
         """A few rows for each rule whose verdict on this batch is no."""
@@ -318,10 +318,10 @@ class TableLanding:
         """The change frame of the messages in these ranges (none: of all), with the bits of every rule, and fenced."""
         rules, layout = self._rules(), self._made().layout
         judged = rules.judged(self._frame(ranges))
-        return fence(self.bench, judged, rules, layout, self.messages.table) if self._fences else judged
+        return fence(self.context, judged, rules, layout, self.messages.table) if self._fences else judged
 
     def _frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
-        return self.bench.protocol.changes(self._only(ranges), self._known(), self._made().layout.landing)
+        return self.context.protocol.changes(self._only(ranges), self._known(), self._made().layout.landing)
 
     def _known(self) -> TableMessages:
         """The messages of versions that the table has met: all, unless it is held."""
@@ -332,27 +332,27 @@ class TableLanding:
     @property
     def _fences(self) -> bool:
         """Whether changes wait behind quarantined ones of their key; a redrive sees to that itself."""
-        return self.bench.settings.quality.fenced == "hold" and self._rules().gates and not self.obliged
+        return self.context.settings.quality.fenced == "hold" and self._rules().gates and not self.obliged
 
     def hold(self) -> int:
         """See `TablePort.hold`."""
         self._named(f"{self.messages.table}: hold")
-        wanted = waiting.is_copy_of(self.statements)
+        wanted = pending.is_copy_of(self.statements)
         if self.messages.versions:
-            wanted = wanted | self.bench.protocol.where(self.messages)
+            wanted = wanted | self.context.protocol.where(self.messages)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         records = (
             self._within(beyond)
             .where(wanted)
             .select(
-                *waiting.as_held(),
+                *pending.as_held(),
                 F.lit(self.messages.table.schema).alias("schema_name"),
                 F.lit(self.messages.table.table).alias("table_name"),
                 F.lit(self.reason).alias("reason"),
                 F.lit("open").alias("status"),
             )
         )
-        return aside.written(self.bench, "held", records, self.batch_id)
+        return dead_letters.written(self.context, "held", records, self.batch_id)
 
     def publish(self) -> Landed:
         """See `TablePort.publish`."""
@@ -361,7 +361,7 @@ class TableLanding:
             return Landed(str(self.messages.table), seconds=self.seconds)
         self._named(f"{table.source}: publish current")
         done = current.publish(
-            self.bench.spark, table, self.bench.timezone, self.operation, self.bench.step, self._arrivals
+            self.context.spark, table, self.context.timezone, self.operation, self.context.step, self._arrivals
         )
         return Landed(str(table.source), order_unknown=done.order_unknown, seconds=self.seconds, snapshot=done.snapshot)
 
@@ -413,7 +413,7 @@ class TableLanding:
         return self.raw.where(_inside(needed, exhaustive=self.messages.bounds is not None))
 
     def _named(self, what: str) -> None:
-        self.bench.spark.sparkContext.setJobDescription(f"{self.during or f'batch {self.batch_id}'}: {what}")
+        self.context.spark.sparkContext.setJobDescription(f"{self.during or f'batch {self.batch_id}'}: {what}")
 
 
 def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:

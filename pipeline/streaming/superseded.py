@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import Op
-from pipeline.model.messages import EVER, Regime
+from pipeline.model.messages import EVER, Ordering
 from pipeline.model.names import folded
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.keys import Keys, as_it_was
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from pipeline.streaming.workbench import Workbench
+    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.exchange import Exchange
     from pipeline.warehouse.pairs import WarehouseTable
 
@@ -43,7 +43,7 @@ _WAS = "_was"
 class Standing:
     """How changes of a table that were set aside stand to what has happened since."""
 
-    bench: Workbench
+    context: PipelineContext
     table: WarehouseTable
 
     def of(self, rows: DataFrame) -> DataFrame:
@@ -71,11 +71,11 @@ class Standing:
 
     def _exchanges(self, table: WarehouseTable) -> list[Exchange]:
         """Those of a table that one of both tables shows."""
-        return [one for one in exchanges(self.bench.tables) if one.begun and table in (one.table, one.other)]
+        return [one for one in exchanges(self.context.tables) if one.begun and table in (one.table, one.other)]
 
     def _taken(self) -> Column:
         moves = [one.removal.at for one in self._exchanges(self.table) if one.other is self.table]
-        return taken(self.table.layout, self.bench.timezone, moves=moves)
+        return taken(self.table.layout, self.context.timezone, moves=moves)
 
     def _superseded(self, rows: DataFrame) -> DataFrame:
         """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
@@ -91,7 +91,7 @@ class Standing:
             moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
             was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
             theirs = theirs.unionByName(_others(was, keys))
-        is_later = _is_later_by_cut() if self.bench.protocol.regime is Regime.CUT else _is_later()
+        is_later = _is_later_by_cut() if self.context.protocol.ordering is Ordering.BY_COMMIT_TS else _is_later()
         here = F.coalesce(F.col(f"x{change.COMMIT_TS}") <= F.col(MOVED), F.lit(True))
         found = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
         found += [self._later_elsewhere(mine, one, keys) for one in self._exchanges(table) if keys]
@@ -99,10 +99,10 @@ class Standing:
         return places.select("*", F.lit(True).alias(LATER)).distinct()
 
     def _changes(self, table: WarehouseTable) -> DataFrame:
-        return self.bench.spark.table(table.name.changes.sql)
+        return self.context.spark.table(table.name.changes.sql)
 
     def _keys(self, table: WarehouseTable) -> dict[str, Column]:
-        return Keys(table.layout.key, current_shape(table.layout, self.bench.timezone)).expressions
+        return Keys(table.layout.key, current_shape(table.layout, self.context.timezone)).expressions
 
     def _later_elsewhere(self, mine: DataFrame, one: Exchange, keys: Mapping[str, Column]) -> DataFrame:
         """Which of the rows that an exchange has moved have changed in the other table, until its next exchange."""
