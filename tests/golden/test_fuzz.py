@@ -23,7 +23,7 @@ from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 CASES = [GoldenCase("key_updates", config) for config in ("simple_json", "simple_avro", "open")]
-EXAMPLES, RECORDS = 6 if EVERY else 3, 150
+EXAMPLES, RECORDS = 6 if EVERY else 2, 150
 NOT_UTF8 = b"\xff\xfe"
 LONG = b"\xff" * 10
 """In Avro a number, or a length, that is longer than any."""

@@ -153,9 +153,9 @@ TYPES = {
     ("scenario", "wanted"),
     [
         ("all_types", {True: 120, None: 6}),
-        ("ddl", {True: 91, None: 6}),
+        pytest.param("ddl", {True: 91, None: 6}, marks=pytest.mark.slow),
         ("key_updates", {True: 76, None: 124}),
-        ("lifecycle", {True: 84, None: 27}),
+        pytest.param("lifecycle", {True: 84, None: 27}, marks=pytest.mark.slow),
         ("orders_small", {True: 4903, None: 714}),
     ],
 )

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 CASES = [
     GoldenCase(scenario, config)
     for scenario, few, more in (
-        ("all_types", ("simple_json", "open"), ("simple_json_checksum", "simple_avro")),
+        ("all_types", ("open",), ("simple_json", "simple_json_checksum", "simple_avro")),
         (
             "key_updates",
             ("simple_avro", "simple_json_checksum"),

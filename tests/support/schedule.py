@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("durations.json")
-ALONE = ("golden/test_golden_cut.py", "golden/test_golden_avro.py")
+ALONE = ("golden/test_golden_cut.py",)
 """Files that take long and whose tests share nothing: any worker may take any of their tests."""
 _SHOWN = 12
 
