@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
-    from pipeline.cli.cuts import Cut, Whole
+    from pipeline.cli.cuts import TablePoint, Whole
     from pipeline.cli.shelf import Pair
 
 COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time", "note")
@@ -105,14 +105,14 @@ def _end(table: TableMetadata, tag: str) -> datetime | None:
     return datetime.fromtimestamp((snapshot.timestamp_ms + ref.max_ref_age_ms) / 1000, UTC)
 
 
-def spark_sql(cut: Cut, tag: str | None) -> str:
+def spark_sql(cut: TablePoint, tag: str | None) -> str:
     """Give the query that reads the snapshot in Spark SQL."""
     table = cut.table.sql if cut.table else ""
     version = cut.snapshot if tag is None else f"'{tag}'"
     return f"SELECT * FROM {table} VERSION AS OF {version}"  # noqa: S608 - for people to run
 
 
-def pyiceberg(cut: Cut) -> str:
+def pyiceberg(cut: TablePoint) -> str:
     """Give the expression that reads the snapshot with PyIceberg."""
     name = (cut.table.namespace, cut.table.name) if cut.table else ()
     return f"catalog.load_table({name!r}).scan(snapshot_id={cut.snapshot}).to_arrow()"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.cli.output import Output
     from pipeline.model.names import TableName
     from pipeline.quality.suites import Suite
-    from pipeline.quality.validation import Finding
+    from pipeline.quality.validation import SuiteFinding
     from pipeline.settings import Settings
 
 NO_SUITES = "NO_SUITES"
@@ -148,7 +148,7 @@ def _sentence(facts: Mapping[str, int], errors: int, warnings: int) -> str:
     return said
 
 
-def _shown(finding: Finding) -> dict[str, Any]:
+def _shown(finding: SuiteFinding) -> dict[str, Any]:
     place = finding.place
     return {
         "file": place.source, "line": place.line, "column": place.column, "code": finding.code,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pipeline.cli.reading import Reader
     from pipeline.cli.shelf import Pair
-    from pipeline.warehouse.pairs import Span
+    from pipeline.warehouse.pairs import StoredBinding
 
 NO_CUT = "NO_CUT"
 GONE = "the table is gone"
@@ -53,7 +53,7 @@ _HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TablePoint:
     """One table's newest cut up to the moment. `pair`: None where it is gone since.
 
     `source` is its name at the moment that was found; with a changefeed without watermarks, at its last change.
@@ -100,7 +100,7 @@ class Whole:
 
     ts: CommitTs
     time: datetime
-    cuts: tuple[Cut, ...]
+    cuts: tuple[TablePoint, ...]
 
     @property
     def level(self) -> str:
@@ -179,7 +179,7 @@ class _Fates:
     pairs: Mapping[str, Pair]
     snapshots: Mapping[str, frozenset[int]]
     """Those that are still there, by uuid."""
-    gone: Mapping[str, Sequence[Span]]
+    gone: Mapping[str, Sequence[StoredBinding]]
     """The names of tables that were removed with their source, by uuid."""
     dropped: Mapping[str, int]
     """Commit ts of the drop, by uuid."""
@@ -196,10 +196,10 @@ class _Fates:
         dropped |= _removed(reader, unsaid) if unsaid else {}
         return _Fates(known, {uuid: _snapshots(pair) for uuid, pair in known.items()}, gone, dropped)
 
-    def cut(self, row: dict[str, Any], ts: int) -> Cut:
+    def cut(self, row: dict[str, Any], ts: int) -> TablePoint:
         pair = self.pairs.get(row["table_uuid"])
         name = name_at(self.gone.get(row["table_uuid"], ()) if pair is None else pair.spans, ts)
-        return Cut(
+        return TablePoint(
             row["table_uuid"],
             str(name or TableName(row["schema_name"], row["table_name"])),
             pair,
@@ -244,10 +244,10 @@ def _expired(ts: int, lost: Sequence[str], oldest: int | None) -> Refused:
     return Refused(CUT_EXPIRED, f"cut {spoken(ts)} needs snapshots that are gone, of {names}", hint)
 
 
-def _gone(reader: Reader) -> dict[str, list[Span]]:
+def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:
     """The names of tables that were removed in the cut regime."""
     said = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history")).properties.get(REMOVED_PAIRS)
-    found: dict[str, list[Span]] = {}
+    found: dict[str, list[StoredBinding]] = {}
     for span in read_spans(said):
         found.setdefault(span.pair, []).append(span)
     return found

@@ -16,11 +16,11 @@ from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import Progress, duration
-from pipeline.cli.quarantine import Found
+from pipeline.cli.quarantine import SetAsideRows
 from pipeline.cli.reading import reader, records
 from pipeline.cli.shelf import Extent
-from pipeline.demo import DemoSource, Part, checks, compare, keys_aside, recall, remember, snippets
-from pipeline.devstack import Broker, Devstack, Registry, fetch, ports
+from pipeline.demo import DemoSource, Stretch, checks, compare, keys_aside, recall, remember, snippets
+from pipeline.devstack import Broker, Devstack, RegistryService, fetch, ports
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import WarehouseName
 from pipeline.report import COLUMNS, assemble, page
@@ -112,7 +112,7 @@ class Demo:
     def _state(self) -> Path:
         return self._folder / _STATE
 
-    def prepare(self, *, keep: bool) -> list[Part]:
+    def prepare(self, *, keep: bool) -> list[Stretch]:
         """Make room, or recall what the last demo did."""
         stack = Devstack.at(self._folder / "devstack")
         if stack is not None and stack.is_running:
@@ -131,7 +131,7 @@ class Demo:
             shutil.rmtree(self._folder)
         return []
 
-    def _open(self, resources: ExitStack, before: list[Part]) -> tuple[Settings, DemoSource]:
+    def _open(self, resources: ExitStack, before: list[Stretch]) -> tuple[Settings, DemoSource]:
         """Start Spark here and, beside it, the stack with the first part of the workload."""
         servers = (ports.free_port(), ports.free_port())
         settings = self._configure(*servers)
@@ -148,13 +148,13 @@ class Demo:
     def _configure(self, kafka_port: int, registry_port: int) -> Settings:
         """Write the demo's own file. The environment does not count: it is about another pipeline."""
         made(self._folder)
-        broker, registry = Broker(self._folder, kafka_port), Registry(self._folder, registry_port)
+        broker, registry = Broker(self._folder, kafka_port), RegistryService(self._folder, registry_port)
         text = _FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url)
         (self._folder / _CONFIG).write_text(text)
         checks.write(self._folder / _CHECKS)
         return parse(text, self._folder)
 
-    def _begin(self, resources: ExitStack, servers: tuple[int, int], before: Sequence[Part]) -> DemoSource:
+    def _begin(self, resources: ExitStack, servers: tuple[int, int], before: Sequence[Stretch]) -> DemoSource:
         kafka_port, registry_port = servers
         started = time.monotonic()
         stack = Devstack.start(self._folder / "devstack", kafka_port=kafka_port, registry_port=registry_port)
@@ -250,7 +250,7 @@ def judge(verdicts: Sequence[TableVerdict]) -> None:
 
 
 def _quarantine(settings: Settings) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = Found.read(settings).rows.to_pylist()
+    rows: list[dict[str, Any]] = SetAsideRows.read(settings).rows.to_pylist()
     return rows
 
 

@@ -21,7 +21,7 @@ _NAME = WarehouseName(PIPELINE_NAMESPACE, "schemas")
 _COLUMNS = ("schema_name", "table_name", "version", "columns")
 
 
-class Described:
+class DescribedVersions:
     """Read once, when first asked; of several rows of a version the newest."""
 
     def __init__(self, settings: Settings) -> None:
@@ -29,13 +29,13 @@ class Described:
         self._known: dict[Known, TableVersion] | None = None
 
     def versions(self, wanted: Collection[tuple[TableName, SchemaId]]) -> Mapping[Known, TableVersion]:
-        """See `Described.versions`."""
+        """See `DescribedVersions.versions`."""
         known = self._all()
         names = [(table.key, version) for table, version in wanted]
         return {name: known[name] for name in names if name in known}
 
     def of_tables(self, tables: Collection[TableName]) -> Collection[TableVersion]:
-        """See `Described.of_tables`."""
+        """See `DescribedVersions.of_tables`."""
         names = {table.key for table in tables}
         return [version for (name, _), version in self._all().items() if name in names]
 

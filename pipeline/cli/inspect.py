@@ -14,7 +14,7 @@ from pipeline.settings import load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline.cli.inspection import Change, Inspected
+    from pipeline.cli.inspection import Inspected, ShownChange
     from pipeline.cli.output import Output
     from pipeline.settings import Settings
 
@@ -69,7 +69,7 @@ def _show(out: Output, found: Inspected) -> None:
         out.line("\n" + "\n".join(found.dump))
 
 
-def _told(change: Change) -> dict[str, Any]:
+def _told(change: ShownChange) -> dict[str, Any]:
     header = [as_key(name) for name in change.header]
     columns = [dict(zip(header, row, strict=True)) for row in change.columns]
     return {"change": change.sentence, "columns": columns, "verdicts": change.verdicts}

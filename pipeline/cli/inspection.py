@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.cli.cuts import spoken
-from pipeline.cli.described import Described
+from pipeline.cli.described import DescribedVersions
 from pipeline.errors import Refused
 from pipeline.model import change
 from pipeline.model.messages import TopicPartition
 from pipeline.model.names import quoted
 from pipeline.protocols.recognise import recognise
-from pipeline.quality.rulebook import Rulebook, Shape
+from pipeline.quality.rulebook import JudgedShape, Rulebook
 from pipeline.quality.suites import Severity, load
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka import Cluster, records
@@ -48,7 +48,7 @@ _TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShownChange:
     """One row event: what it did, its columns as `header` names them, and a sentence for each verdict."""
 
     sentence: str
@@ -62,7 +62,7 @@ class Inspected:
     """What there is to say of a record; `refusals`: (code, why) of what would become a dead letter."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ShownChange] = field(default_factory=list)
     refusals: list[tuple[str, str]] = field(default_factory=list)
     dump: list[str] = field(default_factory=list)
 
@@ -90,7 +90,7 @@ def inspected(settings: Settings, topic: str, partition: int, offset: int | None
         if client is not None:
             resources.callback(client.close)
         found = Inspected(_facts(record, client))
-        protocol = protocol_of(settings, client, Described(settings))
+        protocol = protocol_of(settings, client, DescribedVersions(settings))
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
         _tell(found, messages)
@@ -186,7 +186,7 @@ def _decode(
             layout, _ = meet(layout, seen.version, Policy())
     landing = layout.landing
     versions = tuple(seen.version for seen in table.versions if not seen.key_only)
-    rules = rulebook.of(Shape(table.table, versions, landing, tuple(column.name for column in layout.columns)))
+    rules = rulebook.of(JudgedShape(table.table, versions, landing, tuple(column.name for column in layout.columns)))
     names = [target.name for target in landing.targets]
     before = [_shown(F.col(change.BEFORE)[name]) for name in names] if landing.before else ()
     old = F.when(F.col(change.BEFORE).isNotNull(), F.array(*before)) if before else F.lit(None)
@@ -204,7 +204,7 @@ def _decode(
             found.refusals.append((row["error"], protocol.sentences().get(row["error"], "")))
         else:
             header, columns = _columns(row, names, types)
-            found.changes.append(Change(_did(row, table), header, columns, _judged(row, rules)))
+            found.changes.append(ShownChange(_did(row, table), header, columns, _judged(row, rules)))
 
 
 def _shown(value: Any) -> Any:

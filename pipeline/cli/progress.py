@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pipeline.cli.output import Output
-    from pipeline.streaming.batch import Landed, Outcome
+    from pipeline.streaming.batch import Outcome, TableResult
 
 NO_TABLE = "no table"
 _OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))
@@ -46,7 +46,7 @@ class TableLine:
     note: str = ""
 
     @staticmethod
-    def of(landed: Landed, now: float) -> TableLine:
+    def of(landed: TableResult, now: float) -> TableLine:
         """Put what landed into numbers; `now` in seconds since the epoch."""
         counts: Counter[str] = Counter(dead_letters=landed.dead_letters, held=landed.held)
         for op, name in _OPS:

@@ -66,7 +66,7 @@ def list_quarantine(  # noqa: PLR0913 - options
     settings = load(config)
     with opened(output) as out:
         fields = [name for name in _FIELDS if name not in _LONG]
-        found = Found.read(settings, table, rule, since, letters=letters, every=every, fields=fields)
+        found = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every, fields=fields)
         groups = found.groups()
         _shown(out, output, found.what, _GROUP, groups)
         out.result({"records": len(found.rows)}, found.sentence())
@@ -89,7 +89,7 @@ def show(  # noqa: PLR0913 - options
     """Show single records: where each stands in Kafka, its key, what it breaks and with which values."""
     settings = load(config)
     with opened(output) as out:
-        found = Found.read(settings, table, rule, since, letters=letters, every=every)
+        found = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every)
         rows = [_whole(row) for row in found.newest(limit)]
         if output is Format.JSON:
             _shown(out, output, found.what, _WHOLE, [[row[name] for name in _WHOLE] for row in rows])
@@ -127,7 +127,7 @@ def redrive(
         out.result(done, _told(done))
 
 
-class Found:
+class SetAsideRows:
     """The records that options select, as an Arrow table: there may be millions."""
 
     def __init__(self, what: str, rows: Any, *, every: bool) -> None:
@@ -146,7 +146,7 @@ class Found:
         letters: bool = False,
         every: bool = False,
         fields: Sequence[str] = _FIELDS,
-    ) -> Found:
+    ) -> SetAsideRows:
         """Read them; without their bytes, which may be large."""
         what = LETTERS if letters else QUARANTINE
         rows = records(reader(settings), what, fields, "" if every else "status = 'open'")

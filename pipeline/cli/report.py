@@ -31,7 +31,7 @@ REPORT_UNWRITABLE = "REPORT_UNWRITABLE"
 _CHUNK = 10_000
 
 
-class Kind(StrEnum):
+class ReportFormat(StrEnum):
     """What the report is written as."""
 
     HTML = "html"
@@ -39,9 +39,15 @@ class Kind(StrEnum):
     JSON = "json"
 
 
-_WRITERS = {Kind.HTML: page, Kind.MARKDOWN: markdown, Kind.JSON: document}
-_ENDINGS = {".html": Kind.HTML, ".htm": Kind.HTML, ".md": Kind.MARKDOWN, ".markdown": Kind.MARKDOWN, ".json": Kind.JSON}
-_DEFAULTS = {Kind.HTML: "report.html", Kind.MARKDOWN: "report.md", Kind.JSON: "report.json"}
+_WRITERS = {ReportFormat.HTML: page, ReportFormat.MARKDOWN: markdown, ReportFormat.JSON: document}
+_ENDINGS = {
+    ".html": ReportFormat.HTML,
+    ".htm": ReportFormat.HTML,
+    ".md": ReportFormat.MARKDOWN,
+    ".markdown": ReportFormat.MARKDOWN,
+    ".json": ReportFormat.JSON,
+}
+_DEFAULTS = {ReportFormat.HTML: "report.html", ReportFormat.MARKDOWN: "report.md", ReportFormat.JSON: "report.json"}
 
 app = typer.Typer(help="Write the report of a pipeline.")
 
@@ -53,7 +59,8 @@ def report(
         Path | None, typer.Option(help="Where to; report.html in this folder without it.", show_default=False)
     ] = None,
     kind: Annotated[
-        Kind | None, typer.Option("--format", help="What as; what the file's name ends with decides without it.")
+        ReportFormat | None,
+        typer.Option("--format", help="What as; what the file's name ends with decides without it."),
     ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
@@ -77,10 +84,10 @@ def report(
         out.result(facts, f"{verdict.headline}\n{verdict.detail}\nthe report is in {path.resolve()}")
 
 
-def _target(to: Path | None, kind: Kind | None) -> tuple[Path, Kind]:
+def _target(to: Path | None, kind: ReportFormat | None) -> tuple[Path, ReportFormat]:
     """Choose the file and what it is; wrong usage where neither says what."""
     if to is None:
-        chosen = kind or Kind.HTML
+        chosen = kind or ReportFormat.HTML
         return Path(_DEFAULTS[chosen]), chosen
     found = kind or _ENDINGS.get(to.suffix.casefold())
     if found is None:

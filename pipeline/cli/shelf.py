@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.layout import Column, Version
     from pipeline.warehouse.leftovers import Leftover
-    from pipeline.warehouse.pairs import Span
+    from pipeline.warehouse.pairs import StoredBinding
     from pipeline.warehouse.retention import Retention
 
 TABLE_UNKNOWN = "TABLE_UNKNOWN"
@@ -117,7 +117,7 @@ class Pair:
         return self.changes.properties.get(HELD_REASON, "") if self.state is State.HELD else ""
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[StoredBinding, ...]:
         """The names that the source has had; none without watermarks."""
         return read_spans(self.changes.properties.get(SPANS))
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.errors import Refused, SettingsError
 from pipeline.settings import load
-from pipeline.simulate import Changefeed, Shop, wall_clock
+from pipeline.simulate import Shop, SimulatedChangefeed, wall_clock
 from pipeline.simulate.progress import sending
 from registry.client import RegistryConfig
 
@@ -139,7 +139,7 @@ def _file(config: Path | None) -> Settings:
         ) from None
 
 
-def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -> Changefeed:
+def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -> SimulatedChangefeed:
     """Make it: options win over the pipeline's file, the file over the defaults."""
     protocol = "avro" if settings is None else settings.source.protocol
     for option in _AVRO_ONLY if protocol != "avro" else ():
@@ -155,7 +155,7 @@ def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -
         raise SettingsError(
             "SETTINGS_CONTRADICTION", "TiCDC sends watermarks only with the extension", "drop --no-extension"
         )
-    return Changefeed(**chosen)
+    return SimulatedChangefeed(**chosen)
 
 
 def _from_file(settings: Settings | None) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _endless(shop: Shop, first: int) -> Iterator[Transaction]:
         yield from shop.transactions(max(first, 1))
 
 
-def _send(transactions: Iterator[Transaction], changefeed: Changefeed, total: int | None) -> _Sent:
+def _send(transactions: Iterator[Transaction], changefeed: SimulatedChangefeed, total: int | None) -> _Sent:
     """Send all; Ctrl-C or SIGTERM ends it behind the transaction that is being sent."""
     started, done, whole, asked = time.monotonic(), 0, False, threading.Event()
     with sending(Console(stderr=True), total) as show, _asking(asked):

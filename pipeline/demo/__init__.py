@@ -1,7 +1,7 @@
 """The demo's own logic: a shop that works in parts, what is expected of it, and the proof that its tables arrived."""
 
 from pipeline.demo import checks, snippets
-from pipeline.demo.source import DemoSource, Part, recall, remember
+from pipeline.demo.source import DemoSource, Stretch, recall, remember
 from pipeline.demo.truth import TableVerdict, compare, keys_aside
 
-__all__ = ["DemoSource", "Part", "TableVerdict", "checks", "compare", "keys_aside", "recall", "remember", "snippets"]
+__all__ = ["DemoSource", "Stretch", "TableVerdict", "checks", "compare", "keys_aside", "recall", "remember", "snippets"]

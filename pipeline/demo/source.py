@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 
 from pipeline.errors import PipelineError
-from pipeline.simulate import Changefeed, Shop, wall_clock
+from pipeline.simulate import Shop, SimulatedChangefeed, wall_clock
 from pipeline.simulate.schemas import subject_of, topic_of
 from registry import RegistryClient, RegistryConfig
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from pipeline.simulate import Table, Transaction
+    from pipeline.simulate import SimulatedTable, Transaction
     from pipeline.simulate.tables import Value
 
 SEED = 7
@@ -37,7 +37,7 @@ _UNKNOWN_SCHEMA = 999_999
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Stretch:
     """A stretch of the workload: so many transactions from that moment on, after ADD COLUMN or not."""
 
     transactions: int
@@ -49,15 +49,15 @@ class DemoSource:
     """A shop in the middle of its work; `parts` is what it has sent so far, also in earlier demos."""
 
     def __init__(self, bootstrap_servers: str, registry_url: str) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[Stretch] = []
         self._now = 0
         self._shop = Shop(SEED, self._tick, DIRTY)
         self._servers, self._registry_url = bootstrap_servers, registry_url
-        self._feed = Changefeed(
+        self._feed = SimulatedChangefeed(
             bootstrap_servers, registry_url, prefix=PREFIX, watermarks=True, watermark_every=TRANSACTIONS
         )
 
-    def repeat(self, parts: Sequence[Part]) -> None:
+    def repeat(self, parts: Sequence[Stretch]) -> None:
         """Do again what an earlier demo did, without sending it."""
         for part in parts:
             for _ in self._work(part):
@@ -66,7 +66,7 @@ class DemoSource:
     def send(self, *, adds_column: bool) -> int:
         """Send the next part, with a watermark behind it; how many row events that were."""
         before, last = self._feed.total, None
-        for last in self._work(Part(TRANSACTIONS, adds_column, wall_clock())):
+        for last in self._work(Stretch(TRANSACTIONS, adds_column, wall_clock())):
             if last.ddl is None or adds_column:  # the changefeed begins after CREATE TABLE
                 self._feed.send(last)
         if last is not None:
@@ -86,7 +86,7 @@ class DemoSource:
         producer.flush(_FLUSH_SECONDS)
         return len(values)
 
-    def truth(self) -> Iterator[tuple[Table, list[dict[str, Value]]]]:
+    def truth(self) -> Iterator[tuple[SimulatedTable, list[dict[str, Value]]]]:
         """Give what SELECT * gives in the simulated database, table by table."""
         database = self._shop.database
         for table in database.tables():
@@ -96,7 +96,7 @@ class DemoSource:
         """Let the connections go."""
         self._feed.close()
 
-    def _work(self, part: Part) -> Iterator[Transaction]:
+    def _work(self, part: Stretch) -> Iterator[Transaction]:
         self._now = max(self._now, part.began)
         if part.adds_column:
             yield self._shop.add_channel()
@@ -108,12 +108,12 @@ class DemoSource:
         return self._now
 
 
-def remember(file: Path, parts: Sequence[Part], *, finished: bool) -> None:
+def remember(file: Path, parts: Sequence[Stretch], *, finished: bool) -> None:
     """Write down what was sent, for the next demo in this folder."""
     file.write_text(json.dumps({"finished": finished, "parts": [asdict(part) for part in parts]}))
 
 
-def recall(file: Path) -> list[Part]:
+def recall(file: Path) -> list[Stretch]:
     """Read what the last demo in this folder sent; raises `DEMO_UNFINISHED` where nobody knows."""
     try:
         state = json.loads(file.read_text())
@@ -125,7 +125,7 @@ def recall(file: Path) -> list[Part]:
             f"the last demo in {file.parent} did not end, so nobody knows what it sent",
             "to begin anew: ticdc-warehouse demo",
         )
-    return [Part(**part) for part in state["parts"]]
+    return [Stretch(**part) for part in state["parts"]]
 
 
 def _header(schema_id: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from pipeline.simulate import Table
+    from pipeline.simulate import SimulatedTable
     from pipeline.simulate.tables import Value
 
 _MOST_DIFFERENCES = 5
@@ -36,7 +36,7 @@ class TableVerdict:
 
 
 def compare(
-    table: Table,
+    table: SimulatedTable,
     expected: Iterable[Mapping[str, Value]],
     found: Iterable[Mapping[str, Any]],
     aside: Container[tuple[str, ...]] = (),
@@ -62,7 +62,7 @@ def compare(
     return TableVerdict(table.full_name, len(wanted), tuple(sorted(differences)[:_MOST_DIFFERENCES]), len(excused))
 
 
-def keys_aside(table: Table, quarantine: Iterable[Mapping[str, Any]]) -> set[tuple[str, ...]]:
+def keys_aside(table: SimulatedTable, quarantine: Iterable[Mapping[str, Any]]) -> set[tuple[str, ...]]:
     """Give the keys of a table's rows in `_pipeline.quarantine`, each value as text."""
     own = [row for row in quarantine if (row["schema_name"], row["table_name"]) == (table.schema, table.name)]
     texts = [json.loads(row["key_values"]) for row in own if row["key_values"]]
@@ -70,7 +70,7 @@ def keys_aside(table: Table, quarantine: Iterable[Mapping[str, Any]]) -> set[tup
 
 
 def _row_differences(
-    table: Table, key: Sequence[Value], wanted: Mapping[str, Value], seen: Mapping[str, Any]
+    table: SimulatedTable, key: Sequence[Value], wanted: Mapping[str, Value], seen: Mapping[str, Any]
 ) -> list[str]:
     return [
         f"key {_shown(key)}: {name} is {seen.get(name)!r}, the source has {wanted[name]!r}"

@@ -3,7 +3,7 @@
 from pipeline.devstack.artefacts import fetch, jars, lacking, registry_home
 from pipeline.devstack.broker import Broker
 from pipeline.devstack.java import Java, find_java
-from pipeline.devstack.registry import Registry
+from pipeline.devstack.registry import RegistryService
 from pipeline.devstack.stack import Devstack
 
-__all__ = ["Broker", "Devstack", "Java", "Registry", "fetch", "find_java", "jars", "lacking", "registry_home"]
+__all__ = ["Broker", "Devstack", "Java", "RegistryService", "fetch", "find_java", "jars", "lacking", "registry_home"]

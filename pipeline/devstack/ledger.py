@@ -17,7 +17,7 @@ NAME = "verified.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VerifiedFile:
     """A file as it was verified. Whole seconds: image layers keep no finer time."""
 
     size: int
@@ -26,34 +26,34 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class VerifiedFiles:
     """The edition of the pins that a folder was made for, and each of its files."""
 
     edition: str
-    files: dict[str, Seen]
+    files: dict[str, VerifiedFile]
 
 
 def write(folder: Path, edition: str) -> None:
     """Record every file of `folder` as it is now."""
     seen = {path: _seen(folder / path) for path in pins.files(folder) if path != NAME}
-    _save(folder, Ledger(edition, seen))
+    _save(folder, VerifiedFiles(edition, seen))
 
 
-def read(folder: Path) -> Ledger | None:
+def read(folder: Path) -> VerifiedFiles | None:
     """Return the ledger; None if the folder has none that can be read."""
     try:
         raw = json.loads((folder / NAME).read_text())
-        return Ledger(raw["edition"], {path: Seen(*row) for path, row in raw["files"].items()})
+        return VerifiedFiles(raw["edition"], {path: VerifiedFile(*row) for path, row in raw["files"].items()})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def missing(folder: Path, ledger: Ledger) -> list[str]:
+def missing(folder: Path, ledger: VerifiedFiles) -> list[str]:
     """Files that the ledger has and the folder lacks."""
     return [path for path in ledger.files if not (folder / path).exists()]
 
 
-def recheck(folder: Path, ledger: Ledger) -> None:
+def recheck(folder: Path, ledger: VerifiedFiles) -> None:
     """Hash again what no longer looks as verified. Raises `EnvironmentFault` ARTEFACT_CHECKSUM."""
     touched = [path for path, seen in ledger.files.items() if not _looks_like(folder / path, seen)]
     for path in touched:
@@ -70,17 +70,17 @@ def recheck(folder: Path, ledger: Ledger) -> None:
             write(folder, ledger.edition)
 
 
-def _seen(path: Path) -> Seen:
+def _seen(path: Path) -> VerifiedFile:
     stat = path.stat()
-    return Seen(stat.st_size, int(stat.st_mtime), pins.sha256(path))
+    return VerifiedFile(stat.st_size, int(stat.st_mtime), pins.sha256(path))
 
 
-def _looks_like(path: Path, seen: Seen) -> bool:
+def _looks_like(path: Path, seen: VerifiedFile) -> bool:
     stat = path.stat()
     return (stat.st_size, int(stat.st_mtime)) == (seen.size, seen.seconds)
 
 
-def _save(folder: Path, ledger: Ledger) -> None:
+def _save(folder: Path, ledger: VerifiedFiles) -> None:
     rows = {path: [seen.size, seen.seconds, seen.sha256] for path, seen in ledger.files.items()}
     draft = folder / f".{NAME}"
     draft.write_text(json.dumps({"edition": ledger.edition, "files": rows}, indent=0))

@@ -30,7 +30,7 @@ _PROPERTIES = {
 
 
 @dataclass
-class Registry:
+class RegistryService:
     """A registry in a folder; subjects and ids survive `stop`, `kill` and a new `start`, on any port."""
 
     folder: Path

@@ -12,7 +12,7 @@ from pipeline.devstack import ports
 from pipeline.devstack.artefacts import fetch
 from pipeline.devstack.broker import Broker
 from pipeline.devstack.java import find_java
-from pipeline.devstack.registry import Registry
+from pipeline.devstack.registry import RegistryService
 from pipeline.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Devstack:
 
     folder: Path
     broker: Broker
-    registry: Registry
+    registry: RegistryService
 
     @classmethod
     def start(
@@ -127,7 +127,7 @@ class Devstack:
     def _of(cls, folder: Path, kafka_port: int, registry_port: int, *, detached: bool) -> Self:
         folder = folder.absolute()
         broker = Broker(folder / "broker", kafka_port, detached)
-        return cls(folder, broker, Registry(folder / "registry", registry_port, detached))
+        return cls(folder, broker, RegistryService(folder / "registry", registry_port, detached))
 
     def save(self) -> None:
         """Leave the ports in the folder for `Devstack.at`."""

@@ -152,7 +152,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Undecodable:
     """Messages that no table can take; they become dead letters with this code and sentence.
 
     `about`, `tables`: what their heads say, and how many are of which table, where the heads can be trusted.
@@ -197,7 +197,7 @@ class Messages:
     """What one small aggregate over the raw frame found."""
 
     tables: tuple[TableMessages, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[Undecodable, ...] = ()
     ddl: tuple[Ddl, ...] = ()
     watermarks: Mapping[TopicPartition, CommitTs] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class ColumnMapping:
     """Where the fields of each version land: version → source field → column of the changes table.
 
     `before`: whether the change frame has `change.BEFORE`, a struct of all targets.
@@ -237,7 +237,7 @@ class Landing:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class Prediction:
     """The change frame of a batch that was not read, and what the batch has, if it has nothing but known kinds.
 
     `table`: the messages that are rows. `found` says what the batch has, once the frame has been read; None where it
@@ -252,7 +252,7 @@ class Guess:
     rows: int | None = None
 
 
-class Described(Protocol):
+class KnownVersions(Protocol):
     """What earlier messages have said of versions (`_pipeline.schemas`)."""
 
     def versions(
@@ -307,7 +307,7 @@ class SourceProtocol(Protocol):
         """Which raw messages are the table's rows; of `parts` those of any version, described or not."""
         ...
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
         """Change frame of one table.
 
         The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
@@ -317,8 +317,8 @@ class SourceProtocol(Protocol):
         ...
 
     def guess(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
-    ) -> Guess | None:
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    ) -> Prediction | None:
         """What a batch of these ranges is, if all its messages are of these kinds; None where that cannot be known.
 
         `raw` is not prepared. What the guess says of single versions (where each stands, how many rows it has, between

@@ -29,7 +29,7 @@ MOST_PARTITIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Sorts:
+class EventKinds:
     """Which of a batch's events are what: conditions on a prepared frame, of which NULL is no.
 
     `row` and `other` are of the kinds that are expected; an event that is none of these makes the guess wrong.
@@ -42,13 +42,13 @@ class Sorts:
 
 
 @dataclass(slots=True)
-class Census:
+class EventCounter:
     """The events within these ranges."""
 
     ranges: Mapping[TopicPartition, Range]
     _observation: Observation = field(default_factory=Observation)
 
-    def rows(self, prepared: DataFrame, sorts: Sorts) -> DataFrame:
+    def rows(self, prepared: DataFrame, sorts: EventKinds) -> DataFrame:
         """The events that are rows; where this frame is read, all events are counted."""
         row, mark, other = (F.coalesce(sort, F.lit(False)) for sort in (sorts.row, sorts.watermark, sorts.other))
         counted = prepared.observe(

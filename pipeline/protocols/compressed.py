@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from pipeline.model.messages import Refused
+from pipeline.model.messages import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +54,9 @@ _MOST_MORE: Final = 32
 
 def refused(
     kind: Column, rows: int, about: About | None = None, tables: Mapping[TableName, int] | None = None
-) -> Refused:
+) -> Undecodable:
     """Such messages of a batch, whose `kind` is the code; whose they are, where what is around them says it."""
-    return Refused(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, about, tables or {})
+    return Undecodable(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, about, tables or {})
 
 
 def codec_of(value: bytes) -> str:

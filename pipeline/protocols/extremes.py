@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import TopicPartition
 
 
-class Standing(Protocol):
+class Positioned(Protocol):
     """Messages of one partition."""
 
     @property
@@ -19,7 +19,7 @@ class Standing(Protocol):
         ...
 
 
-Group = TypeVar("Group", bound=Standing)
+Group = TypeVar("Group", bound=Positioned)
 
 
 def extremes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.messages import Refused
+from pipeline.model.messages import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,6 @@ SENTENCES = {
 }
 
 
-def refused(kind: Column, code: str, about: About, rows: Mapping[TableName, int]) -> Refused:
+def refused(kind: Column, code: str, about: About, rows: Mapping[TableName, int]) -> Undecodable:
     """Such rows of a batch, whose `kind` is the code; by table, how many there are."""
-    return Refused(code, SENTENCES[code], kind == code, sum(rows.values()), about, rows)
+    return Undecodable(code, SENTENCES[code], kind == code, sum(rows.values()), about, rows)

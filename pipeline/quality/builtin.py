@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import SourceColumn, TableVersion
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import ColumnMapping
 
 PREFIX = "builtin:"
 
@@ -33,7 +33,7 @@ _Landed = tuple["TableVersion", "SourceColumn", str]
 """A version, one of its columns, and the warehouse column where that lands."""
 
 
-def builtin(versions: Sequence[TableVersion], landing: Landing) -> tuple[Rule, ...]:
+def builtin(versions: Sequence[TableVersion], landing: ColumnMapping) -> tuple[Rule, ...]:
     """The rules for messages of these versions, where they land so."""
     types = {target.name: target.type for target in landing.targets}
     landed = [
@@ -61,7 +61,7 @@ def builtin(versions: Sequence[TableVersion], landing: Landing) -> tuple[Rule, .
     return tuple(rule for rule in made if rule is not None)
 
 
-def _key_not_null(versions: Sequence[TableVersion], landing: Landing) -> Rule:
+def _key_not_null(versions: Sequence[TableVersion], landing: ColumnMapping) -> Rule:
     """By the key of the row's own version, and by what of it may be NULL there: keys change, and so do their columns.
 
     A zero date is NULL with its text: that is a value.

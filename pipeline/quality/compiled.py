@@ -74,7 +74,7 @@ _MISSING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CompiledRule:
     """A check as two predicates over numbered columns; neither is ever NULL, and neither can fail.
 
     `judged`: the rows that GX counts for it. `unexpected`: those of them that break it, or for which the condition
@@ -99,10 +99,10 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSet:
+class CompiledRules:
     """The compiled checks of one table, and the columns that they see (numbered name → the table's)."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[CompiledRule, ...]
     columns: Mapping[str, str]
 
     def numbered(self, frame: DataFrame) -> DataFrame:
@@ -114,7 +114,7 @@ class NotCompiled(Exception):
     """Great Expectations or Spark refuses a check; `args` are the check and why."""
 
 
-def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str, str]) -> RuleSet:
+def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str, str]) -> CompiledRules:
     """The checks of `COMPILED` on a table of these columns (name → Spark SQL type), in their order.
 
     Raises `NotCompiled`. No job is run.
@@ -126,12 +126,12 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
     for check in wanted:
         _analyse_condition(empty, check)
     try:
-        made = _compiled(RuleSet((), aliases).numbered(empty), wanted, names)
+        made = _compiled(CompiledRules((), aliases).numbered(empty), wanted, names)
     except NotCompiled as refusal:
         check, why = refusal.args
         raise NotCompiled(check, re.sub(r"\b_q_*\d+\b", lambda found: aliases.get(found[0], found[0]), why)) from None
     seen = {names[confusable(column)] for check in wanted for column in check.columns}
-    return RuleSet(made, {alias: name for alias, name in aliases.items() if alias in seen})
+    return CompiledRules(made, {alias: name for alias, name in aliases.items() if alias in seen})
 
 
 def filterable(spark: SparkSession, check: Check, columns: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     return spark.createDataFrame([], ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()))
 
 
-def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, str]) -> tuple[Rule, ...]:
+def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, str]) -> tuple[CompiledRule, ...]:
     expectations = [_made(check, names) for check in checks]
     conditions = _conditions(numbered, checks, expectations)
     rules = tuple(map(_rule, checks, expectations, conditions))
@@ -215,7 +215,7 @@ def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequenc
     return [(cast("Any", resolved[metric.id])[0], metric.metric_domain_kwargs) for metric in metrics]
 
 
-def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> Rule:
+def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> CompiledRule:
     condition, domain = found
     judged = F.expr(check.row_condition) if check.row_condition else F.lit(True)
     if "column" in domain and check.expectation not in _ABOUT_NULLS:
@@ -225,7 +225,7 @@ def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> Rule:
         missing = reduce(_MISSING[domain["ignore_row_if"]], (F.col(name).isNull() for name in several))
         judged = judged & ~missing
     known = F.col(several[0])
-    return Rule(check, _safe(judged, known), _safe(judged & condition, known), expectation)
+    return CompiledRule(check, _safe(judged, known), _safe(judged & condition, known), expectation)
 
 
 def _safe(predicate: Column, column: Column) -> Column:
@@ -251,7 +251,7 @@ def _classes(jvm: Any) -> tuple[Any, Any, Any]:
     return jvm.org.apache.spark.sql.classic.ExpressionUtils, expressions.KnownNullable, expressions.TryEval
 
 
-def _analysed(frame: DataFrame, rules: Sequence[Rule]) -> None:
+def _analysed(frame: DataFrame, rules: Sequence[CompiledRule]) -> None:
     """All at once; one by one only to find which of them Spark refuses."""
     try:
         frame.select(*(column for rule in rules for column in (rule.judged, rule.unexpected)))

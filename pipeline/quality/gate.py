@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.model.names import TableName
-    from pipeline.quality.rules import Result
+    from pipeline.quality.rules import RuleResult
 
 CHECK_FAILED = "CHECK_FAILED"
 TOO_MANY = "QUARANTINE_LIMIT"
@@ -62,7 +62,7 @@ class Gate:
     share: float = 0.5
     rows: int = 100
 
-    def verdict(self, results: Sequence[Result], aside: int) -> Forbidden | None:
+    def verdict(self, results: Sequence[RuleResult], aside: int) -> Forbidden | None:
         """What forbids a batch; None where nothing does."""
         broken = [result for result in results if result.possible and not result.success]
         for severity in (Severity.FAIL, Severity.HOLD):
@@ -71,7 +71,7 @@ class Gate:
                 return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(found)}")
         return self._too_many(results, aside)
 
-    def _too_many(self, results: Sequence[Result], aside: int) -> Forbidden | None:
+    def _too_many(self, results: Sequence[RuleResult], aside: int) -> Forbidden | None:
         judged = max((result.rows for result in results), default=0)
         if aside < self.rows or aside <= self.share * judged:
             return None
@@ -80,7 +80,7 @@ class Gate:
         return Forbidden(Severity.HOLD, f"{TOO_MANY}: {said}")
 
 
-def _sentence(result: Result) -> str:
+def _sentence(result: RuleResult) -> str:
     if result.observed:
         return f"{result.rule}: {result.observed}"
     why = f" ({result.because})" if result.because else ""

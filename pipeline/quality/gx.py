@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.names import confusable, quoted
 from pipeline.quality.compiled import numbers
-from pipeline.quality.rules import PRIVATE, Result
+from pipeline.quality.rules import PRIVATE, RuleResult
 from pipeline.quality.schema import Level, level, takes
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class Judge:
 
     _batches: Any = None
 
-    def judge(self, frame: DataFrame, checks: Sequence[Check], private: frozenset[str]) -> tuple[Result, ...]:
+    def judge(self, frame: DataFrame, checks: Sequence[Check], private: frozenset[str]) -> tuple[RuleResult, ...]:
         """What GX says of these rows, in the order of the checks. What cannot be judged is no success."""
         names = numbers(frame.columns)
         numbered = frame.select("*", *(F.col(quoted(name)).alias(names[confusable(name)]) for name in frame.columns))
-        found: dict[int, Result] = {}
+        found: dict[int, RuleResult] = {}
         of_columns = {number: check for number, check in enumerate(checks) if _is_of_columns(check)}
         of_tables = {number: check for number, check in enumerate(checks) if number not in of_columns}
         for rows, some in ((numbered, of_columns), (frame, of_tables)):
@@ -61,9 +61,9 @@ class Judge:
 
     def _judged(
         self, rows: DataFrame, checks: Mapping[int, Check], names: Mapping[str, str], private: frozenset[str]
-    ) -> dict[int, Result]:
+    ) -> dict[int, RuleResult]:
         made: dict[int, Any] = {}
-        found: dict[int, Result] = {}
+        found: dict[int, RuleResult] = {}
         for number, check in checks.items():
             try:
                 made[number] = _made(check, names, number)
@@ -115,7 +115,7 @@ def _numbered(name: str, names: Mapping[str, str]) -> str:
     return names[confusable(name)]
 
 
-def _read(check: Check, said: Any, private: frozenset[str]) -> Result:
+def _read(check: Check, said: Any, private: frozenset[str]) -> RuleResult:
     failed = next((one for one in said.exception_info.values() if isinstance(one, dict)), said.exception_info)
     if failed.get("raised_exception"):
         return _unmade(check, _short(failed["exception_message"]))
@@ -127,12 +127,12 @@ def _read(check: Check, said: Any, private: frozenset[str]) -> Result:
     return _result(check, bool(said.success), text, evaluated, int(counts.get("unexpected_count") or 0))
 
 
-def _unmade(check: Check, why: str) -> Result:
+def _unmade(check: Check, why: str) -> RuleResult:
     return replace(_result(check, success=False, observed=f"cannot be checked: {why}"), possible=False)
 
 
-def _result(check: Check, success: bool, observed: str, evaluated: int = 0, unexpected: int = 0) -> Result:  # noqa: FBT001
-    return Result(
+def _result(check: Check, success: bool, observed: str, evaluated: int = 0, unexpected: int = 0) -> RuleResult:  # noqa: FBT001
+    return RuleResult(
         check.name, check.severity, evaluated, unexpected, success, evaluated, ENGINE, check.because, check.owner,
         observed,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pipeline.quality.builtin import builtin
-from pipeline.quality.rules import Result, Rule, RuleSet
+from pipeline.quality.rules import Rule, RuleResult, RuleSet
 from pipeline.quality.suites import Check, Suite, fingerprint, refused, scan
 
 if TYPE_CHECKING:
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import ColumnMapping
     from pipeline.model.names import TableName
     from pipeline.settings import Quality
 
 _REMEMBERED = 4096
-_COMPILATIONS: dict[tuple[object, ...], tuple[Any, tuple[Result, ...]]] = {}
+_COMPILATIONS: dict[tuple[object, ...], tuple[Any, tuple[RuleResult, ...]]] = {}
 """Made once in a process for all tables of the same columns and checks: it takes a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class JudgedShape:
     """What the rules of a table depend on, besides the suites."""
 
     table: TableName
     versions: tuple[TableVersion, ...]
-    landing: Landing
+    landing: ColumnMapping
     live: tuple[str, ...]
     """The columns that checks may name: those of the changes table that the source still has."""
 
@@ -43,7 +43,7 @@ class Rulebook:
     spark: SparkSession
     suites: Sequence[Suite] = ()
     built_in: bool = True
-    _made: dict[Shape, RuleSet] = field(default_factory=dict)
+    _made: dict[JudgedShape, RuleSet] = field(default_factory=dict)
     _judge: Any = None
 
     def renewed(self, quality: Quality) -> Rulebook:
@@ -55,7 +55,7 @@ class Rulebook:
         now.refuse_nonsense(unread, allow_slow_regex=quality.allow_slow_regex)
         return now
 
-    def of(self, shape: Shape) -> RuleSet:
+    def of(self, shape: JudgedShape) -> RuleSet:
         """The rules for messages of these versions. A check that cannot be made of the table fails with every batch."""
         if shape not in self._made:
             if len(self._made) >= _REMEMBERED:
@@ -85,11 +85,11 @@ class Rulebook:
         """The table's columns, in lower case, of which no value is kept as a sample."""
         return frozenset().union(*(suite.private for suite in self.suites if suite.is_about(table)))
 
-    def judge(self, frame: DataFrame, checks: Sequence[Check], table: TableName) -> tuple[Result, ...]:
+    def judge(self, frame: DataFrame, checks: Sequence[Check], table: TableName) -> tuple[RuleResult, ...]:
         """What Great Expectations says of these rows; with jobs of its own."""
         if self._judge is None:
             self._judge = _gx().Judge()
-        judged: tuple[Result, ...] = self._judge.judge(frame, checks, self.private(table))
+        judged: tuple[RuleResult, ...] = self._judge.judge(frame, checks, self.private(table))
         return judged
 
     def of_whole(self, table: TableName, *, only: bool) -> tuple[Check, ...]:
@@ -97,11 +97,11 @@ class Rulebook:
         checks = self.checks(table)
         return tuple(_gx().of_tables(checks)) if checks and only else checks
 
-    def _make(self, shape: Shape) -> RuleSet:
+    def _make(self, shape: JudgedShape) -> RuleSet:
         rules = list(builtin(shape.versions, shape.landing)) if self.built_in else []
         checks = self.checks(shape.table)
         numbered: Mapping[str, str] = {}
-        unmade: tuple[Result, ...] = ()
+        unmade: tuple[RuleResult, ...] = ()
         beyond: tuple[Check, ...] = ()
         if checks:
             types = {target.name: target.type for target in shape.landing.targets if target.name in shape.live}
@@ -112,7 +112,7 @@ class Rulebook:
         fingerprints = said or ("builtin" if rules else "")
         return RuleSet(tuple(rules), fingerprints, numbered, self.private(shape.table), unmade, beyond)
 
-    def _compiled(self, checks: Sequence[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
+    def _compiled(self, checks: Sequence[Check], types: Mapping[str, str]) -> tuple[Any, tuple[RuleResult, ...]]:
         """The checks that can be made of a table as it is now; a column may be gone, or not be there yet."""
         known = self.spark.sparkContext.applicationId, repr(checks), tuple(types.items())
         if known not in _COMPILATIONS:
@@ -121,10 +121,10 @@ class Rulebook:
             _COMPILATIONS[known] = self._compile(checks, types)
         return _COMPILATIONS[known]
 
-    def _compile(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[Result, ...]]:
+    def _compile(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[RuleResult, ...]]:
         compiled = import_module("pipeline.quality.compiled")  # Great Expectations takes seconds to import
         left = [check for check in checks if check.expectation in compiled.COMPILED]
-        unmade: list[Result] = []
+        unmade: list[RuleResult] = []
         while True:
             try:
                 return compiled.compiled(self.spark, left, types), tuple(unmade)
@@ -132,7 +132,7 @@ class Rulebook:
                 check, why = error.args
                 left.remove(check)
                 unmade.append(
-                    Result(
+                    RuleResult(
                         check.name, check.severity, 0, 0, success=False,
                         because=check.because, owner=check.owner, observed=f"cannot be checked: {why}", possible=False,
                     )

@@ -58,7 +58,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RuleResult:
     """What one rule says of one batch of a table; a row of `_pipeline.quality_results`.
 
     `rows`: of how many. What was not evaluated had nothing to be checked (NULL, another condition, no checksum).
@@ -90,7 +90,7 @@ class RuleSet:
     fingerprint: str = ""
     numbered: Mapping[str, str] = field(default_factory=dict)
     private: frozenset[str] = frozenset()
-    unmade: tuple[Result, ...] = ()
+    unmade: tuple[RuleResult, ...] = ()
     """What checks say that cannot be made of the table as it is."""
     beyond: tuple[Check, ...] = ()
     """Checks of batches that only Great Expectations can judge."""
@@ -141,14 +141,14 @@ class RuleSet:
         for number in range(len(self.rules)):
             yield from (_counter(name, number) for name in (_JUDGED, _BROKEN))
 
-    def results(self, counted: Mapping[str, int | None], rows: int) -> tuple[Result, ...]:
+    def results(self, counted: Mapping[str, int | None], rows: int) -> tuple[RuleResult, ...]:
         """The verdict of every rule, from what its counters have counted."""
         found = []
         for number, rule in enumerate(self.rules):
             evaluated, unexpected = (counted.get(f"{name}_{number}") or 0 for name in (_JUDGED, _BROKEN))
             success = rule.passes(evaluated, unexpected)
             found.append(
-                Result(
+                RuleResult(
                     rule.name, rule.severity, evaluated, unexpected, success, rows,
                     because=rule.because, owner=rule.owner,
                 )

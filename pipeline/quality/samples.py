@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.names import TableName
-    from pipeline.quality.rules import Result, RuleSet
+    from pipeline.quality.rules import RuleResult, RuleSet
 
 ROWS = 3
 """Rows for each rule."""
@@ -60,7 +60,7 @@ def sampled(frame: DataFrame, rules: RuleSet, failed: Collection[str], key: Sequ
     return found
 
 
-def told(result: Result, rows: Sequence[Sample]) -> str | None:
+def told(result: RuleResult, rows: Sequence[Sample]) -> str | None:
     """The `sample` of a result: JSON with what there is to say beside the counts."""
     said: dict[str, object] = {}
     if rows and not result.success:
@@ -76,7 +76,7 @@ def told(result: Result, rows: Sequence[Sample]) -> str | None:
 
 
 def as_row(
-    result: Result, table: TableName, fingerprint: str, snapshot: int | None, sample: str | None
+    result: RuleResult, table: TableName, fingerprint: str, snapshot: int | None, sample: str | None
 ) -> dict[str, object]:
     """A row of `_pipeline.quality_results`."""
     return {

@@ -28,7 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pipeline.errors import SettingsError
 from pipeline.model.names import confusable, folded
 from pipeline.settings import document
-from pipeline.settings.document import Document, Place
+from pipeline.settings.document import Document, SettingPlace
 from pipeline.settings.faults import did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ class Check:
     owner: str = ""
     mostly: float = 1.0
     row_condition: str = ""
-    place: Place = field(default_factory=lambda: Place(""), compare=False)
-    places: Mapping[Path_, Place] = field(default_factory=dict, compare=False, repr=False)
+    place: SettingPlace = field(default_factory=lambda: SettingPlace(""), compare=False)
+    places: Mapping[Path_, SettingPlace] = field(default_factory=dict, compare=False, repr=False)
 
-    def at(self, *keys: str) -> Place:
+    def at(self, *keys: str) -> SettingPlace:
         """Where a key of it was written, or the nearest one around it; arguments stand under the expectation."""
         return _nearest(self.places, keys, self.place)
 
@@ -136,10 +136,10 @@ class Suite:
     tables: tuple[str, ...]
     checks: tuple[Check, ...]
     private: frozenset[str] = frozenset()
-    place: Place = field(default_factory=lambda: Place(""), compare=False)
-    places: Mapping[Path_, Place] = field(default_factory=dict, compare=False, repr=False)
+    place: SettingPlace = field(default_factory=lambda: SettingPlace(""), compare=False)
+    places: Mapping[Path_, SettingPlace] = field(default_factory=dict, compare=False, repr=False)
 
-    def at(self, *keys: str) -> Place:
+    def at(self, *keys: str) -> SettingPlace:
         """Where a key of it was written, or the nearest one around it."""
         return _nearest(self.places, keys, self.place)
 
@@ -153,7 +153,7 @@ def matches(pattern: str, table: TableName | str) -> bool:
     return fnmatchcase(folded(str(table)), folded(pattern))
 
 
-def _nearest(places: Mapping[Path_, Place], path: Path_, otherwise: Place) -> Place:
+def _nearest(places: Mapping[Path_, SettingPlace], path: Path_, otherwise: SettingPlace) -> SettingPlace:
     while path and path not in places:
         path = path[:-1]
     return places.get(path, otherwise)
@@ -230,7 +230,7 @@ def read(text: str, source: str) -> Suite:
     checks = tuple(replace(check, owner=check.owner or (form.owner if form else "")) for check in found if check)
     faults += _doubled(checks)
     private = frozenset(confusable(name) for name in form.private) if form else frozenset()
-    suite = Suite(form.table if form else (), checks, private, Place(source, 1, 1), written.places)
+    suite = Suite(form.table if form else (), checks, private, SettingPlace(source, 1, 1), written.places)
     if faults or form is None:
         raise Faults(sorted(faults, key=_line), suite)
     return suite
@@ -305,7 +305,7 @@ def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list
     return check if check.name else replace(check, name=_named(check))
 
 
-def _within(written: Document, path: Path_) -> dict[Path_, Place]:
+def _within(written: Document, path: Path_) -> dict[Path_, SettingPlace]:
     start = len(path)
     return {one[start:]: place for one, place in written.places.items() if one[:start] == path and len(one) > start}
 

@@ -17,7 +17,7 @@ from pipeline.quality import regexes, schema
 from pipeline.quality.compiled import COMPILED, NotCompiled, compiled, filterable
 from pipeline.quality.literals import misfits
 from pipeline.quality.suites import CODE, PLACE, Severity, matches
-from pipeline.settings.document import Place
+from pipeline.settings.document import SettingPlace
 from pipeline.settings.faults import did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ _SHOWN_TABLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SuiteFinding:
     """Something that is wrong, or, if it is no error, worth a look."""
 
-    place: Place
+    place: SettingPlace
     code: str
     sentence: str
     hint: str = ""
@@ -52,14 +52,14 @@ class Finding:
         return f"{self.place}: {kind}{self.sentence}" + (f"; {self.hint}" if self.hint else "")
 
 
-def unread(sentences: Iterable[str]) -> list[Finding]:
+def unread(sentences: Iterable[str]) -> list[SuiteFinding]:
     """What `suites.scan` could not read, as findings."""
     found = []
     for sentence in sentences:
         place = PLACE.match(sentence)
         file, _, rest = sentence.partition(": ")
-        where = Place(place[1], int(place[2]), int(place[3])) if place else Place(file)
-        found.append(Finding(where, CODE, sentence[place.end() :] if place else rest))
+        where = SettingPlace(place[1], int(place[2]), int(place[3])) if place else SettingPlace(file)
+        found.append(SuiteFinding(where, CODE, sentence[place.end() :] if place else rest))
     return found
 
 
@@ -69,7 +69,7 @@ def validate(
     spark: Callable[[], SparkSession] | None = None,
     *,
     allow_slow_regex: bool = False,
-) -> list[Finding]:
+) -> list[SuiteFinding]:
     """Everything that is wrong, in the order of the files.
 
     `tables`: the live columns of each known source table (name → Spark SQL type); none, and only what needs no table
@@ -89,7 +89,7 @@ def validate(
     return in_order(validation.findings)
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
+def in_order(findings: Iterable[SuiteFinding]) -> list[SuiteFinding]:
     """In the order of the files, and of their lines."""
     return sorted(findings, key=lambda one: (one.place.source, one.place.line, one.place.column))
 
@@ -97,13 +97,13 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 @dataclass(slots=True)
 class _Validation:
     allow_slow_regex: bool
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SuiteFinding] = field(default_factory=list)
     bad: set[int] = field(default_factory=set)
     """Checks, by identity, of which one error is told: another, that follows from it, would say nothing new."""
 
     def error(self, check: Check, keys: Sequence[str], code: str, sentence: str, hint: str = "") -> None:
         self.bad.add(id(check))
-        self.findings.append(Finding(check.at(*keys), code, sentence, hint))
+        self.findings.append(SuiteFinding(check.at(*keys), code, sentence, hint))
 
     def look_at(self, check: Check) -> None:
         """What a check tells by itself."""
@@ -150,10 +150,12 @@ class _Validation:
         taken = regexes.seconds(jvm, pattern)
         if taken is None:
             said = f"the regular expression takes more than {regexes.BUDGET:g} s on texts of {regexes.MANY} characters"
-            self.findings.append(Finding(check.at(*keys), "REGEX_SLOW", said, _SLOW_HINT, not self.allow_slow_regex))
+            self.findings.append(
+                SuiteFinding(check.at(*keys), "REGEX_SLOW", said, _SLOW_HINT, not self.allow_slow_regex)
+            )
         elif why := regexes.strained(jvm, pattern):
             said = f"on texts of {regexes.LONG:,} characters the regular expression {why}"
-            self.findings.append(Finding(check.at(*keys), "REGEX_STRAINED", said, _STRAINED_HINT, is_error=False))
+            self.findings.append(SuiteFinding(check.at(*keys), "REGEX_STRAINED", said, _STRAINED_HINT, is_error=False))
 
     def find_lost(self, suites: Sequence[Suite], tables: Tables) -> None:
         """Patterns of tables that there are not, and private columns that none of a suite's tables has."""
@@ -163,11 +165,11 @@ class _Validation:
                     near = "" if _WILD.search(pattern) else did_you_mean(pattern, map(str, tables))
                     said = f"no table of the warehouse is `{printable(pattern)}`{near}"
                     place = suite.at("table", str(number))
-                    self.findings.append(Finding(place, "TABLE_UNKNOWN", said, is_error=False))
+                    self.findings.append(SuiteFinding(place, "TABLE_UNKNOWN", said, is_error=False))
             columns = {confusable(name) for table in tables if suite.is_about(table) for name in tables[table]}
             for name in sorted(suite.private - columns) if columns else ():
                 said = f"no table of the suite has the private column `{printable(name)}`{did_you_mean(name, columns)}"
-                self.findings.append(Finding(suite.at("private"), "COLUMN_UNKNOWN", said))
+                self.findings.append(SuiteFinding(suite.at("private"), "COLUMN_UNKNOWN", said))
 
     def find_misfits(self, suites: Sequence[Suite], tables: Tables, spark: Callable[[], SparkSession] | None) -> None:
         """What does not fit the tables' columns; tables of the same columns are looked at once."""
@@ -197,7 +199,7 @@ class _Validation:
 
     def _tell(self, check: Check, keys: Sequence[str], code: str, sentence: str) -> None:
         """An error about some tables, which says nothing of others."""
-        self.findings.append(Finding(check.at(*keys), code, sentence))
+        self.findings.append(SuiteFinding(check.at(*keys), code, sentence))
 
     def _compile(self, spark: SparkSession, checks: list[Check], columns: Mapping[str, str], tables: str) -> None:
         left = list(checks)

@@ -7,7 +7,7 @@ page(report), markdown(report), document(report)
 from pipeline.report.aside import WAITING_STATES
 from pipeline.report.assembly import assemble
 from pipeline.report.document import document
-from pipeline.report.facts import Report, Standing
+from pipeline.report.facts import PipelineState, Report
 from pipeline.report.ledger import COLUMNS, Records, Totals, Window
 from pipeline.report.markdown import markdown
 from pipeline.report.page import page
@@ -15,9 +15,9 @@ from pipeline.report.page import page
 __all__ = [
     "COLUMNS",
     "WAITING_STATES",
+    "PipelineState",
     "Records",
     "Report",
-    "Standing",
     "Totals",
     "Window",
     "assemble",

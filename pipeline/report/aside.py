@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.report import commands
 from pipeline.report.facts import Aside, Example, FencedKey, Frontier, Held, Listing, Quarantine
-from pipeline.report.ledger import ALL_THERE, Counted, Names, moment, of_pipeline, pairs, place
+from pipeline.report.ledger import ALL_THERE, Counted, Spelling, moment, of_pipeline, pairs, place
 from pipeline.report.wording import NAME, VALUE, clean
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ WAITING_STATES = ("held", "releasing")
 
 
 @dataclass(slots=True)
-class _Group:
+class _AlikeRows:
     first: Row
     last: Row
     rows: int = 0
@@ -53,7 +53,7 @@ class SetAside:
     counts: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
-    def of(records: Records, pipeline: str, names: Names, totals: Totals = ALL_THERE) -> SetAside:
+    def of(records: Records, pipeline: str, names: Spelling, totals: Totals = ALL_THERE) -> SetAside:
         """Count the rows of `quarantine`, `dead_letters`, `held` and `tables`."""
         aside = SetAside()
         for name, count in (("quarantine", aside._count_quarantine), ("dead_letters", aside._count_letters)):
@@ -82,9 +82,9 @@ class SetAside:
             Listing.of(self.held, GROUPS_SHOWN),
         )
 
-    def _count_quarantine(self, rows: Iterable[Row], names: Names) -> None:
-        groups: dict[tuple[str, str], _Group] = {}
-        keys: dict[tuple[str, str], tuple[_Group, set[str]]] = {}
+    def _count_quarantine(self, rows: Iterable[Row], names: Spelling) -> None:
+        groups: dict[tuple[str, str], _AlikeRows] = {}
+        keys: dict[tuple[str, str], tuple[_AlikeRows, set[str]]] = {}
         for row in rows:
             table, rules = names.of(row), [clean(rule, NAME) for rule in row["rules"] or ()]
             fenced = row["code"] == FENCED
@@ -95,16 +95,16 @@ class SetAside:
             self.counts.update(quarantined=1, fenced=int(fenced))
             self.by_table[table] += 1
             for rule in [""] if fenced else rules or [clean(row["code"], NAME)]:
-                groups.setdefault((table, rule), _Group(row, row)).add(row)
-            group, broken = keys.setdefault((table, clean(row["key_values"], 4 * VALUE)), (_Group(row, row), set()))
+                groups.setdefault((table, rule), _AlikeRows(row, row)).add(row)
+            group, broken = keys.setdefault((table, clean(row["key_values"], 4 * VALUE)), (_AlikeRows(row, row), set()))
             group.add(row)
             broken.update(() if fenced else rules)
         self.rules = _listed(groups, commands.redrive)
         found = [_key(table, *group) for (table, _), group in keys.items()]
         self.keys = sorted(found, key=lambda key: (key.since.batch, key.table, key.key))
 
-    def _count_letters(self, rows: Iterable[Row], names: Names) -> None:
-        groups: dict[tuple[str, str], _Group] = {}
+    def _count_letters(self, rows: Iterable[Row], names: Spelling) -> None:
+        groups: dict[tuple[str, str], _AlikeRows] = {}
         for row in rows:
             if row["status"] != OPEN:
                 self.counts["settled"] += 1
@@ -112,16 +112,18 @@ class SetAside:
             table = names.of(row)
             self.counts["dead_letters"] += 1
             self.by_table[table] += 1
-            groups.setdefault((table, clean(row["code"], NAME)), _Group(row, row)).add(row)
+            groups.setdefault((table, clean(row["code"], NAME)), _AlikeRows(row, row)).add(row)
         self.letters = _listed(groups, lambda table, _: commands.redrive_dead_letters(table))
 
 
-def _listed(groups: dict[tuple[str, str], _Group], command: Callable[[str, str], str]) -> dict[tuple[str, str], Aside]:
+def _listed(
+    groups: dict[tuple[str, str], _AlikeRows], command: Callable[[str, str], str]
+) -> dict[tuple[str, str], Aside]:
     ordered = sorted(groups.items(), key=lambda item: (-item[1].rows, item[0]))
     return {key: _aside(key, group, command(*key)) for key, group in ordered}
 
 
-def _aside(key: tuple[str, str], group: _Group, command: str) -> Aside:
+def _aside(key: tuple[str, str], group: _AlikeRows, command: str) -> Aside:
     table, rule = key
     last = group.last
     example = Example(place((last["topic"], last["kafka_partition"], last["offset"])), pairs(last["key_values"]), "")
@@ -129,23 +131,23 @@ def _aside(key: tuple[str, str], group: _Group, command: str) -> Aside:
     return Aside(table, rule, code, group.rows, moment(group.first), clean(last["message"]), example, command)
 
 
-def _key(table: str, group: _Group, rules: set[str]) -> FencedKey:
+def _key(table: str, group: _AlikeRows, rules: set[str]) -> FencedKey:
     return FencedKey(
         table, pairs(group.last["key_values"]), group.rows, clean(", ".join(sorted(rules))), moment(group.first)
     )
 
 
-def _held(records: Records, pipeline: str, names: Names) -> list[Held]:
+def _held(records: Records, pipeline: str, names: Spelling) -> list[Held]:
     """Tables that say they wait, and tables of which records wait; the most records first.
 
     `tables` is a copy that is written now and then: where what was held since it was written is released, it is old.
     """
-    waiting: dict[str, _Group] = {}
+    waiting: dict[str, _AlikeRows] = {}
     released: dict[str, int] = {}
     for row in of_pipeline(records, "held", pipeline):
         table = names.of(row)
         if row["status"] == OPEN:
-            waiting.setdefault(table, _Group(row, row)).add(row)
+            waiting.setdefault(table, _AlikeRows(row, row)).add(row)
         else:
             released[table] = max(_batch(row), released.get(table, -1))
     states = {
@@ -158,7 +160,7 @@ def _held(records: Records, pipeline: str, names: Names) -> list[Held]:
     return sorted(held, key=lambda one: (-one.records, one.table))
 
 
-def _held_table(table: str, row: Row | None, group: _Group | None) -> Held:
+def _held_table(table: str, row: Row | None, group: _AlikeRows | None) -> Held:
     state = "held" if row is None else clean(row["state"], NAME)
     reason = (row and row["held_reason"]) or (group and group.last["reason"])
     since: Frontier | None = None if group is None else moment(group.first)

@@ -10,7 +10,7 @@ from pipeline.report.aside import WAITING_STATES, SetAside
 from pipeline.report.facts import Frontier, Listing, Report, TableFacts, Volume
 from pipeline.report.history import cuts, statements, versions
 from pipeline.report.judged import Judged
-from pipeline.report.ledger import ALL_THERE, Names, Window, by_column, columns, moment, of_pipeline
+from pipeline.report.ledger import ALL_THERE, Spelling, Window, by_column, columns, moment, of_pipeline
 from pipeline.report.verdict import verdict
 from pipeline.report.wording import NAME, clean, utc
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from pipeline.report.facts import Column
-    from pipeline.report.history import Shown
+    from pipeline.report.facts import ReportColumn
+    from pipeline.report.history import NewestPoint
     from pipeline.report.ledger import Records, Row, Totals
 
 TABLES_SHOWN = 60
@@ -27,7 +27,7 @@ TABLES_SHOWN = 60
 
 def assemble(records: Records, pipeline: str, now: datetime, totals: Totals = ALL_THERE) -> Report:
     """Make the report of one pipeline from rows with the columns of `ledger.COLUMNS`; ages are as of `now`."""
-    names = Names()
+    names = Spelling()
     records = {**records, "tables": list(records.get("tables", ()))}  # looked at twice
     states = {names.of(row): row for row in of_pipeline(records, "tables", pipeline)}
     window = Window.of(of_pipeline(records, "batches", pipeline), totals.get("batches", 0))
@@ -45,12 +45,12 @@ def assemble(records: Records, pipeline: str, now: datetime, totals: Totals = AL
     )  # fmt: skip
 
 
-def _volume(window: Window, shown: tuple[Column, ...]) -> tuple[Volume, ...]:
+def _volume(window: Window, shown: tuple[ReportColumn, ...]) -> tuple[Volume, ...]:
     batches = {int(row["batch_id"]): row for row in window.batches}
     return tuple(_sum(c, [row for number, row in batches.items() if c.first <= number <= c.last]) for c in shown)
 
 
-def _sum(column: Column, rows: list[Row]) -> Volume:
+def _sum(column: ReportColumn, rows: list[Row]) -> Volume:
     def total(*names: str) -> int:
         return sum(int(row[name] or 0) for row in rows for name in names)
 
@@ -63,11 +63,11 @@ def _sum(column: Column, rows: list[Row]) -> Volume:
 class _Shelf:
     """The tables, each with what is known of it."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     judged: Judged
     aside: SetAside
     states: Mapping[str, Row]
-    shown: Mapping[str, Shown]
+    shown: Mapping[str, NewestPoint]
 
     def tables(self) -> Listing[TableFacts]:
         """Give them by name; where there are too many, those with trouble and the busiest of the others."""
@@ -104,7 +104,7 @@ class _Shelf:
             volume=by_column(self.columns, rows or {}),
         )
 
-    def _last(self, rows: Mapping[int, int] | None, cut: Shown | None) -> Frontier | None:
+    def _last(self, rows: Mapping[int, int] | None, cut: NewestPoint | None) -> Frontier | None:
         """Tell the newest batch that had rows of the table, as its checks or its cuts know it."""
         seen = [Frontier(batch, self.judged.times[batch]) for batch, count in (rows or {}).items() if count]
         seen += [] if cut is None else [Frontier(cut.batch, cut.recorded)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Standing(StrEnum):
+class PipelineState(StrEnum):
     """How the pipeline stands, best first; `nothing`: no batch yet."""
 
     NOTHING = "nothing"
@@ -31,7 +31,7 @@ class Standing(StrEnum):
         return _STANDINGS[self]
 
 
-class Mark(StrEnum):
+class CheckMark(StrEnum):
     """What a check found in a batch, mildest first; `none`: it had nothing to judge."""
 
     NONE = "none"
@@ -49,11 +49,11 @@ class Mark(StrEnum):
     @property
     def is_bad(self) -> bool:
         """Whether the check found something."""
-        return self.rank > Mark.PASSED.rank
+        return self.rank > CheckMark.PASSED.rank
 
 
-_STANDINGS = {standing: rank for rank, standing in enumerate(Standing)}
-_MARKS = {mark: rank for rank, mark in enumerate(Mark)}
+_STANDINGS = {standing: rank for rank, standing in enumerate(PipelineState)}
+_MARKS = {mark: rank for rank, mark in enumerate(CheckMark)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReportFinding:
     """One thing that is not right: what, since when, which rows, why it matters, what to do now."""
 
-    standing: Standing
+    standing: PipelineState
     table: str
     rule: str
     title: str
@@ -110,17 +110,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReportVerdict:
     """The answer: a headline for everybody, a sentence with the facts, and the worst findings."""
 
-    standing: Standing
+    standing: PipelineState
     headline: str
     detail: str
-    findings: Listing[Finding]
+    findings: Listing[ReportFinding]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReportColumn:
     """One column of the timeline: a batch, or several in a row; `at` is when the last was committed."""
 
     first: int
@@ -135,10 +135,10 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ReportCell:
     """What a check found in one column: the worst of its batches, the rows of all."""
 
-    mark: Mark = Mark.NONE
+    mark: CheckMark = CheckMark.NONE
     evaluated: int = 0
     unexpected: int = 0
 
@@ -150,7 +150,7 @@ class CheckRow:
     table: str
     rule: str
     severity: str
-    mark: Mark
+    mark: CheckMark
     since: Frontier | None
     evaluated: int
     unexpected: int
@@ -164,14 +164,14 @@ class CheckRow:
     owner: str
     observed: str
     examples: tuple[Example, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ReportCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """Tables and checks over the batches, the worst first."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     checks: Listing[CheckRow]
     current: int
     """Checks that are still judged, shown or not."""
@@ -183,7 +183,7 @@ class Timeline:
 class Volume:
     """What came in with one column's batches."""
 
-    column: Column
+    column: ReportColumn
     rows_in: int
     inserts: int
     updates: int
@@ -271,7 +271,7 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class HistoryEntry:
     """One DDL statement and what was done about it; `at` is its commit time at the source."""
 
     at: datetime | None
@@ -295,7 +295,7 @@ class SchemaVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PointFacts:
     """One moment of the source that the tables can be read as of."""
 
     ts: int
@@ -317,14 +317,14 @@ class Report:
     first: Frontier | None
     """The oldest batch that was looked at."""
     last: Frontier | None
-    verdict: Verdict
+    verdict: ReportVerdict
     timeline: Timeline
     volume: tuple[Volume, ...]
     tables: Listing[TableFacts]
     quarantine: Quarantine
-    statements: Listing[Statement]
+    statements: Listing[HistoryEntry]
     versions: Listing[SchemaVersion]
-    cuts: Listing[Cut]
+    cuts: Listing[PointFacts]
 
     @property
     def looked_at(self) -> int:

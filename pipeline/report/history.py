@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.report.facts import Cut, Listing, SchemaVersion, Statement
-from pipeline.report.ledger import Names, of_pipeline, recorded
+from pipeline.report.facts import HistoryEntry, Listing, PointFacts, SchemaVersion
+from pipeline.report.ledger import Spelling, of_pipeline, recorded
 from pipeline.report.wording import NAME, clean, committed, utc
 
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 SHOWN, CUTS_SHOWN = 15, 8
 
 
-def statements(records: Records, pipeline: str, names: Names) -> Listing[Statement]:
+def statements(records: Records, pipeline: str, names: Spelling) -> Listing[HistoryEntry]:
     """Give the newest DDL statements."""
     rows = list(of_pipeline(records, "ddl_history", pipeline))
     rows.sort(key=lambda row: (row["batch_id"], row["commit_ts"] or 0), reverse=True)
     return Listing(tuple(_statement(row, names) for row in rows[:SHOWN]), max(0, len(rows) - SHOWN))
 
 
-def _statement(row: Row, names: Names) -> Statement:
+def _statement(row: Row, names: Spelling) -> HistoryEntry:
     kind, action, sql = clean(row["ddl_type"], NAME), clean(row["action"]), clean(row["sql"])
-    return Statement(committed(row["commit_ts"]), int(row["batch_id"]), names.of(row), kind, action, sql)
+    return HistoryEntry(committed(row["commit_ts"]), int(row["batch_id"]), names.of(row), kind, action, sql)
 
 
-def versions(records: Records, pipeline: str, names: Names) -> Listing[SchemaVersion]:
+def versions(records: Records, pipeline: str, names: Spelling) -> Listing[SchemaVersion]:
     """Give the newest versions of all tables, each with what it changed."""
     by_table: dict[str, list[Row]] = defaultdict(list)
     for row in of_pipeline(records, "schemas", pipeline):
@@ -72,7 +72,7 @@ def _difference(before: dict[str, str] | None, after: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class NewestPoint:
     """A table's newest cut: the source time up to which it is complete, and when that was recorded."""
 
     time: datetime
@@ -80,7 +80,9 @@ class Shown:
     recorded: datetime
 
 
-def cuts(records: Records, pipeline: str, window: Window, names: Names) -> tuple[Listing[Cut], dict[str, Shown]]:
+def cuts(
+    records: Records, pipeline: str, window: Window, names: Spelling
+) -> tuple[Listing[PointFacts], dict[str, NewestPoint]]:
     """Give the window's newest cuts, and each table's newest of all."""
     newest: dict[str, Row] = {}
     grouped: dict[int, list[Row]] = defaultdict(list)
@@ -93,7 +95,9 @@ def cuts(records: Records, pipeline: str, window: Window, names: Names) -> tuple
         if row["batch_id"] >= window.first:
             grouped[row["cut_ts"]].append(row)
     listing = Listing.of(sorted(grouped, reverse=True), CUTS_SHOWN)
-    shown = {table: Shown(utc(row["cut_time"]), int(row["batch_id"]), recorded(row)) for table, row in newest.items()}
+    shown = {
+        table: NewestPoint(utc(row["cut_time"]), int(row["batch_id"]), recorded(row)) for table, row in newest.items()
+    }
     return Listing(tuple(_cut(ts, grouped[ts]) for ts in listing.items), listing.left_out), shown
 
 
@@ -101,8 +105,8 @@ def _order(row: Row) -> tuple[int, int]:
     return row["cut_ts"], row["batch_id"]
 
 
-def _cut(ts: int, rows: list[Row]) -> Cut:
+def _cut(ts: int, rows: list[Row]) -> PointFacts:
     last = max(rows, key=_order)
     tables = len({(row["schema_name"], row["table_name"]) for row in rows})
     level, reason = clean(last["level"], NAME), clean(last["reason"])
-    return Cut(ts, utc(last["cut_time"]), int(last["batch_id"]), tables, level, reason)
+    return PointFacts(ts, utc(last["cut_time"]), int(last["batch_id"]), tables, level, reason)

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from pipeline.report.facts import Cell, CheckRow, Frontier, Listing, Mark, Timeline
-from pipeline.report.ledger import Names, Sample, column_of, of_pipeline, recorded
+from pipeline.report.facts import CheckMark, CheckRow, Frontier, Listing, ReportCell, Timeline
+from pipeline.report.ledger import ReportSample, Spelling, column_of, of_pipeline, recorded
 from pipeline.report.wording import NAME, clean
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pipeline.report.facts import Column
+    from pipeline.report.facts import ReportColumn
     from pipeline.report.ledger import Records, Row, Window
 
 CHECKS_SHOWN = 60
 COMPILED = "compiled"
 _LOOKED_AT = 10
 """Results that are searched for rows: not each has some."""
-_FAILED = {"quarantine": Mark.QUARANTINED, "hold": Mark.HELD, "fail": Mark.STOPPED}
+_FAILED = {"quarantine": CheckMark.QUARANTINED, "hold": CheckMark.HELD, "fail": CheckMark.STOPPED}
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckResult:
     """What one check found in one batch."""
 
     batch: int
     at: datetime
-    mark: Mark
+    mark: CheckMark
     severity: str
     engine: str
     evaluated: int
@@ -38,47 +38,47 @@ class Result:
     sample: str | None
 
     @staticmethod
-    def of(row: Row) -> Result:
+    def of(row: Row) -> CheckResult:
         """Read a row of `quality_results`."""
         severity, engine = clean(row["severity"], NAME), clean(row["engine"], NAME)
         evaluated, unexpected = row["evaluated"] or 0, row["unexpected"] or 0
         mark = _mark(severity, engine, evaluated, unexpected, success=row["success"])
         at, number = recorded(row), int(row["batch_id"])
-        return Result(number, at, mark, severity, engine, evaluated, unexpected, row["sample"])
+        return CheckResult(number, at, mark, severity, engine, evaluated, unexpected, row["sample"])
 
 
-def _mark(severity: str, engine: str, evaluated: int, unexpected: int, *, success: Any) -> Mark:
+def _mark(severity: str, engine: str, evaluated: int, unexpected: int, *, success: Any) -> CheckMark:
     """A quarantining check takes each row that breaks it, also where so few of them are no failure."""
     if success is False or (unexpected and (success is None or severity == "quarantine")):
-        return _FAILED.get(severity, Mark.VIOLATED)
-    return Mark.NONE if engine == COMPILED and not evaluated else Mark.PASSED
+        return _FAILED.get(severity, CheckMark.VIOLATED)
+    return CheckMark.NONE if engine == COMPILED and not evaluated else CheckMark.PASSED
 
 
 @dataclass(slots=True)
-class Check:
+class JudgedCheck:
     """One check of one table and all its results in the window, the newest first."""
 
     table: str
     rule: str
     reaches_back: int
     """The oldest batch, if there are older ones that were not looked at; else -1."""
-    results: list[Result] = field(default_factory=list)
+    results: list[CheckResult] = field(default_factory=list)
     retired: bool = False
 
     @property
-    def newest(self) -> Result:
+    def newest(self) -> CheckResult:
         """Its newest word: the newest result that had rows to judge, if there is one."""
-        return next((result for result in self.results if result.mark is not Mark.NONE), self.results[0])
+        return next((result for result in self.results if result.mark is not CheckMark.NONE), self.results[0])
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> CheckMark:
         """Its newest word in short."""
         return self.newest.mark
 
     @property
-    def failing(self) -> list[Result]:
+    def failing(self) -> list[CheckResult]:
         """The unbroken run of results that found something, the newest first; batches without rows break nothing."""
-        told = (result for result in self.results if result.mark is not Mark.NONE)
+        told = (result for result in self.results if result.mark is not CheckMark.NONE)
         return list(takewhile(lambda result: result.mark.is_bad, told))
 
     @property
@@ -90,16 +90,16 @@ class Check:
         return Frontier(oldest.batch, oldest.at, oldest.batch == self.reaches_back)
 
     @property
-    def bad(self) -> list[Result]:
+    def bad(self) -> list[CheckResult]:
         """The results that found something."""
         return [result for result in self.results if result.mark.is_bad]
 
     @property
-    def sample(self) -> Sample:
+    def sample(self) -> ReportSample:
         """The newest rows that broke it, and what the suite says of it."""
-        told = [Sample.of(result.sample) for result in (self.bad or self.results)[:_LOOKED_AT] if result.sample]
+        told = [ReportSample.of(result.sample) for result in (self.bad or self.results)[:_LOOKED_AT] if result.sample]
         rows = next((sample.examples for sample in told if sample.examples), ())
-        return replace(told[0], examples=rows) if told else Sample()
+        return replace(told[0], examples=rows) if told else ReportSample()
 
     @property
     def severity(self) -> str:
@@ -112,9 +112,9 @@ class Check:
         now = 0 if self.retired else self.mark.rank * self.mark.is_bad
         return -now, -len(self.bad), self.table, self.rule
 
-    def row(self, columns: tuple[Column, ...]) -> CheckRow:
+    def row(self, columns: tuple[ReportColumn, ...]) -> CheckRow:
         """Put it into the timeline."""
-        sample, told = self.sample, [result for result in self.results if result.mark is not Mark.NONE]
+        sample, told = self.sample, [result for result in self.results if result.mark is not CheckMark.NONE]
         evaluated, unexpected = (sum(getattr(r, name) for r in told) for name in ("evaluated", "unexpected"))
         return CheckRow(
             self.table, self.rule, self.severity, self.mark, self.since, evaluated, unexpected,
@@ -123,13 +123,13 @@ class Check:
         )  # fmt: skip
 
 
-def _cells(results: list[Result], columns: tuple[Column, ...]) -> tuple[Cell, ...]:
-    cells = [Cell()] * len(columns)
+def _cells(results: list[CheckResult], columns: tuple[ReportColumn, ...]) -> tuple[ReportCell, ...]:
+    cells = [ReportCell()] * len(columns)
     for result in results:
         at = column_of(columns, result.batch)
         was = cells[at]
         worst = max(was.mark, result.mark, key=lambda mark: mark.rank)
-        cells[at] = Cell(worst, was.evaluated + result.evaluated, was.unexpected + result.unexpected)
+        cells[at] = ReportCell(worst, was.evaluated + result.evaluated, was.unexpected + result.unexpected)
     return tuple(cells)
 
 
@@ -137,13 +137,13 @@ def _cells(results: list[Result], columns: tuple[Column, ...]) -> tuple[Cell, ..
 class Judged:
     """All checks, the worst first, and how many rows they saw: by table and batch."""
 
-    checks: dict[tuple[str, str], Check]
+    checks: dict[tuple[str, str], JudgedCheck]
     rows: dict[str, dict[int, int]]
     times: dict[int, datetime]
     """When each batch was committed; of one that was not, when it was judged."""
 
     @staticmethod
-    def of(records: Records, pipeline: str, window: Window, names: Names) -> Judged:
+    def of(records: Records, pipeline: str, window: Window, names: Spelling) -> Judged:
         """Read the results of the window's batches, and of a newer one that was not committed."""
         newest: dict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
         for row in of_pipeline(records, "quality_results", pipeline):
@@ -162,7 +162,7 @@ class Judged:
         judged.times.update({int(row["batch_id"]): recorded(row) for row in window.batches})
         return judged
 
-    def timeline(self, columns: tuple[Column, ...]) -> Timeline:
+    def timeline(self, columns: tuple[ReportColumn, ...]) -> Timeline:
         """Show the worst checks, those of one table together."""
         checks = list(self.checks.values())
         worst: dict[str, int] = {}
@@ -174,11 +174,11 @@ class Judged:
         return Timeline(columns, listing, len(current), sum(not check.mark.is_bad for check in current))
 
 
-def _check(table: str, rule: str, edge: int, rows: dict[int, Row]) -> Check:
-    return Check(table, rule, edge, [Result.of(rows[batch]) for batch in sorted(rows, reverse=True)])
+def _check(table: str, rule: str, edge: int, rows: dict[int, Row]) -> JudgedCheck:
+    return JudgedCheck(table, rule, edge, [CheckResult.of(rows[batch]) for batch in sorted(rows, reverse=True)])
 
 
-def _retire(checks: list[Check]) -> None:
+def _retire(checks: list[JudgedCheck]) -> None:
     """Tell the checks that no suite has any more: compiled ones speak of every batch of their table."""
     newest: dict[str, int] = {}
     for check in checks:
@@ -189,12 +189,12 @@ def _retire(checks: list[Check]) -> None:
         check.retired = told.engine == COMPILED and told.batch < newest[check.table]
 
 
-def _rows(checks: list[Check]) -> dict[str, dict[int, int]]:
+def _rows(checks: list[JudgedCheck]) -> dict[str, dict[int, int]]:
     """Rows by table and batch: what the check that saw most of them saw, judged or not."""
     rows: dict[str, dict[int, int]] = defaultdict(dict)
     for check in checks:
         seen = rows[check.table]
         for result in check.results:
-            count = result.evaluated + (Sample.of(result.sample).not_checked if result.sample else 0)
+            count = result.evaluated + (ReportSample.of(result.sample).not_checked if result.sample else 0)
             seen[result.batch] = max(count, seen.get(result.batch, 0))
     return rows

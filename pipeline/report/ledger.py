@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipeline.model.names import TableName
-from pipeline.report.facts import Column, Example, Frontier
+from pipeline.report.facts import Example, Frontier, ReportColumn
 from pipeline.report.wording import NAME, VALUE, clean, utc
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(slots=True)
-class Names:
+class Spelling:
     """Spells a table in one way: names match without case. No table is the empty text."""
 
     _spelled: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -136,16 +136,16 @@ def moment(row: Row) -> Frontier:
     return Frontier(int(row["batch_id"]), recorded(row))
 
 
-def columns(times: Mapping[int, datetime]) -> tuple[Column, ...]:
+def columns(times: Mapping[int, datetime]) -> tuple[ReportColumn, ...]:
     """Put batches into at most `COLUMNS_SHOWN` columns of equally many, the last ones full."""
     numbers = sorted(times)
     size = -(-len(numbers) // COLUMNS_SHOWN) or 1
     starts = range(len(numbers) % size - size if len(numbers) % size else 0, len(numbers), size)
     groups = [numbers[max(start, 0) : start + size] for start in starts]
-    return tuple(Column(group[0], group[-1], len(group), times[group[-1]]) for group in groups)
+    return tuple(ReportColumn(group[0], group[-1], len(group), times[group[-1]]) for group in groups)
 
 
-def by_column(shown: Sequence[Column], rows: Mapping[int, int]) -> tuple[int, ...]:
+def by_column(shown: Sequence[ReportColumn], rows: Mapping[int, int]) -> tuple[int, ...]:
     """Add up numbers of batches by the column that shows the batch."""
     sums = [0] * len(shown)
     for batch, number in rows.items():
@@ -153,13 +153,13 @@ def by_column(shown: Sequence[Column], rows: Mapping[int, int]) -> tuple[int, ..
     return tuple(sums)
 
 
-def column_of(shown: Sequence[Column], batch: int) -> int:
+def column_of(shown: Sequence[ReportColumn], batch: int) -> int:
     """Find the column that shows a batch."""
     return bisect_left(shown, batch, key=lambda column: column.last)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ReportSample:
     """What a result says of the rows behind it; each part may be missing."""
 
     examples: tuple[Example, ...] = ()
@@ -169,14 +169,14 @@ class Sample:
     owner: str = ""
 
     @staticmethod
-    def of(text: Any) -> Sample:
+    def of(text: Any) -> ReportSample:
         """Read the column `sample`; whatever is not as it should be is left out."""
         found = _json(text)
         if not isinstance(found, dict):
-            return Sample()
+            return ReportSample()
         rows = found.get("rows")
         number = found.get("not_checked")
-        return Sample(
+        return ReportSample(
             tuple(_example(row) for row in rows[:_EXAMPLES] if isinstance(row, dict)) if isinstance(rows, list) else (),
             number if isinstance(number, int) else 0,
             *(clean(found.get(name)) for name in ("observed", "because", "owner")),

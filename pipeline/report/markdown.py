@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from pipeline.report.facts import Aside, Finding, Listing, Report
+    from pipeline.report.facts import Aside, Listing, Report, ReportFinding
 
 _INLINE = re.compile(r"([\\`*\[\]<>|~&$@]|(?<!\w)_|_(?!\w)|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
 _BLOCK = re.compile(r"^(\d*)([.)](?!\S)|(?<!\d)[-+#=])")
@@ -54,7 +54,7 @@ def _lines(r: Report) -> Iterator[str]:
     yield from _cuts(r)
 
 
-def _finding(one: Finding, now: datetime) -> Iterator[str]:
+def _finding(one: ReportFinding, now: datetime) -> Iterator[str]:
     yield from ("", f"## {SIGNS[one.standing][0]} {escaped(one.title)}", "")
     if one.since is not None:
         yield f"- {escaped(since(one.since))} ({ago(one.since.at, now)})"

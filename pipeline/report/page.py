@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.report import commands, wording
 from pipeline.report.chart import Chart, spark
-from pipeline.report.facts import Mark, Standing
+from pipeline.report.facts import CheckMark, PipelineState
 from pipeline.report.phrases import GLYPHS, MARKS, SIGNS, cell_title, strip, window
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def _environment() -> Environment:
     }  # fmt: skip
     made.filters["groupby_in_order"] = _in_order
     made.globals |= {
-        "Standing": Standing, "Mark": Mark, "MARKS": MARKS, "GLYPHS": GLYPHS, "SIGNS": SIGNS, "cell_title": cell_title,
+        "Standing": PipelineState, "Mark": CheckMark, "MARKS": MARKS, "GLYPHS": GLYPHS, "SIGNS": SIGNS,
+        "cell_title": cell_title,
         "strip": strip, "window": window, "spark": spark, "commands": commands,
     }  # fmt: skip
     return made

@@ -5,50 +5,52 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pipeline.report.facts import Mark, Standing
+from pipeline.report.facts import CheckMark, PipelineState
 from pipeline.report.wording import count, stamp
 
 if TYPE_CHECKING:
-    from pipeline.report.facts import Cell, CheckRow, Column, Frontier, Report
+    from pipeline.report.facts import CheckRow, Frontier, Report, ReportCell, ReportColumn
 
 MARKS = {
-    Mark.PASSED: "passed",
-    Mark.VIOLATED: "violated",
-    Mark.QUARANTINED: "quarantined",
-    Mark.HELD: "held",
-    Mark.STOPPED: "refused",
-    Mark.NONE: "nothing to judge",
+    CheckMark.PASSED: "passed",
+    CheckMark.VIOLATED: "violated",
+    CheckMark.QUARANTINED: "quarantined",
+    CheckMark.HELD: "held",
+    CheckMark.STOPPED: "refused",
+    CheckMark.NONE: "nothing to judge",
 }
 _CROSS, _DASH = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 GLYPHS = {
-    Mark.PASSED: "",
-    Mark.VIOLATED: "!",
-    Mark.QUARANTINED: "◆",
-    Mark.HELD: "‖",
-    Mark.STOPPED: _CROSS,
-    Mark.NONE: "",
+    CheckMark.PASSED: "",
+    CheckMark.VIOLATED: "!",
+    CheckMark.QUARANTINED: "◆",
+    CheckMark.HELD: "‖",
+    CheckMark.STOPPED: _CROSS,
+    CheckMark.NONE: "",
 }
 """Beside the colours: for those who can't tell them apart, and for paper."""
 SIGNS = {
-    Standing.NOTHING: (_DASH, "no batch yet"),
-    Standing.RIGHT: ("✓", "right"),
-    Standing.WARNED: ("!", "warnings"),
-    Standing.SET_ASIDE: ("◆", "rows set aside"),
-    Standing.HELD: ("‖", "a table waits"),
-    Standing.STOPPED: (_CROSS, "stopped"),
+    PipelineState.NOTHING: (_DASH, "no batch yet"),
+    PipelineState.RIGHT: ("✓", "right"),
+    PipelineState.WARNED: ("!", "warnings"),
+    PipelineState.SET_ASIDE: ("◆", "rows set aside"),
+    PipelineState.HELD: ("‖", "a table waits"),
+    PipelineState.STOPPED: (_CROSS, "stopped"),
 }
 
 
 def strip(check: CheckRow) -> str:
     """Say in words what a row of marks shows."""
     marks = Counter(cell.mark for cell in check.cells)
-    told = [f"{MARKS[mark]} in {marks[mark]}" for mark in reversed(Mark) if mark is not Mark.NONE and marks[mark]]
+    told = [
+        f"{MARKS[mark]} in {marks[mark]}" for mark in reversed(CheckMark) if mark is not CheckMark.NONE and marks[mark]
+    ]
     return f"{check.table} {check.rule}, {count(len(check.cells), 'column')}: " + (", ".join(told) or "nothing judged")
 
 
-def cell_title(cell: Cell, column: Column) -> str:
+def cell_title(cell: ReportCell, column: ReportColumn) -> str:
     """Say what one mark shows."""
-    if cell.mark is Mark.NONE:
+    if cell.mark is CheckMark.NONE:
         return f"{column.label}: nothing to judge"
     return f"{column.label}: {MARKS[cell.mark]}, {cell.unexpected:,} of {cell.evaluated:,} rows"
 

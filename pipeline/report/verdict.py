@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.report import commands
-from pipeline.report.facts import Finding, Listing, Mark, Standing, Verdict
+from pipeline.report.facts import CheckMark, Listing, PipelineState, ReportFinding, ReportVerdict
 from pipeline.report.ledger import recorded
 from pipeline.report.wording import ago, count, enumerated, named, stamp
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
     from pipeline.report.aside import SetAside
     from pipeline.report.facts import Aside, Held
-    from pipeline.report.judged import Check, Judged
+    from pipeline.report.judged import Judged, JudgedCheck
     from pipeline.report.ledger import Window
 
 FINDINGS_SHOWN = 6
 NO_TABLE = "an unknown table"
 
 
-def verdict(window: Window, judged: Judged, aside: SetAside, now: datetime) -> Verdict:
+def verdict(window: Window, judged: Judged, aside: SetAside, now: datetime) -> ReportVerdict:
     """Judge; the worst finding decides."""
     findings = list(_Findings.of(window, judged, aside).all())
     findings.sort(key=lambda one: (-one.standing.rank, -one.rows, one.table, one.rule))
     facts = _Facts(window, judged, aside, now, findings)
-    standing = findings[0].standing if findings else Standing.RIGHT if window.batches else Standing.NOTHING
+    standing = findings[0].standing if findings else PipelineState.RIGHT if window.batches else PipelineState.NOTHING
     headline, detail = {
-        Standing.NOTHING: facts.nothing,
-        Standing.RIGHT: facts.right,
-        Standing.WARNED: facts.warned,
-        Standing.SET_ASIDE: facts.set_aside,
-        Standing.HELD: facts.held,
-        Standing.STOPPED: facts.stopped,
+        PipelineState.NOTHING: facts.nothing,
+        PipelineState.RIGHT: facts.right,
+        PipelineState.WARNED: facts.warned,
+        PipelineState.SET_ASIDE: facts.set_aside,
+        PipelineState.HELD: facts.held,
+        PipelineState.STOPPED: facts.stopped,
     }[standing]()
-    return Verdict(standing, headline, detail, Listing.of(findings, FINDINGS_SHOWN))
+    return ReportVerdict(standing, headline, detail, Listing.of(findings, FINDINGS_SHOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ class _Findings:
     aside: SetAside
     committed: int
     held: frozenset[str]
-    holding: Mapping[str, Check]
+    holding: Mapping[str, JudgedCheck]
     """Checks of severity `hold` that found something, by table."""
     quarantining: frozenset[str]
 
     @staticmethod
     def of(window: Window, judged: Judged, aside: SetAside) -> _Findings:
         """Look up what each finding asks."""
-        holding = {check.table: check for check in judged.checks.values() if check.mark is Mark.HELD}
+        holding = {check.table: check for check in judged.checks.values() if check.mark is CheckMark.HELD}
         held = frozenset(held.table for held in aside.held)
         quarantining = frozenset(table for table, rule in aside.rules if rule)
         return _Findings(window, judged, aside, window.committed, held, holding, quarantining)
 
-    def all(self) -> Iterator[Finding]:
+    def all(self) -> Iterator[ReportFinding]:
         """Give the findings."""
         yield from self._uncommitted()
         yield from (self._of_held(held) for held in self.aside.held)
@@ -74,22 +74,24 @@ class _Findings:
         for check in self.judged.checks.values():
             yield from self._of_check(check)
 
-    def _uncommitted(self) -> Iterator[Finding]:
+    def _uncommitted(self) -> Iterator[ReportFinding]:
         """Tell a batch that was refused by no check that is known."""
         last = self.window.batches[-1] if self.window.batches else None
         if last is not None and last["committed"] is False and not any(map(self._stops, self.judged.checks.values())):
             title = f"Batch {last['batch_id']} was not committed"
             detail = "The next run repeats it and says why it fails."
-            yield Finding(Standing.STOPPED, "", "", title, None, 0, detail=detail, commands=(commands.run(),))
+            yield ReportFinding(
+                PipelineState.STOPPED, "", "", title, None, 0, detail=detail, commands=(commands.run(),)
+            )
 
-    def _stops(self, check: Check) -> bool:
-        return check.mark is Mark.STOPPED and check.newest.batch > self.committed
+    def _stops(self, check: JudgedCheck) -> bool:
+        return check.mark is CheckMark.STOPPED and check.newest.batch > self.committed
 
-    def _of_check(self, check: Check) -> Iterator[Finding]:
+    def _of_check(self, check: JudgedCheck) -> Iterator[ReportFinding]:
         """Tell a check whose newest word is bad, unless its rows are told of or settled otherwise."""
         key = (check.table, check.rule)
-        holds = check.mark in {Mark.HELD, Mark.QUARANTINED} and check.table in self.held
-        settled = check.mark is Mark.QUARANTINED and (key in self.aside.rules or key in self.aside.settled_rules)
+        holds = check.mark in {CheckMark.HELD, CheckMark.QUARANTINED} and check.table in self.held
+        settled = check.mark is CheckMark.QUARANTINED and (key in self.aside.rules or key in self.aside.settled_rules)
         if check.retired or not check.mark.is_bad or holds or settled:
             return
         stops = self._stops(check)
@@ -97,17 +99,19 @@ class _Findings:
             f": batch {check.newest.batch} is refused" if stops else ""
         )
         ways = (commands.history(check.table), commands.run()) if stops else (commands.history(check.table),)
-        yield _finding(Standing.STOPPED if stops else Standing.WARNED, check, title, check.newest.unexpected, ways)
+        yield _finding(
+            PipelineState.STOPPED if stops else PipelineState.WARNED, check, title, check.newest.unexpected, ways
+        )
 
-    def _of_held(self, held: Held) -> Finding:
+    def _of_held(self, held: Held) -> ReportFinding:
         holding = self.holding.get(held.table)
         title = f"{held.table or NO_TABLE} waits"
         waiting = f"{count(held.records, 'record')} of it {_are(held.records)} in no table yet."
         detail = f"{waiting if held.records else 'No record of it has come since.'} {held.reason}".strip()
         if held.state == "releasing":
             title, detail = f"{held.table} is being released", f"It goes on with the next run. {held.reason}".strip()
-        said = Finding(
-            Standing.HELD, held.table, "", title, held.since, held.records, detail=detail, commands=held.commands
+        said = ReportFinding(
+            PipelineState.HELD, held.table, "", title, held.since, held.records, detail=detail, commands=held.commands
         )
         if holding is None:
             return said
@@ -115,45 +119,47 @@ class _Findings:
         because, owner, since = sample.because, sample.owner, held.since or holding.since
         return replace(said, rule=holding.rule, since=since, because=because, owner=owner, examples=sample.examples)
 
-    def _of_rule(self, aside: Aside) -> Finding:
+    def _of_rule(self, aside: Aside) -> ReportFinding:
         title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} {_break(aside.rows)} {named(aside.rule)}"
         ways = (commands.show(aside.table, aside.rule), aside.command)
         check = self.judged.checks.get((aside.table, aside.rule))
         if check is not None and check.sample.examples:
-            return replace(_finding(Standing.SET_ASIDE, check, title, aside.rows, ways), since=aside.since)
+            return replace(_finding(PipelineState.SET_ASIDE, check, title, aside.rows, ways), since=aside.since)
         return _of_aside(aside, title, ways)
 
 
-def _finding(standing: Standing, check: Check, title: str, rows: int, ways: tuple[str, ...]) -> Finding:
+def _finding(
+    standing: PipelineState, check: JudgedCheck, title: str, rows: int, ways: tuple[str, ...]
+) -> ReportFinding:
     sample = check.sample
-    return Finding(
+    return ReportFinding(
         standing, check.table, check.rule, title, check.since, rows, sample.because, sample.owner, _seen(check),
         sample.examples, ways,
     )  # fmt: skip
 
 
-def _seen(check: Check) -> str:
+def _seen(check: JudgedCheck) -> str:
     newest = check.newest
     if check.sample.observed:
         return f"In batch {newest.batch} it saw {check.sample.observed}."
     return f"In batch {newest.batch}: {newest.unexpected:,} of {count(newest.evaluated, 'row')}."
 
 
-def _of_fenced(aside: Aside) -> Finding:
+def _of_fenced(aside: Aside) -> ReportFinding:
     """Tell changes that wait behind one that is not in quarantine any more."""
     title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} waited behind a quarantined one"
     return _of_aside(aside, title, (aside.command,))
 
 
-def _of_letters(letters: Aside) -> Finding:
+def _of_letters(letters: Aside) -> ReportFinding:
     whose = f" of {letters.table}" if letters.table else ""
     title = f"{count(letters.rows, 'message')}{whose} can't be read: {letters.rule}"
     return _of_aside(letters, title, (letters.command,))
 
 
-def _of_aside(aside: Aside, title: str, ways: tuple[str, ...]) -> Finding:
-    return Finding(
-        Standing.SET_ASIDE, aside.table, aside.rule, title, aside.since, aside.rows,
+def _of_aside(aside: Aside, title: str, ways: tuple[str, ...]) -> ReportFinding:
+    return ReportFinding(
+        PipelineState.SET_ASIDE, aside.table, aside.rule, title, aside.since, aside.rows,
         detail=aside.message, examples=(aside.example,), commands=ways,
     )  # fmt: skip
 
@@ -170,7 +176,7 @@ class _Facts:
     judged: Judged
     aside: SetAside
     now: datetime
-    findings: list[Finding]
+    findings: list[ReportFinding]
 
     def nothing(self) -> tuple[str, str]:
         return "Nothing has run yet.", f"There is no batch to speak of. The first run makes one: {commands.run()}"
@@ -189,7 +195,7 @@ class _Facts:
         return "All is right.", f"{said}{before} {fresh}"
 
     def warned(self) -> tuple[str, str]:
-        told = self._told(Standing.WARNED)
+        told = self._told(PipelineState.WARNED)
         warn = f"{count(len(told), 'check')} {'warns' if len(told) == 1 else 'warn'}"
         said = f"In {enumerated(_tables(told))}. A warning sets no row aside."
         return f"Every change is in the warehouse; {warn}.", self._since(told, said)
@@ -202,7 +208,7 @@ class _Facts:
             (self.aside.counts["dead_letters"], "unreadable"),
         )
         said = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
-        told = self._told(Standing.SET_ASIDE)
+        told = self._told(PipelineState.SET_ASIDE)
         headline = f"{count(rows, 'change')} {_are(rows)} set aside; the rest is in the warehouse."
         return headline, self._since(told, f"Of {enumerated(_tables(told))}: {said}.")
 
@@ -213,7 +219,7 @@ class _Facts:
         waiting = f"{count(records, 'record')} {_are(records)} in no table yet"
         said = f"{waiting if records else 'No record has come since'}; other tables go on."
         said += f" Besides, {count(rows, 'change')} {_are(rows)} set aside." if rows else ""
-        return headline, self._since(self._told(Standing.HELD), said)
+        return headline, self._since(self._told(PipelineState.HELD), said)
 
     def stopped(self) -> tuple[str, str]:
         worst = self.findings[0]
@@ -221,10 +227,10 @@ class _Facts:
         before = f"The tables show what batch {self.window.committed} left; n" if self.window.committed >= 0 else "N"
         return f"The pipeline has stopped{why}.", self._since([worst], f"{before}othing newer is in the warehouse.")
 
-    def _told(self, standing: Standing) -> list[Finding]:
+    def _told(self, standing: PipelineState) -> list[ReportFinding]:
         return [one for one in self.findings if one.standing is standing]
 
-    def _since(self, told: list[Finding], said: str) -> str:
+    def _since(self, told: list[ReportFinding], said: str) -> str:
         """Begin with when the oldest of these began."""
         moments = [one.since for one in told if one.since is not None]
         if not moments:
@@ -234,7 +240,7 @@ class _Facts:
         return f"Since {stamp(oldest.at)}{earlier}, {ago(oldest.at, self.now)}. {said}"
 
 
-def _tables(findings: list[Finding]) -> list[str]:
+def _tables(findings: list[ReportFinding]) -> list[str]:
     return sorted({one.table or NO_TABLE for one in findings})
 
 

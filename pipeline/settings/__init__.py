@@ -4,26 +4,26 @@ from pipeline.settings.loading import load, parse
 from pipeline.settings.model import Settings
 from pipeline.settings.schema import described, json_schema
 from pipeline.settings.sections import (
-    Catalog,
-    Changefeed,
-    Hold,
+    CatalogSettings,
+    ChangefeedSettings,
+    HoldSettings,
     Maintenance,
-    Metrics,
+    MetricsSettings,
     Quality,
-    Registry,
+    RegistrySettings,
     Source,
     Spark,
     Warehouse,
 )
 
 __all__ = [
-    "Catalog",
-    "Changefeed",
-    "Hold",
+    "CatalogSettings",
+    "ChangefeedSettings",
+    "HoldSettings",
     "Maintenance",
-    "Metrics",
+    "MetricsSettings",
     "Quality",
-    "Registry",
+    "RegistrySettings",
     "Settings",
     "Source",
     "Spark",

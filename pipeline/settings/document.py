@@ -13,7 +13,7 @@ from typing import TypeAlias, Union
 import yaml
 
 from pipeline.errors import SettingsError
-from pipeline.settings.faults import Fault, Path, printable
+from pipeline.settings.faults import Path, SettingFault, printable
 
 Tree: TypeAlias = Union[str, list["Tree"], dict[str, "Tree"], None]  # noqa: UP007 - recursive: needs names in quotes
 
@@ -25,7 +25,7 @@ _MAP, _LIST = "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SettingPlace:
     """Where a setting was written: a file with line and column (from 1), or an environment variable."""
 
     source: str
@@ -41,10 +41,10 @@ class Document:
     """The tree of one configuration, where its keys stand, and what was wrong with its form."""
 
     tree: dict[str, Tree]
-    places: dict[Path, Place]
-    faults: list[Fault] = field(default_factory=list)
+    places: dict[Path, SettingPlace]
+    faults: list[SettingFault] = field(default_factory=list)
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> SettingPlace:
         """Give the place of the key, or of the nearest mapping around it that was written."""
         while path and path not in self.places:
             path = path[:-1]
@@ -62,7 +62,7 @@ _TextLoader.add_implicit_resolver(_NULL, re.compile(r"^(?:~|null|Null|NULL|)$"),
 def read(text: str, source: str) -> Document:
     """Read a configuration; `source` names it in errors. Raises SettingsError unless it is a YAML mapping."""
     root = compose(text, source)
-    document = Document({}, {(): Place(source, 1, 1)})
+    document = Document({}, {(): SettingPlace(source, 1, 1)})
     if root is None:
         raise SettingsError("SETTINGS_EMPTY", f"{source} is empty", _SCHEMA_HINT)
     if not isinstance(root, yaml.MappingNode):
@@ -75,7 +75,7 @@ def read(text: str, source: str) -> Document:
 def read_value(text: str, source: str) -> Document:
     """Read one YAML value of an environment variable; it stands under the key `value` of the tree."""
     root = compose(text, source)
-    document = Document({}, {(): Place(source)})
+    document = Document({}, {(): SettingPlace(source)})
     value = None if root is None else _Reader(source, document, marks=False).value(root, ("value",))
     document.tree = {"value": value}
     return document
@@ -87,7 +87,7 @@ def compose(text: str, source: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=_TextLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(source, mark.line + 1, mark.column + 1) if mark else Place(source)
+        place = SettingPlace(source, mark.line + 1, mark.column + 1) if mark else SettingPlace(source)
         said = f"{place}: {_problem(error)}"
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         said = f"{source}: {_unreadable(error)}"
@@ -153,9 +153,9 @@ class _Reader:
         return tree
 
     def _fault(self, node: yaml.Node, path: Path, text: str) -> None:
-        self.document.faults.append(Fault(path, text, place=str(self._at(node))))
+        self.document.faults.append(SettingFault(path, text, place=str(self._at(node))))
 
-    def _at(self, node: yaml.Node) -> Place:
+    def _at(self, node: yaml.Node) -> SettingPlace:
         if not self.marks:
-            return Place(self.source)
-        return Place(self.source, node.start_mark.line + 1, node.start_mark.column + 1)
+            return SettingPlace(self.source)
+        return SettingPlace(self.source, node.start_mark.line + 1, node.start_mark.column + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pipeline.settings.faults import INVALID, NOT_YET, Fault, Path, did_you_mean, printable, variable_of
+from pipeline.settings.faults import INVALID, NOT_YET, Path, SettingFault, did_you_mean, printable, variable_of
 from pipeline.settings.fields import REFUSED
 from pipeline.settings.model import NOT_YET_ERROR
 from pipeline.settings.reserved import sink_key
@@ -51,14 +51,14 @@ _LEFT_OUT = {
 }
 
 
-def explain(error: ValidationError, tree: Any, model: type[BaseModel], written: Any = None) -> Iterator[Fault]:
+def explain(error: ValidationError, tree: Any, model: type[BaseModel], written: Any = None) -> Iterator[SettingFault]:
     """Yield a fault for each error; `tree` is what was validated, `written` the same with its keys without a value."""
     for one in error.errors(include_url=False, include_input=False):
         path = tuple(str(key) for key in one["loc"] if key != "[key]")
         if path[:1] == ("source",) and one["type"] == "missing" and _is_storage(tree):
             continue  # what Kafka needs is not what is wrong there
         code = NOT_YET if one["type"] == NOT_YET_ERROR else INVALID
-        yield Fault(path, _sentence(one, path, tree, model) + _unset(path, written), code)
+        yield SettingFault(path, _sentence(one, path, tree, model) + _unset(path, written), code)
 
 
 def _unset(path: Path, written: Any) -> str:

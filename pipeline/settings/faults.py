@@ -21,7 +21,7 @@ PREFIX_LENGTH = 3  # letters from which on the beginning of a word is taken for 
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SettingFault:
     """One wrong setting: its path, a sentence, and where it was written (filled in by `load`)."""
 
     path: Path
@@ -56,7 +56,7 @@ def did_you_mean(written: str, known: Iterable[str]) -> str:
     return f" (did you mean `{plain[near[0]]}`?)" if near else ""
 
 
-def refusal(faults: Iterable[Fault], source: str, place: Callable[[Path], object]) -> SettingsError:
+def refusal(faults: Iterable[SettingFault], source: str, place: Callable[[Path], object]) -> SettingsError:
     """Make one error that names every fault, in the file's order; its code is `NOT_YET` if one is that."""
     placed = sorted({(_order(str(f.place or place(f.path))), dotted(f.path), f.text, f.code) for f in faults})
     lines = [f"{where[2]}: {name}: {text}" if name else f"{where[2]}: {text}" for where, name, text, _ in placed]

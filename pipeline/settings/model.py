@@ -9,11 +9,21 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipeline.settings.durations import seconds
-from pipeline.settings.faults import NOT_YET, Fault
+from pipeline.settings.faults import NOT_YET, SettingFault
 from pipeline.settings.fields import FOLDER, REFUSED, Duration, LocalPath, Name
 from pipeline.settings.redaction import redacted
 from pipeline.settings.rules import contradictions
-from pipeline.settings.sections import Changefeed, Hold, Metrics, Quality, Registry, Section, Source, Spark, Warehouse
+from pipeline.settings.sections import (
+    ChangefeedSettings,
+    HoldSettings,
+    MetricsSettings,
+    Quality,
+    RegistrySettings,
+    Section,
+    Source,
+    Spark,
+    Warehouse,
+)
 
 NOT_YET_ERROR = NOT_YET.lower()  # the pydantic error type of a fault with that code
 
@@ -23,17 +33,19 @@ class Settings(Section):
 
     name: Name = Field(description="identifies checkpoint, ledger rows, metrics and lineage")
     source: Source = Field(description="where the changes come from")
-    registry: Registry = Field(default=Registry(), description="the schema registry; required for avro")
-    changefeed: Changefeed = Field(default=Changefeed(), description="what TiCDC was told, spelled as in its sink URI")
+    registry: RegistrySettings = Field(default=RegistrySettings(), description="the schema registry; required for avro")
+    changefeed: ChangefeedSettings = Field(
+        default=ChangefeedSettings(), description="what TiCDC was told, spelled as in its sink URI"
+    )
     warehouse: Warehouse = Field(description="the Iceberg tables")
     quality: Quality = Field(default=Quality(), description="the checks on every micro-batch")
-    hold: Hold = Field(default=Hold(), description="the records of held tables")
+    hold: HoldSettings = Field(default=HoldSettings(), description="the records of held tables")
     checkpoint: LocalPath = Field(description="Spark's checkpoint folder; a cache, the tables are the truth")
     trigger: Duration = Field(
         default="10 seconds", description="time between micro-batches; `run --available-now` ignores it"
     )
     spark: Spark = Field(default=Spark(), description="the Spark session")
-    metrics: Metrics = Field(default=Metrics(), description="numbers for Prometheus")
+    metrics: MetricsSettings = Field(default=MetricsSettings(), description="numbers for Prometheus")
 
     @property
     def trigger_seconds(self) -> float:
@@ -71,7 +83,7 @@ class Settings(Section):
         return settings
 
 
-def _detail(fault: Fault) -> InitErrorDetails:
+def _detail(fault: SettingFault) -> InitErrorDetails:
     kind = NOT_YET_ERROR if fault.code == NOT_YET else REFUSED
     return InitErrorDetails(type=PydanticCustomError(kind, fault.text), loc=fault.path, input=None)
 

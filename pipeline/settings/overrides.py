@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.errors import SettingsError
-from pipeline.settings.document import Document, Place, Tree, read_value
-from pipeline.settings.faults import PREFIX, Fault, Path, did_you_mean
+from pipeline.settings.document import Document, SettingPlace, Tree, read_value
+from pipeline.settings.faults import PREFIX, Path, SettingFault, did_you_mean
 from pipeline.settings.shape import fields, free_map_of, section_of
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def override(document: Document, environ: Mapping[str, str], model: type[BaseMod
         words = tuple(variable.removeprefix(PREFIX).split("__"))
         path = _match(words, document.tree, model)
         if isinstance(path, str):
-            document.faults.append(Fault((), path, place=_named(variable)))
+            document.faults.append(SettingFault((), path, place=_named(variable)))
         elif path in set_by:
-            document.faults.append(Fault(path, f"is set by {set_by[path]} too", place=_named(variable)))
+            document.faults.append(SettingFault(path, f"is set by {set_by[path]} too", place=_named(variable)))
         else:
             set_by[path] = variable
             _set(document, path, environ[variable], variable)
@@ -85,9 +85,9 @@ def _set(document: Document, path: Path, text: str, variable: str) -> None:
     try:
         value = read_value(text, _named(variable))
     except SettingsError as error:
-        document.faults.append(Fault(path, error.message.partition(": ")[2], place=_named(variable)))
+        document.faults.append(SettingFault(path, error.message.partition(": ")[2], place=_named(variable)))
         return
-    document.faults += [Fault(path, fault.text, place=fault.place) for fault in value.faults]
+    document.faults += [SettingFault(path, fault.text, place=fault.place) for fault in value.faults]
     here = document.tree
     for key in path[:-1]:
         inner = here.get(key)
@@ -98,4 +98,4 @@ def _set(document: Document, path: Path, text: str, variable: str) -> None:
         here = inner
     here[path[-1]] = value.tree["value"]
     document.places = {at: place for at, place in document.places.items() if at[: len(path)] != path}
-    document.places[path] = Place(_named(variable))
+    document.places[path] = SettingPlace(_named(variable))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
-from pipeline.settings.faults import NOT_YET, Fault, variable_of
+from pipeline.settings.faults import NOT_YET, SettingFault, variable_of
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
 from pipeline.settings.sections import DATA_FOLDER
@@ -26,7 +26,7 @@ READ = ("avro", "simple", "open-protocol")
 """The protocols of this version."""
 
 
-def contradictions(written: object, folder: Path) -> Iterator[Fault]:
+def contradictions(written: object, folder: Path) -> Iterator[SettingFault]:
     """Yield every contradiction of a configuration; `folder` is where its relative paths start."""
     if not isinstance(written, Mapping):
         return
@@ -44,79 +44,81 @@ def _section(written: Written, *path: str) -> Written:
     return written
 
 
-def _later_versions(written: Written) -> Iterator[Fault]:
+def _later_versions(written: Written) -> Iterator[SettingFault]:
     source = _section(written, "source")
     if source.get("kind") == "storage":
-        yield Fault(("source", "kind"), "`storage` is not in this version", NOT_YET)
+        yield SettingFault(("source", "kind"), "`storage` is not in this version", NOT_YET)
     if source.get("protocol") in PROTOCOLS and source["protocol"] not in READ:
-        yield Fault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
+        yield SettingFault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
 
 
-def _topics(written: Written) -> Iterator[Fault]:
+def _topics(written: Written) -> Iterator[SettingFault]:
     source = _section(written, "source")
     topics, pattern = source.get("topics"), source.get("topic_pattern")
     if source.get("kind") == "storage":
         return
     if topics and pattern is not None:
-        yield Fault(("source", "topic_pattern"), "give `topics` or `topic_pattern`, not both")
+        yield SettingFault(("source", "topic_pattern"), "give `topics` or `topic_pattern`, not both")
     if not topics and pattern is None:
         key = ("source", "topics") if "topics" in source else ("source",)
-        yield Fault(key, "expected `topics: [a, b]` with at least one topic, or `topic_pattern`")
+        yield SettingFault(key, "expected `topics: [a, b]` with at least one topic, or `topic_pattern`")
 
 
-def _topic_names(written: Written) -> Iterator[Fault]:
+def _topic_names(written: Written) -> Iterator[SettingFault]:
     source = _section(written, "source")
     listed, offsets = source.get("topics"), source.get("starting_offsets")
     names: set[str] = set()
     for at, name in enumerate(listed if isinstance(listed, list | tuple) else ()):
         if isinstance(name, str) and name in names:
-            yield Fault(("source", "topics", str(at)), "stands in the list twice")
+            yield SettingFault(("source", "topics", str(at)), "stands in the list twice")
         names |= {name} if isinstance(name, str) else set()
     for topic in offsets if names and isinstance(offsets, Mapping) else ():
         if topic not in names:
-            yield Fault(("source", "starting_offsets", str(topic)), "is not one of source.topics")
+            yield SettingFault(("source", "starting_offsets", str(topic)), "is not one of source.topics")
 
 
-def _registry(written: Written) -> Iterator[Fault]:
+def _registry(written: Written) -> Iterator[SettingFault]:
     registry, protocol = _section(written, "registry"), _section(written, "source").get("protocol")
     if protocol == "avro" and not registry.get("url"):
-        yield Fault(("registry", "url"), "required with `protocol: avro`: the schema registry's URL")
+        yield SettingFault(("registry", "url"), "required with `protocol: avro`: the schema registry's URL")
     if ("username" in registry) != ("password" in registry):
         given, absent = ("username", "password") if "username" in registry else ("password", "username")
         variable = variable_of(("registry", absent))
-        yield Fault(("registry", given), f"needs registry.{absent} too, in the file or as {variable}")
+        yield SettingFault(("registry", given), f"needs registry.{absent} too, in the file or as {variable}")
     if "username" in registry and "@" in str(registry.get("url", "")).partition("//")[2].split("/")[0]:
-        yield Fault(("registry", "username"), "registry.url names a user already; give one of them")
+        yield SettingFault(("registry", "username"), "registry.url names a user already; give one of them")
     if "key_file" in registry and "cert_file" not in registry:
-        yield Fault(("registry", "key_file"), "needs registry.cert_file too")
+        yield SettingFault(("registry", "key_file"), "needs registry.cert_file too")
 
 
-def _changefeed(written: Written) -> Iterator[Fault]:
+def _changefeed(written: Written) -> Iterator[SettingFault]:
     changefeed, protocol = _section(written, "changefeed"), _section(written, "source").get("protocol")
     if "enable-old-value" in changefeed and protocol in PROTOCOLS and protocol != "open-protocol":
-        yield Fault(("changefeed", "enable-old-value"), "only `protocol: open-protocol` can be without old values")
+        yield SettingFault(
+            ("changefeed", "enable-old-value"), "only `protocol: open-protocol` can be without old values"
+        )
     said = changefeed.get("protocol")
     if said in PROTOCOLS and protocol in PROTOCOLS and said != protocol:
-        yield Fault(("changefeed", "protocol"), f"`{said}`, but source.protocol is `{protocol}`")
+        yield SettingFault(("changefeed", "protocol"), f"`{said}`, but source.protocol is `{protocol}`")
     if _true(changefeed.get("avro-enable-watermark")) and _false(changefeed.get("enable-tidb-extension")):
-        yield Fault(
+        yield SettingFault(
             ("changefeed", "avro-enable-watermark"),
             "TiCDC sends watermarks only with `enable-tidb-extension: true`",
         )
 
 
-def _free_keys(written: Written) -> Iterator[Fault]:
+def _free_keys(written: Written) -> Iterator[SettingFault]:
     catalog = _section(written, "warehouse", "catalog")
     yield from _refused(("source", "options"), refused_options(_section(written, "source", "options")))
     yield from _refused(("spark", "conf"), refused_conf(_section(written, "spark", "conf")))
     yield from _refused(("warehouse", "catalog"), refused_properties(catalog))
     yield from _refused(("warehouse", "columns"), refused_columns(_section(written, "warehouse", "columns")))
     if catalog.get("type") == "rest" and not catalog.get("uri"):
-        yield Fault(("warehouse", "catalog"), "a rest catalog needs its `uri`")
+        yield SettingFault(("warehouse", "catalog"), "a rest catalog needs its `uri`")
     yield from _jdbc_uri(catalog)
 
 
-def _jdbc_uri(catalog: Written) -> Iterator[Fault]:
+def _jdbc_uri(catalog: Written) -> Iterator[SettingFault]:
     """A URL of Java's begins with `jdbc:`; others are accepted by PyIceberg alone, and a run could not start."""
     uri = catalog.get("uri")
     if catalog.get("type", "jdbc") != "jdbc" or not isinstance(uri, str) or uri.startswith("jdbc:"):
@@ -124,27 +126,31 @@ def _jdbc_uri(catalog: Written) -> Iterator[Fault]:
     path = ("warehouse", "catalog", "uri")
     if uri.startswith(_POSTGRES):
         text = "expected `jdbc:postgresql://host:port/database`; the user goes into `jdbc.user`, the password into "
-        yield Fault(path, f"{text}`jdbc.password` ({variable_of((*path[:2], 'jdbc.password'))})")
+        yield SettingFault(path, f"{text}`jdbc.password` ({variable_of((*path[:2], 'jdbc.password'))})")
     else:
-        yield Fault(path, "expected a URL of JDBC: `jdbc:postgresql://host:port/database`, `jdbc:sqlite:/path/file.db`")
+        yield SettingFault(
+            path, "expected a URL of JDBC: `jdbc:postgresql://host:port/database`, `jdbc:sqlite:/path/file.db`"
+        )
 
 
-def _refused(path: tuple[str, ...], refusals: Iterator[tuple[str, str]]) -> Iterator[Fault]:
-    yield from (Fault((*path, key), reason) for key, reason in refusals)
+def _refused(path: tuple[str, ...], refusals: Iterator[tuple[str, str]]) -> Iterator[SettingFault]:
+    yield from (SettingFault((*path, key), reason) for key, reason in refusals)
 
 
-def _folders(written: Written, folder: Path) -> Iterator[Fault]:
+def _folders(written: Written, folder: Path) -> Iterator[SettingFault]:
     try:
         warehouse = _real(_section(written, "warehouse").get("path"), folder)
         checkpoint = _real(written.get("checkpoint"), folder)
     except PydanticCustomError:
         return
     if warehouse == checkpoint:
-        yield Fault(("checkpoint",), "is the folder of the warehouse; give it one of its own")
+        yield SettingFault(("checkpoint",), "is the folder of the warehouse; give it one of its own")
     elif checkpoint.is_relative_to(warehouse / DATA_FOLDER):
-        yield Fault(("checkpoint",), "lies in the warehouse's data folder, where maintenance removes unknown files")
+        yield SettingFault(
+            ("checkpoint",), "lies in the warehouse's data folder, where maintenance removes unknown files"
+        )
     elif warehouse.is_relative_to(checkpoint):
-        yield Fault(("warehouse", "path"), "lies in the checkpoint, which may be deleted at any time")
+        yield SettingFault(("warehouse", "path"), "lies in the checkpoint, which may be deleted at any time")
 
 
 def _real(value: object, folder: Path) -> Path:
@@ -159,7 +165,7 @@ def _false(value: object) -> bool:
     return str(value).lower() in {"false", "no", "off", "0", "f", "n"}
 
 
-_RULES: tuple[Callable[[Written], Iterator[Fault]], ...] = (
+_RULES: tuple[Callable[[Written], Iterator[SettingFault]], ...] = (
     _later_versions,
     _topics,
     _topic_names,

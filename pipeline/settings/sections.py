@@ -81,7 +81,7 @@ class Source(Section):
         return {**data, "encoding": "json"} if simple else data
 
 
-class Registry(Section):
+class RegistrySettings(Section):
     """The schema registry (Confluent API) of an Avro changefeed."""
 
     url: Url = Field(default="", description="required for avro; user:password@ is read too")
@@ -97,7 +97,7 @@ class Registry(Section):
     retries: int = Field(default=5, ge=0, le=100, description="further attempts when the registry does not answer")
 
 
-class Changefeed(Section):
+class ChangefeedSettings(Section):
     """What TiCDC was told: `timezone` and `enable-old-value` steer decoding, the rest is only compared."""
 
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] | None = Field(
@@ -130,7 +130,7 @@ class Changefeed(Section):
     )
 
 
-class Catalog(Section):
+class CatalogSettings(Section):
     """The Iceberg catalog; further keys are its properties."""
 
     model_config = ConfigDict(extra="allow")
@@ -182,8 +182,8 @@ class Warehouse(Section):
     """The Iceberg tables."""
 
     path: LocalPath = Field(description="folder of the warehouse: tables, embedded catalog, the writer's lock")
-    catalog: Annotated[Catalog, FreeMap()] = Field(
-        default=Catalog(), description="the Iceberg catalog: `type` and its properties"
+    catalog: Annotated[CatalogSettings, FreeMap()] = Field(
+        default=CatalogSettings(), description="the Iceberg catalog: `type` and its properties"
     )
     namespace: Namespace = Field(
         default="{schema}", description="where a source table lands; `{schema}` is the source's schema"
@@ -260,7 +260,7 @@ class Quality(Section):
         return seconds(self.gx_interval)
 
 
-class Hold(Section):
+class HoldSettings(Section):
     """The records of tables that wait for a person."""
 
     max_records: int = Field(
@@ -277,7 +277,7 @@ class Spark(Section):
     )
 
 
-class Metrics(Section):
+class MetricsSettings(Section):
     """What a run tells Prometheus while it lives."""
 
     port: int | None = Field(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 
 from pipeline.simulate import schemas
-from pipeline.simulate.tables import Column, ColumnType, Row, SimulationError, Table, Value
+from pipeline.simulate.tables import ColumnType, Row, SimulatedColumn, SimulatedTable, SimulationError, Value
 from pipeline.simulate.values import Convert, decimal_text, moment_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TableCodec:
     registries.
     """
 
-    def __init__(self, table: Table, options: AvroOptions) -> None:
+    def __init__(self, table: SimulatedTable, options: AvroOptions) -> None:
         self.table = table
         self.options = options
         self.key_schema = schemas.key_schema(table, options)
@@ -101,7 +101,9 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": schema["name"], "fields": fields}
 
 
-def _converters(columns: tuple[Column, ...] | list[Column], options: AvroOptions) -> dict[str, tuple[str, Convert]]:
+def _converters(
+    columns: tuple[SimulatedColumn, ...] | list[SimulatedColumn], options: AvroOptions
+) -> dict[str, tuple[str, Convert]]:
     converters = {column.name: (schemas.sanitised(column.name), _convert(column, options)) for column in columns}
     fields = [field for field, _ in converters.values()]
     if len(set(fields)) < len(fields) or (options.extension and "_tidb_op" in fields):
@@ -112,7 +114,7 @@ def _converters(columns: tuple[Column, ...] | list[Column], options: AvroOptions
     return converters
 
 
-def _convert(column: Column, options: AvroOptions) -> Convert:
+def _convert(column: SimulatedColumn, options: AvroOptions) -> Convert:
     kind = column.parsed
     if kind.name == "decimal":
         return _decimal(kind, options)
@@ -129,7 +131,7 @@ def _same(value: Value) -> Value:
     return value
 
 
-def _enum(column: Column) -> Convert:
+def _enum(column: SimulatedColumn) -> Convert:
     members = frozenset(column.parsed.members)
 
     def convert(value: str) -> str:

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NewType
 
 from pipeline.simulate import ddl
-from pipeline.simulate.tables import Column, Row, SimulationError, Table, Value
+from pipeline.simulate.tables import Row, SimulatedColumn, SimulatedTable, SimulationError, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipeline.simulate.ddl import Ddl
+    from pipeline.simulate.ddl import SimulatedDdl
 
 CommitTs = NewType("CommitTs", int)
 Op = Literal["insert", "update", "delete"]
@@ -54,7 +54,7 @@ class RowEvent:
     `row_id` is the hidden row id where that is the row's address, 0 where its primary key is.
     """
 
-    table: Table
+    table: SimulatedTable
     op: Op
     before: Row | None
     after: Row | None
@@ -75,14 +75,14 @@ class Transaction:
 
     commit_ts: CommitTs
     events: tuple[RowEvent, ...] = ()
-    ddl: Ddl | None = None
+    ddl: SimulatedDdl | None = None
 
 
 @dataclass(slots=True)
 class _Stored:
     """A table's rows by address, and the addresses by key of every unique index (the handle's among them)."""
 
-    table: Table
+    table: SimulatedTable
     rows: dict[Address, Row] = field(default_factory=dict)
     index: dict[tuple[str, ...], dict[Address, Address]] = field(default_factory=dict)
     next_row_id: int = 1
@@ -122,7 +122,7 @@ class _Stored:
             raise SimulationError("ROW_UNKNOWN", f"{self.table.full_name} has no row with key {key}.") from None
 
 
-class Writer:
+class Transacting:
     """The open transaction: changes the database at once and remembers each touched row as it was before.
 
     There is no rollback: an error leaves the database as far as the statements got.
@@ -211,7 +211,7 @@ def _split(event: RowEvent) -> tuple[RowEvent, ...]:
     return RowEvent(table, "delete", old, None, event.row_id), RowEvent(table, "insert", None, new, event.row_id)
 
 
-def _changes_key(table: Table, old: Row, new: Row) -> bool:
+def _changes_key(table: SimulatedTable, old: Row, new: Row) -> bool:
     """TiCDC compares texts, NULL as `null`: NULL and the text 'null' count as the same."""
     names = {name for names in (table.primary_key, *table.unique) for name in names}
     return any(_as_text(old[name]) != _as_text(new[name]) for name in names)
@@ -237,12 +237,12 @@ class Database:
         """CREATE DATABASE; returns its DDL event."""
         return Transaction(self._next_ts(), ddl=ddl.create_database(schema))
 
-    def create_table(self, table: Table) -> Transaction:
+    def create_table(self, table: SimulatedTable) -> Transaction:
         """CREATE TABLE; returns its DDL event."""
         self._tables[table.schema, table.name] = _Stored(table)
         return Transaction(self._next_ts(), ddl=ddl.create_table(table))
 
-    def add_column(self, schema: str, name: str, column: Column) -> Transaction:
+    def add_column(self, schema: str, name: str, column: SimulatedColumn) -> Transaction:
         """ALTER TABLE … ADD COLUMN: existing rows take the origin default; TiCDC sends no event."""
         stored = self._tables[schema, name]
         before, stored.table = stored.table, stored.table.with_column(column)
@@ -250,11 +250,11 @@ class Database:
         stored.rows = {address: {**row, column.name: default} for address, row in stored.rows.items()}
         return Transaction(self._next_ts(), ddl=ddl.add_column(before, stored.table, column))
 
-    def begin(self) -> Writer:
+    def begin(self) -> Transacting:
         """Open a transaction; one at a time."""
-        return Writer(self._tables)
+        return Transacting(self._tables)
 
-    def commit(self, writer: Writer) -> Transaction:
+    def commit(self, writer: Transacting) -> Transaction:
         """Close the transaction: its commit ts and its row events in TiCDC's order."""
         return Transaction(self._next_ts(), writer.events())
 
@@ -263,11 +263,11 @@ class Database:
         """The physical time of the newest commit ts, in UTC."""
         return datetime.fromtimestamp((self._last_ts >> 18) / 1000, UTC)
 
-    def table(self, schema: str, name: str) -> Table:
+    def table(self, schema: str, name: str) -> SimulatedTable:
         """Return the table's newest version."""
         return self._tables[schema, name].table
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[SimulatedTable]:
         """Return all tables in the order of their creation."""
         return [stored.table for stored in self._tables.values()]
 

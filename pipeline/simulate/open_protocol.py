@@ -17,7 +17,7 @@ from pipeline.simulate.values import Convert, decimal_text, enum_number, moment_
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pipeline.simulate.tables import Column, ColumnType, Row, Table, Value
+    from pipeline.simulate.tables import ColumnType, Row, SimulatedColumn, SimulatedTable, Value
 
 Record = tuple[bytes, bytes]
 
@@ -37,7 +37,7 @@ _SHORT_TEXT = frozenset({"char", "varchar"})
 class OpenCodec:
     """Encodes the rows of one table version; built once per version and run for every row."""
 
-    def __init__(self, table: Table, timezone: str = "UTC") -> None:
+    def __init__(self, table: SimulatedTable, timezone: str = "UTC") -> None:
         self._names = f'"scm":{go.json_text(table.schema)},"tbl":{go.json_text(table.name)}'
         self._integer_key = table.primary_key[0] if table.has_integer_handle else None
         columns = sorted(table.sent_columns, key=lambda column: column.name)
@@ -89,14 +89,14 @@ def framed(data: bytes) -> bytes:
     return struct.pack(">Q", len(data)) + data
 
 
-def _prefix(table: Table, column: Column) -> str:
+def _prefix(table: SimulatedTable, column: SimulatedColumn) -> str:
     handle = table.has_handle and column.name in table.handle
     shown = '"h":true,' if handle else ""
     flags = _flags(table, column, handle=handle)
     return f'{go.json_text(column.name)}:{{"t":{_TYPES[column.parsed.name]},{shown}"f":{flags},"v":'
 
 
-def _flags(table: Table, column: Column, *, handle: bool) -> int:
+def _flags(table: SimulatedTable, column: SimulatedColumn, *, handle: bool) -> int:
     """BINARY says that the charset is: so numbers, moments and JSON have it too."""
     kind = column.parsed
     unique = [names for names in table.unique if column.name in names]
@@ -113,7 +113,7 @@ def _flags(table: Table, column: Column, *, handle: bool) -> int:
     return sum(flag for flag, true in facts.items() if true)
 
 
-def _json(column: Column, timezone: str) -> Convert:
+def _json(column: SimulatedColumn, timezone: str) -> Convert:
     """What makes the JSON of a value. Text and blobs are base64; short binary strings are quoted as Go does."""
     kind = column.parsed
     if kind.name in _SHORT_BINARY:

@@ -22,7 +22,7 @@ SourceProtocol = Literal["avro", "simple", "open-protocol"]
 
 
 @dataclass
-class Changefeed:
+class SimulatedChangefeed:
     """Sends transactions; the fields are a changefeed's settings, named as in TiCDC's sink URI.
 
     A row's partition is a stable hash of its key, as with the index-value dispatcher: the two halves of a split

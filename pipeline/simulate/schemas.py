@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.simulate.tables import Column, ColumnType, Table, value_of
+from pipeline.simulate.tables import ColumnType, SimulatedColumn, SimulatedTable, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,13 +70,13 @@ def subject_of(topic: str, part: Literal["key", "value"]) -> str:
     return f"{topic.replace('.', '_')}-{part}"
 
 
-def key_schema(table: Table, options: AvroOptions) -> str:
+def key_schema(table: SimulatedTable, options: AvroOptions) -> str:
     """Return the text of the key schema: the handle columns, never nullable, in table order."""
     columns = (table.column(name) for name in table.handle)
     return _record(table, [_field(column, options, nullable=False) for column in columns], options)
 
 
-def value_schema(table: Table, options: AvroOptions) -> str:
+def value_schema(table: SimulatedTable, options: AvroOptions) -> str:
     """Return the text of the value schema: the sent columns, then the extension fields if they are on."""
     fields = [_field(column, options, nullable=column.nullable) for column in table.sent_columns]
     return _record(table, [*fields, *(_EXTENSION if options.extension else ())], options)
@@ -103,7 +103,7 @@ def wrapped(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _record(table: Table, fields: Iterable[Json], options: AvroOptions) -> str:
+def _record(table: SimulatedTable, fields: Iterable[Json], options: AvroOptions) -> str:
     return json.dumps(
         {
             "type": "record",
@@ -116,7 +116,7 @@ def _record(table: Table, fields: Iterable[Json], options: AvroOptions) -> str:
     )
 
 
-def _field(column: Column, options: AvroOptions, *, nullable: bool) -> Json:
+def _field(column: SimulatedColumn, options: AvroOptions, *, nullable: bool) -> Json:
     """DECIMAL in precise mode never shows its default, so its union, if any, begins with null."""
     kind, name, typed = column.parsed, sanitised(column.name), _typed(column.parsed, options)
     shown = None if "logicalType" in typed else _default(column, kind, options)
@@ -147,7 +147,7 @@ def _tidb_type(kind: ColumnType) -> str:
     return f"{word} UNSIGNED" if kind.unsigned and word in {"INT", "BIGINT"} else word
 
 
-def _default(column: Column, kind: ColumnType, options: AvroOptions) -> Any:
+def _default(column: SimulatedColumn, kind: ColumnType, options: AvroOptions) -> Any:
     """Return the default as the schema shows it; bytes come as base64 text, which is not Avro's way."""
     text = column.default
     if text is None:

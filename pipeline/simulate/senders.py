@@ -16,9 +16,9 @@ from pipeline.simulate.simple import Identity, SimpleCodec
 
 if TYPE_CHECKING:
     from pipeline.simulate.database import RowEvent
-    from pipeline.simulate.ddl import Ddl
+    from pipeline.simulate.ddl import SimulatedDdl
     from pipeline.simulate.open_protocol import Record
-    from pipeline.simulate.tables import Table
+    from pipeline.simulate.tables import SimulatedTable
     from pipeline.simulate.topics import Topics
     from registry.client import RegistryClient
 
@@ -35,7 +35,7 @@ _BATCH = 16
 class Sender(Protocol):
     """One protocol. What it keeps back is sent with `flush`, and before any statement or watermark."""
 
-    def ddl(self, ddl: Ddl, commit_ts: int) -> None:
+    def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
         """Send a statement."""
         ...
 
@@ -77,7 +77,7 @@ class AvroSender:
         self._prefix, self._options, self._watermarks = prefix, options, watermarks
         self._routes: dict[tuple[str, int], _Route] = {}
 
-    def ddl(self, ddl: Ddl, commit_ts: int) -> None:
+    def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
         """Send a statement; a database's goes to the default topic."""
         if not self._watermarks:
             return
@@ -113,14 +113,14 @@ class AvroSender:
     def _default_topic(self) -> str:
         return f"{self._prefix}_cdc"
 
-    def _route(self, table: Table) -> _Route:
+    def _route(self, table: SimulatedTable) -> _Route:
         """Return the route of a table version; its schemas are registered at its first row."""
         route = self._routes.get((table.full_name, table.version))
         if route is None:
             route = self._routes[table.full_name, table.version] = self._open(table)
         return route
 
-    def _open(self, table: Table) -> _Route:
+    def _open(self, table: SimulatedTable) -> _Route:
         codec = TableCodec(table, self._options)
         topic = topic_of(self._prefix, table.schema, table.name)
         key_id = self._registry.register(subject_of(topic, "key"), codec.key_schema)
@@ -137,7 +137,7 @@ class SimpleSender:
         self._codecs: dict[tuple[str, int], SimpleCodec] = {}
         self._told: dict[str, tuple[int, float]] = {}
 
-    def ddl(self, ddl: Ddl, commit_ts: int) -> None:
+    def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
         """Send a statement to every partition, with the table behind it."""
         before = None if ddl.before is None else self._codec(ddl.before, commit_ts - 1)
         after = None if ddl.version is None else self._codec(ddl.version, commit_ts)
@@ -170,7 +170,7 @@ class SimpleSender:
             rows, since = 0, now
         self._told[name] = rows + 1, since
 
-    def _codec(self, table: Table, commit_ts: int) -> SimpleCodec:
+    def _codec(self, table: SimulatedTable, commit_ts: int) -> SimpleCodec:
         """Return a version's codec; of a statement that was never sent, its ts is that of the first row."""
         known = table.full_name, table.version
         if known not in self._codecs:
@@ -188,7 +188,7 @@ class OpenSender:
         self._codecs: dict[tuple[str, int], OpenCodec] = {}
         self._waiting: defaultdict[int, list[Record]] = defaultdict(list)
 
-    def ddl(self, ddl: Ddl, commit_ts: int) -> None:
+    def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
         """Send a statement to every partition."""
         self._drain()
         self._broadcast(open_protocol.ddl_message(ddl.query, ddl.action, ddl.schema, ddl.table, commit_ts))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.simulate.database import Op
-    from pipeline.simulate.ddl import Ddl
-    from pipeline.simulate.tables import Column, ColumnType, Row, Table, Value
+    from pipeline.simulate.ddl import SimulatedDdl
+    from pipeline.simulate.tables import ColumnType, Row, SimulatedColumn, SimulatedTable, Value
 
 _ACTIONS = {3: "CREATE", 4: "ERASE", 5: "ALTER", 6: "ALTER", 11: "TRUNCATE", 12: "ALTER", 14: "RENAME"}
 _OTHER_ACTION = "QUERY"
@@ -46,7 +46,7 @@ class SimpleCodec:
     `schema` is the JSON text of its `tableSchema`.
     """
 
-    def __init__(self, table: Table, identity: Identity, timezone: str = "UTC") -> None:
+    def __init__(self, table: SimulatedTable, identity: Identity, timezone: str = "UTC") -> None:
         self.schema = _dumped(_schema(table, identity))
         self._names = (
             f'"database":{go.json_text(table.schema)},"table":{go.json_text(table.name)},"tableID":{identity.table_id}'
@@ -81,7 +81,7 @@ def watermark(commit_ts: int) -> bytes:
     return f"{_head('WATERMARK', commit_ts)}}}".encode()
 
 
-def ddl_message(ddl: Ddl, after: SimpleCodec | None, before: SimpleCodec | None, commit_ts: int) -> bytes:
+def ddl_message(ddl: SimulatedDdl, after: SimpleCodec | None, before: SimpleCodec | None, commit_ts: int) -> bytes:
     """Return the message of a statement, with the table behind it and, for ALTER, before it."""
     schemas = "" if after is None else f',"tableSchema":{after.schema}'
     schemas += "" if before is None else f',"preTableSchema":{before.schema}'
@@ -103,7 +103,7 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(go.ESCAPES)
 
 
-def _schema(table: Table, identity: Identity) -> dict[str, Any]:
+def _schema(table: SimulatedTable, identity: Identity) -> dict[str, Any]:
     return {
         "schema": table.schema,
         "table": table.name,
@@ -114,7 +114,7 @@ def _schema(table: Table, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _indexes(table: Table) -> Iterator[dict[str, Any]]:
+def _indexes(table: SimulatedTable) -> Iterator[dict[str, Any]]:
     """A clustered integer key is no index of TiDB's and stands last; without a key the first non-null index is one."""
     key = table.primary_key
     if key and not table.has_integer_handle:
@@ -132,7 +132,7 @@ def _index(name: str, columns: tuple[str, ...], *, primary: bool, nullable: bool
     return {"name": name, "unique": True, "primary": primary, "nullable": nullable, "columns": list(columns)}
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column(column: SimulatedColumn) -> dict[str, Any]:
     shown = None if column.default is None else value_of(column.parsed, column.default)
     return {
         "name": column.name,
@@ -167,7 +167,7 @@ def _length(kind: ColumnType) -> int:
     return kind.length or _LENGTHS[kind.name]
 
 
-def _text(column: Column, timezone: str) -> Convert:
+def _text(column: SimulatedColumn, timezone: str) -> Convert:
     """What makes the JSON of a value: a text, or for TIMESTAMP its zone and text."""
     kind = column.parsed
     if kind.name == "timestamp":

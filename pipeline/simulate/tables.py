@@ -93,7 +93,7 @@ def parse_type(text: str) -> ColumnType:
 
 
 @dataclass(frozen=True)
-class Column:
+class SimulatedColumn:
     """A column as `SHOW COLUMNS` tells it; `virtual` marks a generated column that TiCDC does not send."""
 
     name: str
@@ -174,7 +174,7 @@ def _zero(kind: ColumnType) -> Value:
 
 
 @dataclass(frozen=True)
-class Table:
+class SimulatedTable:
     """A source table at one schema version.
 
     `unique` holds the unique indexes in the order of their ids. `clustered` says whether the primary key is
@@ -184,12 +184,12 @@ class Table:
 
     schema: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[SimulatedColumn, ...]
     primary_key: tuple[str, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
     clustered: bool = True
     version: int = 1
-    _by_name: dict[str, Column] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _by_name: dict[str, SimulatedColumn] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._by_name.update((column.name, column) for column in self.columns)
@@ -199,7 +199,7 @@ class Table:
         """`schema.table`."""
         return f"{self.schema}.{self.name}"
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> SimulatedColumn:
         """Return the column of that name, or raise `COLUMN_UNKNOWN`."""
         try:
             return self._by_name[name]
@@ -235,7 +235,7 @@ class Table:
         return self.primary_key or min(usable, key=len, default=())
 
     @cached_property
-    def sent_columns(self) -> tuple[Column, ...]:
+    def sent_columns(self) -> tuple[SimulatedColumn, ...]:
         """The columns that TiCDC sends: all but virtual generated ones, in table order."""
         return tuple(column for column in self.columns if not column.virtual)
 
@@ -243,6 +243,6 @@ class Table:
         """Return the row's handle values, in table order."""
         return tuple(row[name] for name in self.handle)
 
-    def with_column(self, column: Column) -> Table:
+    def with_column(self, column: SimulatedColumn) -> SimulatedTable:
         """Return the next version of the table: one more column, at the end."""
         return replace(self, columns=(*self.columns, column), version=self.version + 1)

@@ -15,14 +15,14 @@ _TLS = ("SSL", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PortAnswer:
     """What was seen, as a clause, and what to do."""
 
     said: str
     todo: str
 
 
-def seen(servers: str, protocol: str) -> Seen | None:
+def seen(servers: str, protocol: str) -> PortAnswer | None:
     """Look at the first of `host:port,…`; `protocol`: the client's `security.protocol`.
 
     None: nothing was seen that explains it.
@@ -33,21 +33,21 @@ def seen(servers: str, protocol: str) -> Seen | None:
         with socket.create_connection((host.strip("[]"), int(port)), _SECONDS) as connection:
             speaks = _speaks_tls(connection)
     except socket.gaierror:
-        return Seen(
+        return PortAnswer(
             f"{host} has no address here", "look at the names in source.bootstrap_servers, and at this machine's DNS"
         )
     except (OSError, ValueError, OverflowError):
-        return Seen(
+        return PortAnswer(
             f"nothing takes connections at {server}", "check source.bootstrap_servers, and that the broker runs"
         )
     if speaks and protocol.upper() not in _TLS:
         secure = "SASL_SSL" if protocol.upper().startswith("SASL") else "SSL (or SASL_SSL, with a user)"
-        return Seen(
+        return PortAnswer(
             f"{server} speaks TLS, and this client does not",
             f"set kafka.security.protocol in source.options to {secure}, or name the broker's port without TLS",
         )
     if not speaks and protocol.upper() in _TLS:
-        return Seen(
+        return PortAnswer(
             f"{server} takes connections and does not speak TLS, as kafka.security.protocol {protocol} wants it",
             "name the broker's port for TLS, or set kafka.security.protocol in source.options to what this port speaks",
         )

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class TableResult:
     """What became of one table's messages in this batch."""
 
     table: str
@@ -50,7 +50,7 @@ class Outcome:
     """What one micro-batch did."""
 
     messages: Messages
-    landed: tuple[Landed, ...] = ()
+    landed: tuple[TableResult, ...] = ()
     dead_letters: int = 0
 
 
@@ -103,7 +103,7 @@ class TablePort(Protocol):
         """The rules that the verdict on `append` was no for, with the number of rows that break each."""
         ...
 
-    def publish(self) -> Landed:
+    def publish(self) -> TableResult:
         """Bring the current table up to the changes table."""
         ...
 
@@ -138,7 +138,7 @@ class Port(Protocol):
         """Do the work for every table, several at once. The first error is raised when all have ended."""
         ...
 
-    def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
+    def settle(self, landed: Sequence[TableResult]) -> Sequence[TableResult]:
         """What is done when all tables have their changes: in the cut regime, show them up to the resolved ts."""
         ...
 
@@ -173,7 +173,7 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     step("read")
     refused = port.set_aside_refused(messages)  # first: a second try, to which they are readable, leaves them there
     step("dead-letters-appended")
-    landed: list[Landed] = []
+    landed: list[TableResult] = []
     for epoch in port.epochs(messages):
         for statement in epoch.ddl:
             port.apply(statement)
@@ -188,7 +188,7 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     return outcome
 
 
-def land(table: TablePort, messages: TableMessages, batch: Messages, step: Callable[[str], None]) -> Landed:
+def land(table: TablePort, messages: TableMessages, batch: Messages, step: Callable[[str], None]) -> TableResult:
     """One table's messages: held, or appended to its changes and published in its current table."""
     before = begun(table.ends(), messages, batch)
     if not table.held:
@@ -201,7 +201,7 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
         quarantined = table.quarantine(before, again=True) if before else 0
         held = table.hold()
         step("held-appended")
-        return Landed(
+        return TableResult(
             str(messages.table), dead_letters=unreadable, held=held, quarantined=quarantined, broken=table.broken()
         )
     step("changes-appended")

@@ -16,7 +16,7 @@ _REMEMBERED = 8
 
 
 @dataclass(slots=True)
-class Expected:
+class BatchProfile:
     """What the next batch is expected to have: messages of one table, of the kinds that the last few batches had."""
 
     table: TableName | None = None

@@ -11,11 +11,11 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import EVER, Ordering, Refused, TopicPartition
+from pipeline.model.messages import EVER, Ordering, TopicPartition, Undecodable
 from pipeline.observe.logs import bound
 from pipeline.streaming import cuts, frontier, namesakes, pending, redeliveries, routing
 from pipeline.streaming.altered import may_be_written
-from pipeline.streaming.batch import Epoch, Landed
+from pipeline.streaming.batch import Epoch, TableResult
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier, remove_dropped
 from pipeline.streaming.dead_letters import set_aside_refused
@@ -27,7 +27,7 @@ from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import OPERATION, Span, State
+from pipeline.warehouse.pairs import OPERATION, State, StoredBinding
 from pipeline.warehouse.records import SUPERSEDED
 
 if TYPE_CHECKING:
@@ -160,10 +160,10 @@ class CommitTsBatch(SparkBatch):
         unknown = tuple(one for one in waited.unknown if one not in given_up)
         return replace(waited, refused=(*waited.refused, *refused), unknown=unknown)
 
-    def _undescribed(self, rows: Unknown, when: str, where: Column) -> Refused:
+    def _undescribed(self, rows: Unknown, when: str, where: Column) -> Undecodable:
         why = f"version {rows.version} of {rows.table} had not been described when the table was {when}"
         about = self.context.protocol.about()
-        return Refused(SCHEMA_UNKNOWN, why, where, rows.rows, about, {rows.table: rows.rows})
+        return Undecodable(SCHEMA_UNKNOWN, why, where, rows.rows, about, {rows.table: rows.rows})
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
@@ -260,7 +260,7 @@ class CommitTsBatch(SparkBatch):
         """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
         about = self.context.protocol.about()
         refused = [
-            Refused(
+            Undecodable(
                 TABLE_REMOVED,
                 "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known",
                 pending.rows_of(self.context.protocol, one.messages.parts),
@@ -309,7 +309,7 @@ class CommitTsBatch(SparkBatch):
         statements = self.chronicle.about(meaning)
         landing = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
         landing.spans = tuple(
-            Span(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
+            StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         landing.partners = self.chronicle.partners
         landing.ended = pair is None and self._has_ended(messages)
@@ -332,7 +332,7 @@ class CommitTsBatch(SparkBatch):
             self.kept = pending.keep(self.context, raw, self.batch_id, self.parts, statements)
         return self.kept
 
-    def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
+    def settle(self, landed: Sequence[TableResult]) -> Sequence[TableResult]:
         """See `Port.settle`: every table shows its changes up to the resolved ts, but where rows of it wait."""
         landed = super().settle(landed)
         self._named("dead letters")
@@ -355,8 +355,8 @@ class CommitTsBatch(SparkBatch):
         self.shown = [*shown.values(), *self._marked()]
         known = {one.table for one in landed}
         snapshots = {str(table.source): snapshot for table, snapshot in shown.values()}
-        others = [Landed(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
-        others += [Landed(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
+        others = [TableResult(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
+        others += [TableResult(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
         return [*(replace(one, snapshot=snapshots.get(one.table)) for one in landed), *others]
 
     def _may_be_shown(self, table: WarehouseTable) -> bool:

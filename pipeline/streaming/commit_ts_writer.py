@@ -12,14 +12,14 @@ from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
 from pipeline.model.places import stands_in
 from pipeline.streaming import dead_letters, held_names, pending
-from pipeline.streaming.batch import Landed
+from pipeline.streaming.batch import TableResult
 from pipeline.streaming.ddl_applier import NOT_UNDERSTOOD, with_handles
 from pipeline.streaming.held import unmade
 from pipeline.streaming.pending import WAITED
 from pipeline.streaming.table_writer import NOTHING, TableWriter
 from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import SPANS, Span, State, written_state
+from pipeline.warehouse.pairs import SPANS, State, StoredBinding, written_state
 from pipeline.warehouse.records import DROPPED
 from pipeline.warehouse.removals import apply_to_rows, forgotten
 
@@ -39,7 +39,7 @@ MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 class CommitTsTableWriter(TableWriter):
     """Implements `TablePort`. `lets_in`: whether rows are among it that have waited."""
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StoredBinding, ...] = ()
     """The names that a pair which is yet to be made has had."""
     partners: Mapping[int, str] = field(default_factory=dict)
     """By commit ts of an EXCHANGE PARTITION: the other pair."""
@@ -197,11 +197,11 @@ class CommitTsTableWriter(TableWriter):
         records = rows.select(*pending.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
         return dead_letters.written(self.context, "held", records, self.batch_id)
 
-    def publish(self) -> Landed:
+    def publish(self) -> TableResult:
         """See `TablePort.publish`: all tables show their changes together (`CommitTsBatch.settle`)."""
         source = self.messages.table if self.table is None else self.table.source
         unnamed = any(seen.version.unnamed for seen in self.messages.versions)
-        return Landed(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)
+        return TableResult(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)
 
 
 def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:

@@ -11,9 +11,9 @@ from pipeline.model.columns import CommitTs
 from pipeline.model.messages import TopicPartition
 from pipeline.model.types import STRING, WarehouseType
 from pipeline.quality.gate import Gate
-from pipeline.quality.rulebook import Shape
+from pipeline.quality.rulebook import JudgedShape
 from pipeline.settings.column_types import members_of
-from pipeline.streaming.batch_profile import Expected
+from pipeline.streaming.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.streaming.position import Committed
 from pipeline.warehouse.evolution import Policy
@@ -136,7 +136,7 @@ class PipelineContext:
     gate: Gate = field(default_factory=Gate)
     order_unknown: set[tuple[str, str]] | None = None
     """Tables (`TableName.key`) of which it was said that keys stand in several partitions; None: not read yet."""
-    expected: Expected = field(default_factory=Expected)
+    expected: BatchProfile = field(default_factory=BatchProfile)
     """What the batches until now have taught of the next one."""
     _done: dict[str, float] = field(default_factory=dict)
     untold: set[str] = field(default_factory=set)
@@ -166,7 +166,7 @@ class PipelineContext:
         """What judges the messages of a table that has this layout."""
         versions = tuple(seen.version for seen in messages.versions if not seen.key_only)
         live = tuple(column.name for column in layout.columns if column.live)
-        return self.rulebook.of(Shape(messages.table, versions, layout.landing, live))
+        return self.rulebook.of(JudgedShape(messages.table, versions, layout.landing, live))
 
     @property
     def overrides(self) -> Mapping[str, WarehouseType]:

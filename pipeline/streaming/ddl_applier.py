@@ -19,14 +19,14 @@ from pipeline.streaming import held_names, pending
 from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.name_bindings import GONE as REMOVED
-from pipeline.streaming.name_bindings import Names, Span, cause_of
+from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of
 from pipeline.streaming.renames import also, first_reason, give_name
 from pipeline.streaming.statements import named, told_apart
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import DUE, EXCHANGED, GONE, SPANS, State, read_spans, written_spans, written_state
-from pipeline.warehouse.pairs import Span as Kept
+from pipeline.warehouse.pairs import StoredBinding as Kept
 from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
 
@@ -52,7 +52,7 @@ class DdlApplier:
 
     context: PipelineContext
     messages: Messages
-    names: Names
+    names: NameHistory
     applied: tuple[Statement, ...]
     """Those whose time has come, in the order of commit ts."""
     pending: tuple[Statement, ...]
@@ -89,7 +89,7 @@ class DdlApplier:
     ) -> DdlApplier:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
         now, later, wall, said = told_apart(context, messages, due, waited, namesakes)
-        names = Names.of(_spans(context), said)
+        names = NameHistory.of(_spans(context), said)
         known = held_names.remembered(context.records)
         unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}
         made = cls(context, messages, names, (), tuple(later), unclear=unclear, said=said, wall=wall)
@@ -328,7 +328,7 @@ class DdlApplier:
             span.meaning, table, seen.version, Kept(table.schema, table.table, span.since, EVER, span.cause)
         )
 
-    def _first(self, key: Name, span: Span, at: int) -> SeenVersion | None:
+    def _first(self, key: Name, span: NameBinding, at: int) -> SeenVersion | None:
         """The first version under a name within a span, up to a commit ts."""
         named = (table for table in self.messages.tables if table.table.key == key)
         seen = [v for table in named for v in table.versions if v.since <= at and v.until > span.since]
@@ -396,7 +396,7 @@ class DdlApplier:
             return Done.stays(name, pair.state)
         if pair is None or self._exchanges(span.meaning, besides=at):
             self.unclear[span.meaning] = (reason, at)
-            held_names.remember(self.context.records, held_names.Hold(name.schema, name.table, reason, at))
+            held_names.remember(self.context.records, held_names.HeldName(name.schema, name.table, reason, at))
         else:
             self.context.tables.set_state(pair, State.HELD, reason)
         return Done.held(name)
@@ -450,17 +450,17 @@ def with_handles(layout: Layout, at: int) -> Layout:
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
-def _spans(context: PipelineContext) -> Iterable[Span]:
+def _spans(context: PipelineContext) -> Iterable[NameBinding]:
     for pair in context.tables:
         for kept in pair.spans:
-            yield Span(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
+            yield NameBinding(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
     for kept in read_spans(context.records.tables["ddl_history"].properties.get(GONE)):
-        yield Span(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
+        yield NameBinding(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
 
 
 def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> Kept | None:
     """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
-    span = Names.of(_spans(context)).at(table.key, commit_ts)
+    span = NameHistory.of(_spans(context)).at(table.key, commit_ts)
     known = span.meaning == REMOVED or context.tables.by_uuid(span.meaning) is not None
     return None if known or span.until != EVER else Kept(table.schema, table.table, span.since, EVER)
 

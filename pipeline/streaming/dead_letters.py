@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import Refused
+    from pipeline.model.messages import Undecodable
     from pipeline.model.names import TableName
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.context import PipelineContext
@@ -65,7 +65,7 @@ def without(raw: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def set_aside_refused(
-    context: PipelineContext, raw: DataFrame, refused: Sequence[Refused], batch_id: int, status: str = OPEN
+    context: PipelineContext, raw: DataFrame, refused: Sequence[Undecodable], batch_id: int, status: str = OPEN
 ) -> Mapping[str, int]:
     """Make dead letters of messages that no table takes; how many, by the table that they are of ("": none known)."""
     said = {name: F.lit(None).cast(kind) for name, kind in _SAID.items()}
@@ -86,7 +86,7 @@ def set_aside_refused(
     return _by_table(refused, count)
 
 
-def _by_table(refused: Sequence[Refused], written: int) -> Mapping[str, int]:
+def _by_table(refused: Sequence[Undecodable], written: int) -> Mapping[str, int]:
     """The letters by table, as the messages were counted when they were read; the others are of none ("")."""
     names: dict[tuple[str, str], str] = {}
     counts: Counter[str] = Counter()
@@ -96,7 +96,7 @@ def _by_table(refused: Sequence[Refused], written: int) -> Mapping[str, int]:
     return {**counts, "": max(0, written - counts.total())}  # what an earlier try has put into a table is no letter
 
 
-def _said(refusal: Refused) -> dict[str, Column]:
+def _said(refusal: Undecodable) -> dict[str, Column]:
     said = {"code": F.lit(refusal.code), "message": F.lit(refusal.message)}
     if refusal.about is not None:
         about = refusal.about

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NewType
 
 from pipeline.model.columns import FAR_FUTURE
-from pipeline.model.messages import Refused
+from pipeline.model.messages import Undecodable
 from pipeline.model.places import stands_at
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def believed(messages: Messages) -> Messages:
         return messages
     said = [f"{at.topic}/{at.partition}: watermark {ts}, of the far future, is passed over" for at, ts in marks.items()]
     why = "commit ts {} is of the far future: {}"
-    refused = [Refused(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
+    refused = [Undecodable(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
     return replace(
         messages,
         watermarks={at: ts for at, ts in messages.watermarks.items() if at not in marks},

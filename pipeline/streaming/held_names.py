@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
 
 
-class Hold(NamedTuple):
+class HeldName(NamedTuple):
     """One of them. `at`: commit ts of the statement."""
 
     schema: str
@@ -31,13 +31,13 @@ class Hold(NamedTuple):
         return TableName(self.schema, self.table)
 
 
-def remembered(records: Records) -> tuple[Hold, ...]:
+def remembered(records: Records) -> tuple[HeldName, ...]:
     """All of them."""
     said = records.tables["ddl_history"].properties.get(HOLDS)
-    return tuple(Hold(*one) for one in json.loads(said or "[]"))
+    return tuple(HeldName(*one) for one in json.loads(said or "[]"))
 
 
-def remember(records: Records, hold: Hold) -> None:
+def remember(records: Records, hold: HeldName) -> None:
     """Add one; the first of a name counts."""
     known = remembered(records)
     if hold.name.key not in {one.name.key for one in known}:
@@ -54,5 +54,5 @@ def forget(records: Records, table: TableName) -> bool:
     return True
 
 
-def _write(records: Records, holds: Iterable[Hold]) -> None:
+def _write(records: Records, holds: Iterable[HeldName]) -> None:
     records.tables["ddl_history"].set_properties({HOLDS: json.dumps([list(one) for one in holds])})

@@ -27,7 +27,7 @@ GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class NameBinding:
     """A name means a table for changes with a commit ts in (`since`, `until`].
 
     `meaning` is the uuid of the pair, or where there is none yet the statement, or the rows, that will make it.
@@ -46,29 +46,29 @@ class Span:
 
 
 @dataclass(slots=True)
-class Names:
+class NameHistory:
     """What every name meant and means, in the order of time."""
 
-    spans: dict[Name, list[Span]] = field(default_factory=dict)
+    spans: dict[Name, list[NameBinding]] = field(default_factory=dict)
     causes: set[str] = field(default_factory=set)
     """The statements that were applied, as far as they have left a trace."""
 
     @staticmethod
-    def of(spans: Iterable[Span], causes: Iterable[str] = ()) -> Names:
+    def of(spans: Iterable[NameBinding], causes: Iterable[str] = ()) -> NameHistory:
         """The names that pairs have had, and further statements that were applied."""
-        names = Names()
+        names = NameHistory()
         names.causes.update(causes)
         for span in sorted(spans, key=lambda one: one.since):
             names.spans.setdefault(span.name, []).append(span)
             names.causes.add(span.cause)
         return names
 
-    def now(self, name: Name, commit_ts: int) -> Span:
+    def now(self, name: Name, commit_ts: int) -> NameBinding:
         """As `at`, for a statement of this commit ts: behind what was applied of it already."""
         current = self.open(name)
         return current if current is not None and current.since <= commit_ts else self.at(name, commit_ts)
 
-    def at(self, name: Name, commit_ts: int) -> Span:
+    def at(self, name: Name, commit_ts: int) -> NameBinding:
         """What a name means for a change of this commit ts; where nobody has said, its rows will make a table."""
         mine = self.spans.get(name, [])
         found = next((span for span in mine if span.has(commit_ts)), None)
@@ -76,9 +76,9 @@ class Names:
             return found
         since = max((span.until for span in mine if span.until < commit_ts), default=0)
         until = min((span.since for span in mine if span.since >= commit_ts), default=EVER)
-        return Span(name, f"rows@{since}:{name[0]}.{name[1]}", since, until)
+        return NameBinding(name, f"rows@{since}:{name[0]}.{name[1]}", since, until)
 
-    def settle(self, name: Name, commit_ts: int) -> Span:
+    def settle(self, name: Name, commit_ts: int) -> NameBinding:
         """As `at`, and it stays so: from here on the name has this meaning."""
         found = self.at(name, commit_ts)
         mine = self.spans.setdefault(name, [])
@@ -87,7 +87,7 @@ class Names:
             mine.sort(key=lambda span: span.since)
         return found
 
-    def is_past(self, span: Span) -> bool:
+    def is_past(self, span: NameBinding) -> bool:
         """Whether a statement gave the name to another table at the end of this span, of which nothing else is known.
 
         Rows of it are of a table that was gone before.
@@ -95,7 +95,7 @@ class Names:
         mine = self.spans.get(span.name, ())
         return span not in mine and any(one.cause and one.since == span.until for one in mine)
 
-    def open(self, name: Name) -> Span | None:
+    def open(self, name: Name) -> NameBinding | None:
         """What a name means now; None where it means nothing."""
         return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)
 
@@ -116,9 +116,9 @@ class Names:
                     self._end(name, at)
 
     def _begin(self, name: Name, meaning: str, at: int, cause: str) -> None:
-        self.spans.setdefault(name, []).append(Span(name, meaning, at, EVER, cause))
+        self.spans.setdefault(name, []).append(NameBinding(name, meaning, at, EVER, cause))
 
-    def _end(self, name: Name, at: int) -> Span | None:
+    def _end(self, name: Name, at: int) -> NameBinding | None:
         """End what a name means; the rows of one that nobody knows may be yet to come."""
         current = self.open(name)
         if current is None or current.since > at:

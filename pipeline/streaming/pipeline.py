@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from pipeline.model.messages import Described, SourceProtocol, TopicPartition
+    from pipeline.model.messages import KnownVersions, SourceProtocol, TopicPartition
     from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
     from pipeline.streaming.batch import Outcome
@@ -369,7 +369,7 @@ def _refuse_lost(catalog: Catalog, settings: Settings) -> None:
     )
 
 
-def protocol_of(settings: Settings, registry: RegistryClient | None, known: Described) -> SourceProtocol:
+def protocol_of(settings: Settings, registry: RegistryClient | None, known: KnownVersions) -> SourceProtocol:
     """The protocol that the settings name, bound to them; `known`: what earlier messages have said of versions.
 
     `registry`: for Avro.

@@ -25,7 +25,7 @@ from pipeline.streaming import dead_letters
 from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import made_by_rows
-from pipeline.streaming.superseded import LATER, MOVED, READ_IN, WAS_MOVED, Standing
+from pipeline.streaming.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import advance, changes, current
 from pipeline.warehouse.pairs import EXCHANGED, OPERATION, State
@@ -254,7 +254,7 @@ class _Part:
             (F.col("code") == dead_letters.FENCED).alias(change.FENCED),
         )
         rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
-        rows = Standing(self.context, table).of(rows).join(self._entered(table), list(_PLACE), "left")
+        rows = SupersededChanges(self.context, table).of(rows).join(self._entered(table), list(_PLACE), "left")
         broken = rules.breaks(Severity.QUARANTINE, Severity.HOLD, Severity.FAIL)
         kept = OPEN if self.what == QUARANTINE else QUARANTINED
         status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(WAS_MOVED), ELSEWHERE).when(F.col(LATER), SUPERSEDED)

@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import ddl as text
 from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
-from pipeline.model.messages import Ordering, TableMessages
-from pipeline.model.messages import Refused as Unreadable
+from pipeline.model.messages import Ordering, TableMessages, Undecodable
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.observe.logs import bound
 from pipeline.streaming import held_names, namesakes
@@ -120,7 +119,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
 
 def _named_rows(
     context: PipelineContext, source: TableName, waiting: DataFrame, table: WarehouseTable | None
-) -> tuple[DataFrame, Messages, tuple[Unreadable, ...]]:
+) -> tuple[DataFrame, Messages, tuple[Undecodable, ...]]:
     """What waits without the rows that no key names, and these: they are to be dead letters.
 
     Raises `Refused` (NO_HANDLE_KEY) where the table has no key then: its current table cannot be built.
@@ -128,11 +127,11 @@ def _named_rows(
     messages = context.protocol.read(waiting)
     nameless = tuple(seen for seen in _versions(messages) if seen.version.handle == ())
     keyed = table is not None and bool(table.layout.handle)
-    letters: tuple[Unreadable, ...] = ()
+    letters: tuple[Undecodable, ...] = ()
     if nameless:
         part = TableMessages(source, nameless)
         without_key = context.protocol.where(part) & F.col("key").isNull()
-        letters = (Unreadable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
+        letters = (Undecodable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
         waiting, keyed = waiting.where(~without_key), False
         messages = context.protocol.read(waiting)
     if not keyed and not any(seen.version.handle for seen in _versions(messages)):
@@ -270,7 +269,7 @@ def _waiting(context: PipelineContext, source: TableName) -> DataFrame:
 
 
 def _set_aside_refused(
-    context: PipelineContext, waiting: DataFrame, refused: Sequence[Unreadable], table: WarehouseTable | None
+    context: PipelineContext, waiting: DataFrame, refused: Sequence[Undecodable], table: WarehouseTable | None
 ) -> None:
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:

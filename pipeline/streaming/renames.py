@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
     from pipeline.streaming.context import PipelineContext
-    from pipeline.warehouse.pairs import Span, WarehouseTable
+    from pipeline.warehouse.pairs import StoredBinding, WarehouseTable
 
 _ALSO = "; and "
 
@@ -21,7 +21,7 @@ def give_name(
     pair: WarehouseTable,
     new: TableName,
     ddl: Ddl,
-    spans: tuple[Span, ...] = (),
+    spans: tuple[StoredBinding, ...] = (),
     until: int | None = None,
 ) -> None:
     """Rename a pair, or hold it (`Tables.put_off`); what is set aside of it goes along. `until`: see `mark_dropped`."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.streaming.ddl_applier import DdlApplier
     from pipeline.streaming.epochs import Name, Statement
-    from pipeline.streaming.name_bindings import Span
+    from pipeline.streaming.name_bindings import NameBinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def undescribed(told: DdlApplier) -> list[tuple[Unknown, Part]]:
     ]
 
 
-def _is_over(told: DdlApplier, span: Span) -> bool:
+def _is_over(told: DdlApplier, span: NameBinding) -> bool:
     """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
     pair = told.pair_of(span.meaning)
     if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
@@ -88,7 +88,7 @@ def _is_over(told: DdlApplier, span: Span) -> bool:
     return known or any(span.since < at <= span.until for at in told.drops(span.name))
 
 
-def _is_past(told: DdlApplier, span: Span) -> bool:
+def _is_past(told: DdlApplier, span: NameBinding) -> bool:
     """Whether rows are of a table that was gone before anything was known of it."""
     return not told.late and told.pair_of(span.meaning) is None and told.names.is_past(span)
 
@@ -134,7 +134,7 @@ def _placed(told: DdlApplier, meaning: str, parts: list[Part], seen: Mapping[int
     return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
 
 
-def _meanings(told: DdlApplier, key: Name, version: SeenVersion | Unknown) -> Iterator[Span]:
+def _meanings(told: DdlApplier, key: Name, version: SeenVersion | Unknown) -> Iterator[NameBinding]:
     """What a name means between the first and the last row of a version."""
     ts = version.since
     while ts <= version.until:
@@ -152,12 +152,12 @@ def _earliest(found: dict[tuple[Name, int], tuple[Part, str]], part: Part, reaso
         found[part.table.key, part.until] = (part, reason)
 
 
-def _within(unknown: Unknown, span: Span) -> Part:
+def _within(unknown: Unknown, span: NameBinding) -> Part:
     """What an unknown version is in the way of within a span: all from its first row on."""
     return Part(unknown.table, max(unknown.since - 1, span.since), span.until)
 
 
-def _wall_in(span: Span, waits: Iterable[Part]) -> int:
+def _wall_in(span: NameBinding, waits: Iterable[Part]) -> int:
     """Up to which commit ts rows of a span can be placed."""
     mine = (part.since for part in waits if part.table.key == span.name and part.until >= span.until)
     return min(mine, default=EVER)

@@ -23,7 +23,7 @@ from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
 from pipeline.streaming.altered import may_be_written
-from pipeline.streaming.batch import Landed
+from pipeline.streaming.batch import TableResult
 from pipeline.streaming.context import SAMPLE_SECONDS
 from pipeline.streaming.ddl_plan import DdlPlan
 from pipeline.streaming.dead_letters import places_since, set_aside_refused, stands_at, without
@@ -211,9 +211,9 @@ class SparkBatch:
         """See `Port.keep_waiting`: in the offset regime nothing waits by itself."""
         return 0
 
-    def settle(self, landed: Sequence[Landed]) -> Sequence[Landed]:
+    def settle(self, landed: Sequence[TableResult]) -> Sequence[TableResult]:
         """See `Port.settle`: in the offset regime each table shows its changes when it has them."""
-        return [*(Landed(table, dead_letters=count) for table, count in self.letters.items()), *landed]
+        return [*(TableResult(table, dead_letters=count) for table, count in self.letters.items()), *landed]
 
     def set_aside_refused(self, messages: Messages) -> int:
         """See `Port.set_aside_refused`."""
@@ -333,7 +333,7 @@ class SparkBatch:
         read = self.context.records.read
         return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in ASIDE}
 
-    def write_results(self, landed: Sequence[Landed] = ()) -> None:
+    def write_results(self, landed: Sequence[TableResult] = ()) -> None:
         """Record what the rules say of this batch; also of one that they have stopped."""
         snapshots = {table.table: table.snapshot for table in landed}
         rows = [row for landing in self.landings for row in self._results(landing, snapshots)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import Guess, Landing, Messages, Range, TopicPartition
+    from pipeline.model.messages import ColumnMapping, Messages, Prediction, Range, TopicPartition
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.staged import Staged
@@ -43,12 +43,12 @@ class Speculation:
     """An append that waits on a branch. `messages`: what it was found to have."""
 
     staged: Staged
-    landing: Landing
+    landing: ColumnMapping
     rules: RuleSet
     messages: Messages
 
     def fits(
-        self, table: WarehouseTable, landing: Landing, rules: RuleSet, ranges: Mapping[TopicPartition, Range]
+        self, table: WarehouseTable, landing: ColumnMapping, rules: RuleSet, ranges: Mapping[TopicPartition, Range]
     ) -> bool:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
@@ -95,7 +95,7 @@ def speculate(
     return None
 
 
-def _is_right(guess: Guess, appended: Appended) -> bool:
+def _is_right(guess: Prediction, appended: Appended) -> bool:
     """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind.
 
     Where the pass has not counted each row once, nothing that it has counted is of use (`protocols.census`).

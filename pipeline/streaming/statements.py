@@ -34,7 +34,7 @@ _ENDS = (*_OF_COLUMNS, text.RenameTable)
 _NEED_ROWS = (*_OF_COLUMNS, text.DropTable, text.DropDatabase)
 
 
-class Told(NamedTuple):
+class DdlTimeline(NamedTuple):
     """The statements of a batch by whether they are applied in it, each in the order of commit ts."""
 
     now: list[Statement]
@@ -51,7 +51,7 @@ def told_apart(
     due: Callable[[Ddl], Frontier],
     waited: frozenset[DdlIdentity],
     namesakes: Namesakes,
-) -> Told:
+) -> DdlTimeline:
     """The statements understood, and told apart; those that are sent again are left out.
 
     `due`: up to which moment a statement is applied. `waited`: those that come from `held`; the
@@ -69,7 +69,7 @@ def told_apart(
     now = [s for s in now if s not in waits]
     wall = _wall(now)
     now = now if wall is None else now[: now.index(wall)]
-    return Told(now, [s for s in news if s not in now], wall, _said(context, news))
+    return DdlTimeline(now, [s for s in news if s not in now], wall, _said(context, news))
 
 
 def understood(context: PipelineContext, ddl: Ddl) -> Statement:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import WarehouseTable
 
 LATER, MOVED, WAS_MOVED = "_later", "_moved_at", "_was_moved"
-"""Columns of `Standing.of`: whether the change is passed; when an exchange put its row elsewhere, else NULL; whether
-one put elsewhere what the row was before."""
+"""Columns of `SupersededChanges.of`: whether a later change is there; when an exchange of partitions put its row into
+another table, else NULL; whether one did so with the row as it was before."""
 READ_IN = "_read_in"
 """Column of changes that were set aside: in which batch they came."""
 _PLACE = list(change.POSITION)
@@ -40,7 +40,7 @@ _WAS = "_was"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SupersededChanges:
     """How changes of a table that were set aside stand to what has happened since."""
 
     context: PipelineContext

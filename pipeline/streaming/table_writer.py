@@ -19,7 +19,7 @@ from pipeline.quality.samples import sampled
 from pipeline.quality.suites import Severity
 from pipeline.streaming import dead_letters, pending
 from pipeline.streaming.altered import makes_room
-from pipeline.streaming.batch import Landed
+from pipeline.streaming.batch import TableResult
 from pipeline.streaming.epochs import late, timeline
 from pipeline.streaming.fence import fence
 from pipeline.streaming.held import taken
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Range, TableMessages
-    from pipeline.quality.rules import Result, RuleSet
+    from pipeline.quality.rules import RuleResult, RuleSet
     from pipeline.quality.samples import Sample
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Birth, Statement
@@ -80,7 +80,7 @@ class TableWriter:
     speculation: Speculation | None = None
     """The append, if it was made while the batch was read."""
     rows_appended: int = 0
-    judged: tuple[Result, ...] = ()
+    judged: tuple[RuleResult, ...] = ()
     """What the rules say of what was appended."""
     fingerprint: str = ""
     """Of those rules."""
@@ -263,7 +263,7 @@ class TableWriter:
             self.context.tables.set_state(self._made(), State.HELD, forbidden.reason)
         return {}
 
-    def _beyond(self, rules: RuleSet, appended: str) -> tuple[Result, ...]:
+    def _beyond(self, rules: RuleSet, appended: str) -> tuple[RuleResult, ...]:
         """What Great Expectations says of the rows that the batch has appended, where it has to be asked and is due."""
         if not rules.beyond or not self.context.is_due(f"checks of {self.messages.table}", self.context.gx_seconds):
             return ()
@@ -273,7 +273,7 @@ class TableWriter:
         self._named(f"{self.messages.table}: Great Expectations")
         return self.context.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
 
-    def _counted(self, appended: Appended, beyond: tuple[Result, ...], rules: RuleSet) -> Mapping[str, int]:
+    def _counted(self, appended: Appended, beyond: tuple[RuleResult, ...], rules: RuleSet) -> Mapping[str, int]:
         self.rows_appended = appended.rows
         self.judged, self.fingerprint = (*appended.results, *beyond), rules.fingerprint
         return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside, "newest": appended.newest}
@@ -354,16 +354,18 @@ class TableWriter:
         )
         return dead_letters.written(self.context, "held", records, self.batch_id)
 
-    def publish(self) -> Landed:
+    def publish(self) -> TableResult:
         """See `TablePort.publish`."""
         table = self.table
         if table is None or table.state in (State.HELD, State.DROPPED):
-            return Landed(str(self.messages.table), seconds=self.seconds)
+            return TableResult(str(self.messages.table), seconds=self.seconds)
         self._named(f"{table.source}: publish current")
         done = current.publish(
             self.context.spark, table, self.context.timezone, self.operation, self.context.step, self._arrivals
         )
-        return Landed(str(table.source), order_unknown=done.order_unknown, seconds=self.seconds, snapshot=done.snapshot)
+        return TableResult(
+            str(table.source), order_unknown=done.order_unknown, seconds=self.seconds, snapshot=done.snapshot
+        )
 
     @property
     def seconds(self) -> float:

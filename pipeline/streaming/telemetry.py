@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.names import TableName
     from pipeline.observe.metrics import Metrics
-    from pipeline.streaming.batch import Landed, Outcome
+    from pipeline.streaming.batch import Outcome, TableResult
     from pipeline.streaming.context import PipelineContext
 
 _OPS = tuple(op.value for op in Op)
@@ -166,7 +166,7 @@ def batch_done(context: PipelineContext, number: int, outcome: Outcome, clock: t
     )
 
 
-def _table(landed: Landed, now: float) -> TableDone:
+def _table(landed: TableResult, now: float) -> TableDone:
     return TableDone(
         landed.table,
         {op: landed.counts[op] for op in _OPS if landed.counts.get(op)},

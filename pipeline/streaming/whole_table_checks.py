@@ -16,19 +16,19 @@ from pipeline.warehouse.pairs import State
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pipeline.quality.rules import Result
+    from pipeline.quality.rules import RuleResult
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
 
 
 def audit(
     context: PipelineContext, tables: Iterable[WarehouseTable], *, only: bool = False
-) -> dict[str, tuple[Result, ...]]:
+) -> dict[str, tuple[RuleResult, ...]]:
     """Judge current tables as they stand by their suites and record the results; by source table.
 
     `only`: by those checks that say nothing about batches.
     """
-    found: dict[str, tuple[Result, ...]] = {}
+    found: dict[str, tuple[RuleResult, ...]] = {}
     rows: list[dict[str, object]] = []
     for table in tables:
         checks = context.rulebook.of_whole(table.source, only=only)

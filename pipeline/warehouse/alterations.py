@@ -47,7 +47,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ColumnFault:
     """A column that does not let the table be written, and the Spark SQL that undoes that."""
 
     sentence: str
@@ -58,7 +58,7 @@ class Fault:
 class Alterations:
     """How a table differs from its layout. `not_ours`: columns of users. `lost`: field ids of columns to bring back."""
 
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ColumnFault, ...] = ()
     not_ours: tuple[str, ...] = ()
     lost: Mapping[Place, int] | None = None
 
@@ -159,30 +159,32 @@ def compared(
     return Alterations(tuple(faults), tuple(place[0] for place in others if len(place) == 1), ids)
 
 
-def _renamed(table: WarehouseName, place: Place, to: Place) -> Fault:
+def _renamed(table: WarehouseName, place: Place, to: Place) -> ColumnFault:
     said = f"the column {_told(place)} of {table} is called {to[-1]}, and no DDL event has renamed it"
     steps = [to[-1], place[-1]]
     if confusable(to[-1]) == confusable(place[-1]):  # Spark takes such a name for the one that is there
         steps.insert(1, f"{place[-1]}__")
     renames = pairwise(steps)
-    return Fault(said, tuple(_alter(table, f"RENAME COLUMN {quoted(*to[:-1], a)} TO {quoted(b)}") for a, b in renames))
+    return ColumnFault(
+        said, tuple(_alter(table, f"RENAME COLUMN {quoted(*to[:-1], a)} TO {quoted(b)}") for a, b in renames)
+    )
 
 
-def _gone(table: WarehouseName, place: Place, wanted: Mapping[Place, str]) -> Fault:
+def _gone(table: WarehouseName, place: Place, wanted: Mapping[Place, str]) -> ColumnFault:
     said = f"the column {_told(place)} of {table} is gone, and no DDL event has dropped it"
-    return Fault(said, (_alter(table, f"ADD COLUMN {quoted(*place)} {_written(place, wanted)}"),))
+    return ColumnFault(said, (_alter(table, f"ADD COLUMN {quoted(*place)} {_written(place, wanted)}"),))
 
 
-def _retyped(table: WarehouseName, place: Place, now: Field, wanted: Mapping[Place, str]) -> Fault:
+def _retyped(table: WarehouseName, place: Place, now: Field, wanted: Mapping[Place, str]) -> ColumnFault:
     kind = _written(place, wanted)
     said = f"the column {_told(place)} of {table} is {now.type or 'of a type that Spark has not'} instead of {kind}"
     drop = _alter(table, f"DROP COLUMN {quoted(*place)}")
-    return Fault(said, (drop, _alter(table, f"ADD COLUMN {quoted(*place)} {kind}")))
+    return ColumnFault(said, (drop, _alter(table, f"ADD COLUMN {quoted(*place)} {kind}")))
 
 
-def _required(table: WarehouseName, place: Place) -> Fault:
+def _required(table: WarehouseName, place: Place) -> ColumnFault:
     said = f"the column {_told(place)} of {table} must not be NULL, which new rows may be there"
-    return Fault(said, (_alter(table, f"ALTER COLUMN {quoted(*place)} DROP NOT NULL"),))
+    return ColumnFault(said, (_alter(table, f"ALTER COLUMN {quoted(*place)} DROP NOT NULL"),))
 
 
 def _of_others(
@@ -191,7 +193,7 @@ def _of_others(
     now: Mapping[Place, Field],
     others: Sequence[Place],
     claimed: Collection[str],
-) -> Iterator[Fault]:
+) -> Iterator[ColumnFault]:
     """What columns of users keep from being written, or read."""
     ours, needed = {confusable(place[0]) for place in wanted}, {confusable(name) for name in claimed}
     for place in others:
@@ -199,22 +201,22 @@ def _of_others(
         if len(place) > 1:
             if place[:-1] in wanted:
                 said = f"{_told(place)} of {table} is not ours, and the struct is written as a whole"
-                yield Fault(said, (_alter(table, f"DROP COLUMN {quoted(*place)}"),))
+                yield ColumnFault(said, (_alter(table, f"DROP COLUMN {quoted(*place)}"),))
         elif confusable(name) in ours | needed:
             yield _taken(table, name, [place[0] for place in (*now, *wanted)])
         elif not now[place].type:
             said = f"the column {name} of {table}, which is not ours, has a type that Spark cannot read"
-            yield Fault(said, (_alter(table, f"DROP COLUMN {quoted(name)}"),))
+            yield ColumnFault(said, (_alter(table, f"DROP COLUMN {quoted(name)}"),))
         elif now[place].required:
             yield _required(table, place)
 
 
-def _taken(table: WarehouseName, name: str, names: Sequence[str]) -> Fault:
+def _taken(table: WarehouseName, name: str, names: Sequence[str]) -> ColumnFault:
     known, number = {confusable(one) for one in names}, 2
     while confusable(f"{name}_{number}") in known:
         number += 1
     said = f"the source's table has a column {name}, and so has {table} one that is not ours"
-    return Fault(said, (_alter(table, f"RENAME COLUMN {quoted(name)} TO {quoted(f'{name}_{number}')}"),))
+    return ColumnFault(said, (_alter(table, f"RENAME COLUMN {quoted(name)} TO {quoted(f'{name}_{number}')}"),))
 
 
 def _written(place: Place, wanted: Mapping[Place, str]) -> str:
@@ -233,13 +235,13 @@ def _alter(table: WarehouseName, what: str) -> str:
     return f"ALTER TABLE {table.sql} {what}"
 
 
-def reason(faults: Sequence[Fault]) -> str:
+def reason(faults: Sequence[ColumnFault]) -> str:
     """Why a table is held."""
     said = "; ".join(fault.sentence for fault in faults)
     return f"{COLUMNS_CHANGED}: {said}; undone by: {undone_by(faults)}" if faults else ""
 
 
-def undone_by(faults: Sequence[Fault]) -> str:
+def undone_by(faults: Sequence[ColumnFault]) -> str:
     """The statements, in one line."""
     return "; ".join(statement for fault in faults for statement in fault.statements)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.quality.rules import Result
+    from pipeline.quality.rules import RuleResult
     from pipeline.warehouse.pairs import TopicIdPartition, WarehouseTable
 
 ERRORS = "errors"
@@ -60,7 +60,7 @@ class Appended:
     errors: int = 0
     aside: int = 0
     odd: int = 0
-    results: tuple[Result, ...] = ()
+    results: tuple[RuleResult, ...] = ()
     newest: int = 0
     recounted: bool = False
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
-from pipeline.model.messages import Landing, Target
+from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import confusable, folded
 from pipeline.model.types import CALENDAR, STRING, WarehouseType, absorbs, natural
 
@@ -191,13 +191,13 @@ class Layout:
         return tuple(self.column(column_id) for column_id in self.handle or ())
 
     @property
-    def landing(self) -> Landing:
+    def landing(self) -> ColumnMapping:
         """Where the fields of each version land in the changes table."""
         names = {column.id: column.name for column in self.columns}
         fields: dict[SchemaId, dict[str, str]] = {
             version.version: {field: names[column] for field, column in version.fields} for version in self.versions
         }
-        return Landing(tuple(Target(c.name, c.type) for c in self.columns), fields, self.before)
+        return ColumnMapping(tuple(Target(c.name, c.type) for c in self.columns), fields, self.before)
 
     def keyed(self, handle: tuple[int, ...]) -> Layout:
         """This layout with another handle: that of rows from before a change of the key."""

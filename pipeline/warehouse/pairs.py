@@ -65,7 +65,7 @@ class State(StrEnum):
     DROPPED = "dropped"
 
 
-class Span(NamedTuple):
+class StoredBinding(NamedTuple):
     """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`.
 
     `pair`: the uuid, of one that has been removed; the others say this themselves.
@@ -119,7 +119,7 @@ class WarehouseTable:
     """Appends behind `applied` whose rows came after their time, and are shown already."""
     removed_done: int = 0
     """The newest removal of partitions that the current table shows."""
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StoredBinding, ...] = ()
     """Cut regime: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
     """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
@@ -224,12 +224,12 @@ def read_key(text: str | None) -> tuple[str, str] | None:
     return schema, table
 
 
-def read_spans(text: str | None) -> tuple[Span, ...]:
+def read_spans(text: str | None) -> tuple[StoredBinding, ...]:
     """Spans as a property carries them."""
-    return tuple(Span(*one) for one in json.loads(text or "[]"))
+    return tuple(StoredBinding(*one) for one in json.loads(text or "[]"))
 
 
-def name_at(spans: Iterable[Span], commit_ts: int) -> TableName | None:
+def name_at(spans: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
     """The name that a pair has behind the statements of a commit ts; None where nobody knows, or it has none."""
     found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
     return next(found, None)
@@ -240,7 +240,7 @@ def written_state(state: State, reason: str = "") -> dict[str, str]:
     return {STATE: state.value, HELD_REASON: reason}
 
 
-def written_spans(spans: tuple[Span, ...]) -> dict[str, str]:
+def written_spans(spans: tuple[StoredBinding, ...]) -> dict[str, str]:
     """The property; none where there is nothing to say."""
     return {SPANS: json.dumps(spans)} if spans else {}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from pipeline.model.ddl.partitions import Deciding, Edge, RowPredicate, Span, Value
+    from pipeline.model.ddl.partitions import Deciding, Edge, RowPredicate, Value, ValueRange
 
 _MOMENT_LENGTH = len("2024-05-25 00:00:00.123456")
 _WIDEST = "decimal(20,0)"
@@ -111,7 +111,7 @@ def _text(value: Value) -> str:
     return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
-def _in_span(cells: Sequence[_Cell], span: Span) -> Column:
+def _in_span(cells: Sequence[_Cell], span: ValueRange) -> Column:
     low = F.lit(True) if span.low is None else ~_is_below(cells, span.low)
     return low if span.high is None else low & _is_below(cells, span.high)
 

@@ -47,8 +47,8 @@ from pipeline.warehouse.pairs import (
     STAGE,
     TOPICS,
     TRUNCATED,
-    Span,
     State,
+    StoredBinding,
     WarehouseTable,
     current_of,
     loaded,
@@ -284,7 +284,7 @@ class Tables:
                 table.set_properties({NAME: said, NEXT_NAME: ""})
 
     def rename(
-        self, table: WarehouseTable, source: TableName, at: int, spans: tuple[Span, ...] = (), reason: str = ""
+        self, table: WarehouseTable, source: TableName, at: int, spans: tuple[StoredBinding, ...] = (), reason: str = ""
     ) -> None:
         """The source table has another name since the commit ts `at`: so has its pair. What that says goes last.
 
@@ -304,7 +304,7 @@ class Tables:
         table.spans = spans or table.spans
 
     def put_off(
-        self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[Span, ...] = ()
+        self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[StoredBinding, ...] = ()
     ) -> None:
         """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
         held = {**written_state(State.HELD, reason), DUE: json.dumps([source.schema, source.table])}
@@ -343,7 +343,7 @@ class Tables:
         state: State,
         reason: str = "",
         at: CommitTs | int = 0,
-        spans: tuple[Span, ...] = (),
+        spans: tuple[StoredBinding, ...] = (),
     ) -> None:
         """Hold, release or mark a table as dropped, durably."""
         properties = {**written_state(state, reason), **written_spans(spans)}
@@ -354,7 +354,7 @@ class Tables:
         table.state, table.held_reason = state, reason
         table.spans = spans or table.spans
 
-    def set_spans(self, table: WarehouseTable, spans: tuple[Span, ...]) -> None:
+    def set_spans(self, table: WarehouseTable, spans: tuple[StoredBinding, ...]) -> None:
         """Remember which names the source has had."""
         table.changes.set_properties(written_spans(spans))
         table.spans = spans

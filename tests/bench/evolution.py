@@ -18,21 +18,21 @@ from machine import watched
 from order_line import BASE_MS, order_line
 from progress import say
 
-from pipeline.simulate.tables import Column
+from pipeline.simulate.tables import SimulatedColumn
 
 if TYPE_CHECKING:
     from ground import Ground, Sizes
     from remote import Remote
 
-    from pipeline.simulate.tables import Row, Table
+    from pipeline.simulate.tables import Row, SimulatedTable
 
 ROWS = 10
 WARM_UPS = 5
 DEFAULT = "none"
 SENT = "by hand"
 OL_QTY = 7
-ADDED = Column("ol_note", "varchar(16)", nullable=False, default=DEFAULT)
-FORKED = Column("ol_qty", "varchar(12)", nullable=False)
+ADDED = SimulatedColumn("ol_note", "varchar(16)", nullable=False, default=DEFAULT)
+FORKED = SimulatedColumn("ol_qty", "varchar(12)", nullable=False)
 
 
 def run(ground: Ground, sizes: Sizes) -> Measured:
@@ -66,7 +66,7 @@ def _evolve(ground: Ground, worker: Remote, name: str, rows: int) -> tuple[dict[
     return measured, differences("current", _expected(rows), _found(ground, name))
 
 
-def _round(ground: Ground, worker: Remote, name: str, table: Table, number: int) -> dict[str, Any]:
+def _round(ground: Ground, worker: Remote, name: str, table: SimulatedTable, number: int) -> dict[str, Any]:
     """Ten rows, of keys that the table has, as this version of the source sends them."""
     first = 1 + number * ROWS
     feed.rows_of(
@@ -81,7 +81,7 @@ def _commit_ts(number: int) -> int:
     return (BASE_MS + 10_000_000 + number) << 18
 
 
-def _row(table: Table, key: int) -> Row:
+def _row(table: SimulatedTable, key: int) -> Row:
     row = {
         "ol_id": key,
         "ol_w_id": 1,

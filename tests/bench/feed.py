@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from order_line import Truth
 
     from pipeline.devstack import Devstack
-    from pipeline.simulate.tables import Row, Table
+    from pipeline.simulate.tables import Row, SimulatedTable
 
 
 def names(count: int) -> list[str]:
@@ -39,7 +39,7 @@ def more(stack: Devstack, prefix: str, tables: Sequence[str], rows: int, key_ran
     return truths
 
 
-def rows_of(stack: Devstack, prefix: str, table: Table, rows: Sequence[Row], commit_ts: int) -> None:
+def rows_of(stack: Devstack, prefix: str, table: SimulatedTable, rows: Sequence[Row], commit_ts: int) -> None:
     """Send these rows, as inserts, in whatever version the table is."""
     producer = workload._producer(stack.bootstrap_servers)
     codec, topic = TableCodec(table, AvroOptions()), topic_of(prefix, table.schema, table.name)

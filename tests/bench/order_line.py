@@ -16,7 +16,7 @@ from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,25 +32,25 @@ Message = tuple[bytes, bytes | None]
 pack_double = struct.Struct("<d").pack
 
 
-def order_line(schema: str = "bench", name: str = "order_line") -> Table:
+def order_line(schema: str = "bench", name: str = "order_line") -> SimulatedTable:
     """The table: 13 columns of 11 types."""
     members = ",".join(f"'{status}'" for status in STATUSES)
     columns = (
-        Column("ol_id", "bigint unsigned", nullable=False),
-        Column("ol_w_id", "int", nullable=False),
-        Column("ol_d_id", "int", nullable=False),
-        Column("ol_i_id", "bigint", nullable=False),
-        Column("ol_amount", "decimal(12,2)", nullable=False),
-        Column("ol_discount", "decimal(5,4)", nullable=False),
-        Column("ol_qty", "int", nullable=False),
-        Column("ol_status", f"enum({members})", nullable=False),
-        Column("ol_dist_info", "char(24)", nullable=False),
-        Column("ol_meta", "json", nullable=False),
-        Column("ol_created", "datetime(3)", nullable=False),
-        Column("ol_delivery_d", "timestamp"),
-        Column("ol_rate", "double", nullable=False),
+        SimulatedColumn("ol_id", "bigint unsigned", nullable=False),
+        SimulatedColumn("ol_w_id", "int", nullable=False),
+        SimulatedColumn("ol_d_id", "int", nullable=False),
+        SimulatedColumn("ol_i_id", "bigint", nullable=False),
+        SimulatedColumn("ol_amount", "decimal(12,2)", nullable=False),
+        SimulatedColumn("ol_discount", "decimal(5,4)", nullable=False),
+        SimulatedColumn("ol_qty", "int", nullable=False),
+        SimulatedColumn("ol_status", f"enum({members})", nullable=False),
+        SimulatedColumn("ol_dist_info", "char(24)", nullable=False),
+        SimulatedColumn("ol_meta", "json", nullable=False),
+        SimulatedColumn("ol_created", "datetime(3)", nullable=False),
+        SimulatedColumn("ol_delivery_d", "timestamp"),
+        SimulatedColumn("ol_rate", "double", nullable=False),
     )
-    return Table(schema, name, columns, primary_key=("ol_id",))
+    return SimulatedTable(schema, name, columns, primary_key=("ol_id",))
 
 
 @dataclass

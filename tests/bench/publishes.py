@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change, types
 from pipeline.model.columns import SourceColumn, TableVersion, time_of
 from pipeline.model.names import TableName
-from pipeline.quality.rules import Result
+from pipeline.quality.rules import RuleResult
 from pipeline.quality.samples import as_row
 from pipeline.quality.suites import Severity
 from pipeline.settings import parse
@@ -97,7 +97,7 @@ class Publishes:
         )
         changes.append(self._table, frame, changes.Entry(number, {("id", 0): offset + ROWS}, operation))
         current.publish(self._spark, self._table, "UTC", operation, lambda _step: None)
-        results = (Result(rule, Severity.QUARANTINE, ROWS, 0, success=True) for rule in RULES)
+        results = (RuleResult(rule, Severity.QUARANTINE, ROWS, 0, success=True) for rule in RULES)
         head = self._table.changes.head()
         rows = [as_row(result, self._table.source, "", head, None) for result in results]
         self._records.write("quality_results", number, rows)

@@ -34,7 +34,7 @@ from pipeline.simulate.schemas import AvroOptions, subject_of, topic_of
 from registry.client import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
-    from pipeline.simulate.tables import Table
+    from pipeline.simulate.tables import SimulatedTable
 
 PARTITIONS = 4
 QUEUED_BYTES = 1 << 28
@@ -110,7 +110,9 @@ def _make(servers: str, topics: list[str], partitions: int) -> None:
         made.result(60)
 
 
-def _open(servers: str, registry: RegistryClient, tables: list[Table], prefix: str, partitions: int) -> list[Ids]:
+def _open(
+    servers: str, registry: RegistryClient, tables: list[SimulatedTable], prefix: str, partitions: int
+) -> list[Ids]:
     """Make the tables' topics and register their schemas."""
     topics = [topic_of(prefix, table.schema, table.name) for table in tables]
     _make(servers, topics, partitions)

@@ -10,45 +10,45 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Message, TopicPartition
 from e2e.processes import spark_of
 
-from pipeline.simulate import Changefeed
+from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.simulate.database import Database
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from pipeline.devstack import Devstack
-    from pipeline.simulate.database import Writer
+    from pipeline.simulate.database import Transacting
 
 SCHEMA = "bank"
-ACCOUNT = Table(
+ACCOUNT = SimulatedTable(
     SCHEMA,
     "account",
     (
-        Column("id", "bigint", nullable=False),
-        Column("owner", "varchar(60)", nullable=False),
-        Column("balance", "decimal(12,2)", nullable=False, default="0"),
+        SimulatedColumn("id", "bigint", nullable=False),
+        SimulatedColumn("owner", "varchar(60)", nullable=False),
+        SimulatedColumn("balance", "decimal(12,2)", nullable=False, default="0"),
     ),
     primary_key=("id",),
     unique=(("owner",),),
 )
-ENTRY = Table(
+ENTRY = SimulatedTable(
     SCHEMA,
     "entry",
     (
-        Column("account", "bigint", nullable=False),
-        Column("line", "int", nullable=False),
-        Column("amount", "decimal(12,2)", nullable=False),
-        Column("booked", "datetime(3)"),
+        SimulatedColumn("account", "bigint", nullable=False),
+        SimulatedColumn("line", "int", nullable=False),
+        SimulatedColumn("amount", "decimal(12,2)", nullable=False),
+        SimulatedColumn("booked", "datetime(3)"),
     ),
     primary_key=("account", "line"),
 )
-NOTE = Table(
+NOTE = SimulatedTable(
     SCHEMA,
     "note",
-    (Column("code", "varchar(20)", nullable=False), Column("text", "varchar(200)")),
+    (SimulatedColumn("code", "varchar(20)", nullable=False), SimulatedColumn("text", "varchar(200)")),
     primary_key=("code",),
     clustered=False,
 )
@@ -64,7 +64,7 @@ class Bank:
         self,
         stack: Devstack,
         seed: int,
-        tables: tuple[Table, ...] = TABLES,
+        tables: tuple[SimulatedTable, ...] = TABLES,
         *,
         watermarks: bool = True,
         prefix: str | None = None,
@@ -72,12 +72,14 @@ class Bank:
         self.stack, self.tables, self.watermarks = stack, tables, watermarks
         self.prefix = prefix or f"bank{uuid.uuid4().hex[:6]}"
         self.database = Database()
-        self.feed = Changefeed(stack.bootstrap_servers, stack.registry_url, prefix=self.prefix, watermarks=watermarks)
+        self.feed = SimulatedChangefeed(
+            stack.bootstrap_servers, stack.registry_url, prefix=self.prefix, watermarks=watermarks
+        )
         self._dice = random.Random(seed)  # noqa: S311 - no secret
         self._next = 1
         self.last_ts = 0
 
-    def topic(self, table: Table) -> str:
+    def topic(self, table: SimulatedTable) -> str:
         """The table's topic."""
         return f"{self.prefix}_{table.schema}_{table.name}"
 
@@ -108,36 +110,36 @@ class Bank:
 
     def add_column(self, name: str = "branch") -> None:
         """ADD COLUMN with a default: rows that are there show it from now on."""
-        column = Column(name, "varchar(20)", nullable=False, default="main street")
+        column = SimulatedColumn(name, "varchar(20)", nullable=False, default="main street")
         self.feed.send(self.database.add_column(SCHEMA, ACCOUNT.name, column))
 
-    def truncate(self, table: Table) -> None:
+    def truncate(self, table: SimulatedTable) -> None:
         """TRUNCATE: TiCDC sends the statement and no row."""
         writer = self.database.begin()
         for row in self.database.rows(table.schema, table.name):
             writer.delete(table.schema, table.name, table.key_of(row))
         self._say(table, f"TRUNCATE TABLE `{table.schema}`.`{table.name}`", 11, self.database.commit(writer).commit_ts)
 
-    def puzzle(self, table: Table) -> None:
+    def puzzle(self, table: SimulatedTable) -> None:
         """Send a statement that nobody can apply: rows come and go unsent. Here none does, so the truth stays."""
         moment = self.database.commit(self.database.begin()).commit_ts
         sql = f"ALTER TABLE `{table.schema}`.`{table.name}` EXCHANGE PARTITION `p` WITH TABLE `{table.schema}`.`other`"
         self._say(table, sql, 42, moment)
 
-    def rubbish(self, table: Table = ENTRY) -> None:
+    def rubbish(self, table: SimulatedTable = ENTRY) -> None:
         """Write something that is no Avro at the end of each partition."""
         for partition in range(self.feed.partitions):
             self.feed._topics.send(self.topic(table), partition, b"who", b"no Avro at all")
         self.feed.flush()
 
-    def poison(self, table: Table = ENTRY) -> None:
+    def poison(self, table: SimulatedTable = ENTRY) -> None:
         """Write what begins as a watermark or a delete does, and has no ts behind it; with the key of a row."""
         key = next(message.key() for message in self._consumed([self.topic(table)]) if message.key())
         for value in (b"\x02" + b"\xff" * 8, b"\x03" + b"\x80" + bytes(7), b"\x03", b"\x02" + bytes(7)):
             self.feed._topics.send(self.topic(table), 0, key, value)
         self.feed.flush()
 
-    def torn(self, table: Table = ENTRY) -> None:
+    def torn(self, table: SimulatedTable = ENTRY) -> None:
         """Write a row that ends in the middle."""
         values = [message.value() for message in self._consumed([self.topic(table)]) if message.key()]
         whole = next(value for value in values if value and value[0] == 0)
@@ -182,7 +184,7 @@ class Bank:
         """Every topic of the changefeed."""
         return self.feed._topics.known()
 
-    def truth(self, table: Table) -> list[dict[str, object]]:
+    def truth(self, table: SimulatedTable) -> list[dict[str, object]]:
         """The table's rows, as SELECT * would."""
         return self.database.rows(table.schema, table.name)
 
@@ -190,39 +192,39 @@ class Bank:
         """Let the connections go."""
         self.feed.close()
 
-    def _say(self, table: Table, sql: str, action: int, commit_ts: int) -> None:
+    def _say(self, table: SimulatedTable, sql: str, action: int, commit_ts: int) -> None:
         message = ddl_message(sql, action, table.schema, table.name, commit_ts)
         self.feed._topics.broadcast(self.topic(table), message)
 
-    def _commit(self, change: Callable[[Writer], None]) -> None:
+    def _commit(self, change: Callable[[Transacting], None]) -> None:
         writer = self.database.begin()
         change(writer)
         transaction = self.database.commit(writer)
         self.feed.send(transaction)
         self.last_ts = transaction.commit_ts
 
-    def _insert(self, writer: Writer) -> None:
+    def _insert(self, writer: Transacting) -> None:
         number = self._account(writer)
         for line in (1, 2) if ENTRY in self.tables else ():
             writer.insert(SCHEMA, "entry", {"account": number, "line": line, "amount": self._dice.randrange(10**6)})
         if NOTE in self.tables:
             writer.insert(SCHEMA, "note", {"code": f"n{number}", "text": f"№{number}"})
 
-    def _account(self, writer: Writer) -> int:
+    def _account(self, writer: Transacting) -> int:
         number = self._next
         self._next += 1
         row = {"id": number, "owner": f"Zoë {number}", "balance": self._dice.randrange(10**6)}
         writer.insert(SCHEMA, "account", row)
         return number
 
-    def _update(self, writer: Writer) -> None:
+    def _update(self, writer: Transacting) -> None:
         for table, change in ((ACCOUNT, "balance"), (ENTRY, "amount")):
             if key := self._some(table):
                 writer.update(SCHEMA, table.name, key, {change: self._dice.randrange(10**6)})
         if key := self._some(NOTE):
             writer.update(SCHEMA, "note", key, {"text": self._dice.choice((None, "changed"))})
 
-    def _move(self, writer: Writer) -> None:
+    def _move(self, writer: Transacting) -> None:
         """Change keys: a clustered one, a unique one, one that is not clustered."""
         self._next += 1
         if key := self._some(ENTRY):
@@ -232,12 +234,12 @@ class Bank:
         if key := self._some(NOTE):
             writer.update(SCHEMA, "note", key, {"code": f"m{self._next}"})
 
-    def _delete(self, writer: Writer) -> None:
+    def _delete(self, writer: Transacting) -> None:
         for table in self.tables:
             if key := self._some(table):
                 writer.delete(SCHEMA, table.name, key)
 
-    def _some(self, table: Table) -> tuple[object, ...] | None:
+    def _some(self, table: SimulatedTable) -> tuple[object, ...] | None:
         rows = self.truth(table) if table in self.tables else []
         return table.key_of(self._dice.choice(rows)) if rows else None  # type: ignore[arg-type, return-value]
 

@@ -10,7 +10,7 @@ import json
 import sys
 from dataclasses import replace
 
-from pipeline.cli.quarantine import Found
+from pipeline.cli.quarantine import SetAsideRows
 from pipeline.cli.reading import reader
 from pipeline.cli.simulate import _endless
 from pipeline.demo import compare, keys_aside
@@ -50,7 +50,7 @@ def judged(table, rows, catalog, waiting):
 def verdicts(transactions, *, endless):
     settings = load()
     shop, catalog = worked(transactions, endless=endless), reader(settings)
-    waiting = Found.read(settings).rows.to_pylist()
+    waiting = SetAsideRows.read(settings).rows.to_pylist()
     return {
         table.full_name: judged(table, shop.database.rows(table.schema, table.name), catalog, waiting)
         for table in shop.database.tables()

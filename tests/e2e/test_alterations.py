@@ -15,7 +15,7 @@ from pipeline.cli.reading import reader
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
 from pipeline.settings import load
-from pipeline.simulate.tables import Column
+from pipeline.simulate.tables import SimulatedColumn
 from pipeline.streaming import Pipeline
 from pipeline.streaming.operations import MAINTAIN, REBUILD
 from pipeline.streaming.release import release
@@ -99,7 +99,9 @@ class TestWhatUsersMay:
         found = till.warehouse.changes()["bank.account"]
         assert {row["reviewed"] for row in found if row["id"] == 2} == {True}
         assert {row["reviewed"] for row in found if row["id"] != 2} == {None}
-        till.feed.send(till.database.add_column(SCHEMA, ACCOUNT.name, Column("branch", "varchar(20)", default="main")))
+        till.feed.send(
+            till.database.add_column(SCHEMA, ACCOUNT.name, SimulatedColumn("branch", "varchar(20)", default="main"))
+        )
         till.accounts((5, 500))
         with till.living() as (pipeline, takes):
             takes()
@@ -220,7 +222,9 @@ class TestWhatHoldsATable:
         till.accounts((1, 100))
         till.run()
         sql(till.file, f"ALTER TABLE {CURRENT} ADD COLUMN branch int", f"{UPDATE[CURRENT]} SET branch = 7")
-        till.feed.send(till.database.add_column(SCHEMA, ACCOUNT.name, Column("branch", "varchar(20)", default="main")))
+        till.feed.send(
+            till.database.add_column(SCHEMA, ACCOUNT.name, SimulatedColumn("branch", "varchar(20)", default="main"))
+        )
         till.accounts((2, 200))
         till.note("a")
         till.run()

@@ -32,11 +32,11 @@ from pipeline.cli import tables as tables_command
 from pipeline.cli.progress import Progress, TableLine, aligned, duration, lines_of
 from pipeline.demo import compare
 from pipeline.devstack.ports import free_port
-from pipeline.model.messages import Messages, Refused
+from pipeline.model.messages import Messages, Undecodable
 from pipeline.settings import parse
-from pipeline.simulate import Changefeed, Shop
+from pipeline.simulate import Shop, SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
-from pipeline.streaming.batch import Landed, Outcome
+from pipeline.streaming.batch import Outcome, TableResult
 from pipeline.streaming.lock import WriterLock
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ class Warehouse:
         self.folder, self.stack = folder, stack
         self.prefix = f"cli{uuid.uuid4().hex[:6]}"
         self.shop = Shop(11)
-        self.feed = Changefeed(
+        self.feed = SimulatedChangefeed(
             stack.bootstrap_servers, stack.registry_url, prefix=self.prefix, partitions=1, watermarks=True
         )
         self.file = folder / "ticdc-warehouse.yaml"
@@ -511,12 +511,12 @@ class TestLines:
     """The batch lines and their neighbours, without Spark."""
 
     def test_a_line_leaves_out_what_is_zero(self):
-        line = TableLine.of(Landed("shop.orders", {"insert": 412, "update": 96, "delete": 3}, seconds=0.94), 0.0)
+        line = TableLine.of(TableResult("shop.orders", {"insert": 412, "update": 96, "delete": 3}, seconds=0.94), 0.0)
         assert [str(text) for text in aligned(128, [line])] == ["batch 128  shop.orders  +412 ~96 −3  0.9 s"]
 
     def test_a_line_shows_what_was_set_aside_and_how_old_the_newest_change_is(self):
         commit_ts = 1_700_000_000_000 << 18
-        landed = Landed("a.b", {"upsert": 1_200}, dead_letters=2, held=5, seconds=75, newest=commit_ts)
+        landed = TableResult("a.b", {"upsert": 1_200}, dead_letters=2, held=5, seconds=75, newest=commit_ts)
         line = TableLine.of(landed, 1_700_000_001.4)
         assert [str(text) for text in aligned(0, [line])] == [
             "batch 0  a.b  ~1,200  dead letters 2  held 5  lag 1.4 s  1.2 min"
@@ -524,20 +524,20 @@ class TestLines:
 
     def test_the_lines_of_a_batch_stand_in_columns(self):
         outcome = Outcome(
-            Messages(), (Landed("shop.orders", {"insert": 1}), Landed("a.b", {"insert": 100, "delete": 1}))
+            Messages(), (TableResult("shop.orders", {"insert": 1}), TableResult("a.b", {"insert": 100, "delete": 1}))
         )
         shown = [str(text) for text in aligned(7, lines_of(outcome, 0.0))]
         assert shown == ["batch 7  a.b          +100 −1  0.0 s", "batch 7  shop.orders  +1       0.0 s"]
 
     def test_a_table_that_a_statement_cut_in_two_is_one_line(self):
         outcome = Outcome(
-            Messages(), (Landed("a.b", {"insert": 1}, seconds=1), Landed("a.b", {"delete": 2}, seconds=2))
+            Messages(), (TableResult("a.b", {"insert": 1}, seconds=1), TableResult("a.b", {"delete": 2}, seconds=2))
         )
         assert [str(text) for text in aligned(0, lines_of(outcome, 0.0))] == ["batch 0  a.b  +1 −2  3.0 s"]
 
     def test_messages_of_no_table_are_a_line_with_their_codes(self):
-        refused = (Refused("NOT_CONFLUENT", "…", None, 2), Refused("SCHEMA_NOT_FOUND", "…", None, 1))
-        outcome = Outcome(Messages(refused=refused), (Landed("a.b", {"insert": 1}, dead_letters=1),), 4)
+        refused = (Undecodable("NOT_CONFLUENT", "…", None, 2), Undecodable("SCHEMA_NOT_FOUND", "…", None, 1))
+        outcome = Outcome(Messages(refused=refused), (TableResult("a.b", {"insert": 1}, dead_letters=1),), 4)
         assert str(aligned(0, lines_of(outcome, 0.0))[-1]) == (
             "batch 0  no table      dead letters 3  NOT_CONFLUENT, SCHEMA_NOT_FOUND"
         )
@@ -546,7 +546,7 @@ class TestLines:
         assert lines_of(Outcome(Messages(rows=4, control=4)), 0.0) == []
 
     def test_a_table_name_cannot_steer_the_terminal(self):
-        line = TableLine.of(Landed("a.\x1b[31mb", {"insert": 1}), 0.0)
+        line = TableLine.of(TableResult("a.\x1b[31mb", {"insert": 1}), 0.0)
         assert "\x1b" not in str(aligned(0, [line])[0])
 
     @pytest.mark.parametrize(
@@ -560,7 +560,7 @@ class TestLines:
         said = []
         progress = Progress(type("Out", (), {"line": lambda _, text: said.append(text)})())
         for number in range(2):
-            landed = (Landed("a.b", {"insert": 2, "delete": 1}), Landed("a.c", {}, held=3))
+            landed = (TableResult("a.b", {"insert": 2, "delete": 1}), TableResult("a.c", {}, held=3))
             progress.batch(number, Outcome(Messages(rows=6), landed), 0.1)
         facts = progress.facts()
         assert (facts["batches"], facts["messages"], facts["inserts"], facts["held"]) == (2, 12, 4, 6)

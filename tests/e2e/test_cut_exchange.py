@@ -10,7 +10,7 @@ from support.slow import few
 
 from pipeline.model.names import TableName
 from pipeline.settings import load
-from pipeline.simulate.tables import Column
+from pipeline.simulate.tables import SimulatedColumn
 from pipeline.streaming import Pipeline
 from pipeline.streaming.redrive import Redriven
 
@@ -120,7 +120,7 @@ def test_columns_that_change_behind_an_exchange_are_those_of_rows_that_have_chan
     left = replaced(altered, altered.columns[:1])
     till.say("ALTER TABLE `bank`.`whole` DROP COLUMN `sum`", ALTER, altered, left)
     script.step()
-    kind = Column("kind", "varchar(9)", nullable=False, default="new")
+    kind = SimulatedColumn("kind", "varchar(9)", nullable=False, default="new")
     sql = "ALTER TABLE `bank`.`parts` ADD COLUMN `kind` varchar(9) NOT NULL DEFAULT 'new'"
     till.say(sql, ALTER, PARTS, replaced(PARTS, (*PARTS.columns, kind)))
     till.run()

@@ -15,9 +15,9 @@ from support.slow import EVERY, few
 
 from pipeline.cli import main
 from pipeline.model.names import TableName
-from pipeline.simulate import Changefeed, ddl
+from pipeline.simulate import SimulatedChangefeed, ddl
 from pipeline.simulate.database import Database, RowEvent
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -59,10 +59,10 @@ def test_an_older_checkpoint_repeats_nothing(till):
     till.run()
     checkpoint, older = till.folder / "checkpoint", till.folder / "older"
     shutil.copytree(checkpoint, older)
-    till._tell(till.database.add_column("bank", "account", Column("branch", "varchar(20)")))
+    till._tell(till.database.add_column("bank", "account", SimulatedColumn("branch", "varchar(20)")))
     till.change(1, balance=Decimal(7))
     till.run()
-    till._tell(till.database.add_column("bank", "account", Column("place", "varchar(20)")))
+    till._tell(till.database.add_column("bank", "account", SimulatedColumn("place", "varchar(20)")))
     till.accounts((2, 9))
     till.run()
     before = till.own("ddl_history"), till.own("cuts")
@@ -186,7 +186,7 @@ class Annex:
     def __init__(self, till, stack):
         self.topic = f"{till.feed.prefix}_annex"
         self.database = Database()
-        self.feed = Changefeed(
+        self.feed = SimulatedChangefeed(
             stack.bootstrap_servers, protocol=till.feed.protocol, topic=self.topic, watermark_every=3
         )
         self.feed.send(self.database.create_schema("annex"))
@@ -198,7 +198,7 @@ class Annex:
             row = {"id": number, "owner": f"o{number}", "balance": number}
             self.do(lambda writer, row=row: writer.insert("annex", "account", row))
             if number == 20:
-                column = Column("branch", "varchar(20)", nullable=False, default="main")
+                column = SimulatedColumn("branch", "varchar(20)", nullable=False, default="main")
                 self.feed.send(self.database.add_column("annex", "account", column))
         for number in range(1, 11):
             self.do(lambda writer, number=number: writer.update("annex", "account", (number,), {"id": 100 + number}))
@@ -208,7 +208,7 @@ class Annex:
     def say(self, sql, action):
         """A statement about a table of the other changefeed, older than what that one has been shown."""
         moment = self.database.commit(self.database.begin()).commit_ts
-        self.feed._sender.ddl(ddl.Ddl(sql, action, "bank", "account", ACCOUNT, ACCOUNT), moment)
+        self.feed._sender.ddl(ddl.SimulatedDdl(sql, action, "bank", "account", ACCOUNT, ACCOUNT), moment)
 
     def do(self, change):
         writer = self.database.begin()
@@ -247,7 +247,9 @@ def test_rows_that_are_read_before_the_rename_that_gives_their_name_are_of_that_
     ledger = dataclasses.replace(account, name="ledger")
     till.accounts(*((number, number) for number in range(1, 41)))
     till.say("RENAME TABLE `bank`.`account` TO `bank`.`ledger`", RENAME_TABLE, account, ledger)
-    other = Changefeed(stack.bootstrap_servers, protocol=till.feed.protocol, topic=topic, watermark_every=10**6)
+    other = SimulatedChangefeed(
+        stack.bootstrap_servers, protocol=till.feed.protocol, topic=topic, watermark_every=10**6
+    )
     for number in range(101, 121):
         till.last_ts = till.database.commit(till.database.begin()).commit_ts
         row = {"id": number, "owner": f"o{number}", "balance": Decimal(number)}
@@ -268,7 +270,9 @@ def test_a_table_whose_new_name_has_a_topic_that_is_read_later_shows_nothing_bey
     """The topic of its old name says that more is complete than has been read of the other one."""
     account, topic = till.database.table("bank", "account"), f"{till.feed.prefix}_other"
     ledger, queue = (dataclasses.replace(account, name=name) for name in ("ledger", "queue"))
-    other = Changefeed(stack.bootstrap_servers, protocol=till.feed.protocol, topic=topic, watermark_every=10**6)
+    other = SimulatedChangefeed(
+        stack.bootstrap_servers, protocol=till.feed.protocol, topic=topic, watermark_every=10**6
+    )
 
     def moment():
         till.last_ts = till.database.commit(till.database.begin()).commit_ts
@@ -286,7 +290,9 @@ def test_a_table_whose_new_name_has_a_topic_that_is_read_later_shows_nothing_bey
     till.run()
     till.say("RENAME TABLE `bank`.`account` TO `bank`.`ledger`", RENAME_TABLE, account, ledger)
     insert(ledger, *range(101, 106))
-    other._sender.ddl(ddl.Ddl("TRUNCATE TABLE `bank`.`ledger`", TRUNCATE_TABLE, "bank", "ledger", ledger), moment())
+    other._sender.ddl(
+        ddl.SimulatedDdl("TRUNCATE TABLE `bank`.`ledger`", TRUNCATE_TABLE, "bank", "ledger", ledger), moment()
+    )
     insert(ledger, *range(106, 116))
     other.checkpoint(till.last_ts)
     other.close()
@@ -315,8 +321,8 @@ def test_a_partition_that_retention_has_emptied_stands_in_the_way_of_no_first_cu
     till.assert_right()
 
 
-COLUMNS = (Column("id", "bigint", nullable=False), Column("amount", "int", nullable=False))
-PARTS, WHOLE = (Table("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
+COLUMNS = (SimulatedColumn("id", "bigint", nullable=False), SimulatedColumn("amount", "int", nullable=False))
+PARTS, WHOLE = (SimulatedTable("bank", name, COLUMNS, primary_key=("id",)) for name in ("parts", "whole"))
 PARTITIONS = " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (100))"
 EXCHANGE_PARTITION = 42
 ALTER_COMMENT, DROP_TABLE, TRUNCATE_TABLE, MODIFY_COLUMN, RENAME_TABLE = 5, 4, 11, 12, 14
@@ -343,7 +349,7 @@ class Swapped:
     def exchange(self):
         moment = self.till.database.commit(self.till.database.begin()).commit_ts
         sql = "ALTER TABLE `bank`.`parts` EXCHANGE PARTITION `p` WITH TABLE `bank`.`whole`"
-        self.till.feed._sender.ddl(ddl.Ddl(sql, EXCHANGE_PARTITION, "bank", "parts", PARTS, PARTS), moment)
+        self.till.feed._sender.ddl(ddl.SimulatedDdl(sql, EXCHANGE_PARTITION, "bank", "parts", PARTS, PARTS), moment)
         self.till.last_ts = moment
 
     def rows(self, table):
@@ -414,7 +420,7 @@ def test_a_watermark_and_a_statement_of_the_far_future_close_nothing(till):
     till.feed.checkpoint(FAR)
     sql = "ALTER TABLE `bank`.`account` COMMENT = 'not yet'"
     table = till.database.table("bank", "account")
-    till.feed._sender.ddl(ddl.Ddl(sql, ALTER_COMMENT, "bank", "account", table, table), FAR)
+    till.feed._sender.ddl(ddl.SimulatedDdl(sql, ALTER_COMMENT, "bank", "account", table, table), FAR)
     till.accounts((2, 7))
     till.run()
     till.accounts((3, 9))

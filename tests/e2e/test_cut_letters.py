@@ -13,7 +13,7 @@ from pipeline.model.columns import FAR_FUTURE
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.open_protocol import OpenCodec, record
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -212,7 +212,7 @@ def test_rows_whose_schema_never_came_end_with_their_table_and_stand_in_no_way_o
 def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_with_it(stack, tmp_path, dies_at):
     """A DROP DATABASE is the only word of its tables: no message says what they were."""
     till = Till(stack, tmp_path, "simple")
-    late = Table("shop", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    late = SimulatedTable("shop", "late", (SimulatedColumn("id", "bigint", nullable=False),), primary_key=("id",))
     sent = [till.undescribed(late, number) for number in (1, 2)]
     till.accounts((1, 500))
     till.run()

@@ -11,7 +11,7 @@ from support.slow import EVERY, few
 from pipeline.errors import Refused, SettingsError
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.observe.metrics import PREFIX, Metrics
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.streaming.operations import CHECK, REBUILD, REDRIVE
 from pipeline.streaming.redrive import Redriven
 from pipeline.warehouse.tables import Tables
@@ -66,8 +66,8 @@ def simple(stack, tmp_path):
 
 def partitioned(till):
     """A table whose rows lie in `p` or `q` by their `part`, and what inserts rows into it."""
-    columns = tuple(Column(name, "bigint", nullable=False) for name in ("id", "part", "balance"))
-    parts = Table("bank", "parts", columns, primary_key=("id",))
+    columns = tuple(SimulatedColumn(name, "bigint", nullable=False) for name in ("id", "part", "balance"))
+    parts = SimulatedTable("bank", "parts", columns, primary_key=("id",))
     made = till.database.create_table(parts)
     more = " PARTITION BY RANGE (`part`) (PARTITION `p` VALUES LESS THAN (10),PARTITION `q` VALUES LESS THAN (90))"
     till._tell(dataclasses.replace(made, ddl=dataclasses.replace(made.ddl, query=made.ddl.query + more)))
@@ -211,7 +211,7 @@ class TestQuarantine:
     @pytest.mark.slow
     @pytest.mark.parametrize("dies_at", few("redrive-appended", ""))
     def test_rows_without_a_key_that_the_source_has_deleted_since_do_not_come_back(self, till, dies_at):
-        heap = Table("bank", "heap", (Column("a", "int"), Column("balance", "int")))
+        heap = SimulatedTable("bank", "heap", (SimulatedColumn("a", "int"), SimulatedColumn("balance", "int")))
         till._tell(till.database.create_table(heap))
         till.expect(no_debt("quarantine"), table="bank.heap")
         debts = [{"a": number, "balance": -5} for number in (1, 2, 2, 3, 4)]
@@ -236,8 +236,8 @@ class TestQuarantine:
 
     @pytest.mark.slow
     def test_keys_that_their_column_cannot_hold_are_told_apart(self, till):
-        columns = (Column("id", "decimal(12,2)", nullable=False), Column("balance", "int"))
-        account = Table("bank", "dear", columns, primary_key=("id",), clustered=False)
+        columns = (SimulatedColumn("id", "decimal(12,2)", nullable=False), SimulatedColumn("balance", "int"))
+        account = SimulatedTable("bank", "dear", columns, primary_key=("id",), clustered=False)
         till.set("warehouse", columns={"bank.dear.id": "decimal(5,2)"})
         till.expect(no_debt("quarantine"), table="bank.dear")
         till._tell(till.database.create_table(account))

@@ -7,13 +7,13 @@ from support.slow import EVERY
 from pipeline.model.names import TableName
 from pipeline.settings import load
 from pipeline.simulate.database import RowEvent
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.streaming import Pipeline
 from pipeline.streaming.operations import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-LOG = Table("bank", "log", (Column("line", "varchar(20)"),))
+LOG = SimulatedTable("bank", "log", (SimulatedColumn("line", "varchar(20)"),))
 RECOVER_TABLE = 25
 TRANSACTIONS = (("a", "a"), ("b",), ("c", "c"))
 STORIES = {
@@ -99,7 +99,7 @@ def test_rows_that_are_sent_again_while_their_table_is_held_come_in_once(till):
 @pytest.mark.slow
 def test_rows_that_are_sent_again_before_anything_describes_them_come_in_once(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
-    late = Table("bank", "late", (Column("id", "int"),))
+    late = SimulatedTable("bank", "late", (SimulatedColumn("id", "int"),))
     moment = till.undescribed(late, 1)
     till.undescribed(late, 1, sent_at=moment)
     for _ in range(2):

@@ -16,8 +16,8 @@ from pipeline.cli import workshop
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, Metrics
 from pipeline.settings import load
-from pipeline.simulate.ddl import Ddl
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.ddl import SimulatedDdl
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.streaming.operations import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -70,7 +70,7 @@ def test_a_dropped_table_stays_as_it_was_and_makes_way_for_one_that_is_renamed_o
 def test_what_waits_comes_in_with_a_rename_onto_the_name_of_a_dropped_table(stack, tmp_path):
     """The first batch of a process looks for what a dead one has put into tables, which get other names in it."""
     till = Till(stack, tmp_path, "simple")
-    late = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    late = SimulatedTable("bank", "late", (SimulatedColumn("id", "bigint", nullable=False),), primary_key=("id",))
     till.accounts((1, 500))
     till.note("stays")
     dropped = till.say("DROP TABLE `bank`.`account`", DROP_TABLE, ACCOUNT)
@@ -121,7 +121,7 @@ def test_truncate_empties_the_table_in_a_snapshot_of_its_own_and_leaves_the_chan
 
 
 def test_partitions_that_cannot_be_followed_hold_their_table_alone_until_it_is_released(till):
-    parts = Table("bank", "parts", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    parts = SimulatedTable("bank", "parts", (SimulatedColumn("id", "bigint", nullable=False),), primary_key=("id",))
     made = till.database.create_table(parts)
     query = made.ddl.query + " PARTITION BY KEY (`id`) PARTITIONS 3"
     till._tell(dataclasses.replace(made, ddl=dataclasses.replace(made.ddl, query=query)))
@@ -153,10 +153,14 @@ def test_partitions_that_cannot_be_followed_hold_their_table_alone_until_it_is_r
 
 @pytest.mark.slow
 def test_rows_of_partitions_by_list_go_with_them(till):
-    lists = Table(
+    lists = SimulatedTable(
         "bank",
         "lists",
-        (Column("id", "bigint", nullable=False), Column("place", "varchar(10)"), Column("n", "int")),
+        (
+            SimulatedColumn("id", "bigint", nullable=False),
+            SimulatedColumn("place", "varchar(10)"),
+            SimulatedColumn("n", "int"),
+        ),
         primary_key=("id",),
     )
     made = till.database.create_table(lists)
@@ -182,7 +186,7 @@ def test_rows_of_partitions_by_list_go_with_them(till):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", few("is live", "is held"))
 def test_a_table_that_is_made_like_one_whose_partitions_change_in_the_same_batch_has_those_of_then(till, model):
-    parts = Table("bank", "parts", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    parts = SimulatedTable("bank", "parts", (SimulatedColumn("id", "bigint", nullable=False),), primary_key=("id",))
     alike = dataclasses.replace(parts, name="alike")
     made = till.database.create_table(parts)
     query = made.ddl.query + " PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (20))"
@@ -211,8 +215,11 @@ def test_a_table_that_is_made_like_one_whose_partitions_change_in_the_same_batch
 def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol):
     """Of a multiset, and by a key that moves (raw): dates that no calendar has are told apart by their texts."""
     till = Till(stack, tmp_path, protocol)
-    columns = (Column("id", "int"), Column("day", "date", nullable=False))
-    heap, keyed = Table("bank", "heap", columns), Table("bank", "keyed", columns, primary_key=("day",), clustered=False)
+    columns = (SimulatedColumn("id", "int"), SimulatedColumn("day", "date", nullable=False))
+    heap, keyed = (
+        SimulatedTable("bank", "heap", columns),
+        SimulatedTable("bank", "keyed", columns, primary_key=("day",), clustered=False),
+    )
     for table in (heap, keyed):
         till._tell(till.database.create_table(table))
     rows = [{"id": number, "day": day} for number, day in enumerate(("0000-00-00", "2024-02-30", "2024-00-00"))]
@@ -249,7 +256,7 @@ def test_a_row_goes_by_what_no_column_could_hold_of_it(stack, tmp_path, protocol
 @pytest.mark.slow
 def test_letters_of_a_table_that_is_described_too_late_make_it_and_its_rows_go_on(stack, tmp_path):
     till = Till(stack, tmp_path, "simple")
-    late = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+    late = SimulatedTable("bank", "late", (SimulatedColumn("id", "bigint", nullable=False),), primary_key=("id",))
     moment = till.undescribed(late, 1)
     till.run()
     till.release(name=TableName("bank", "late"))
@@ -329,7 +336,7 @@ def test_a_statement_that_nobody_understands_about_everything_holds_all_tables(t
 
 def statement(till, sql, kind, schema):
     till.last_ts = till.database.commit(till.database.begin()).commit_ts
-    till.feed._sender.ddl(Ddl(sql, kind, schema, ""), till.last_ts)
+    till.feed._sender.ddl(SimulatedDdl(sql, kind, schema, ""), till.last_ts)
 
 
 def history(till, beginning):
@@ -353,8 +360,8 @@ def test_a_name_that_is_held_before_any_row_came_can_be_released(till):
 def test_rows_go_by_the_key_of_their_time_also_when_that_comes_back(stack, tmp_path):
     """A table without a key gets one and loses it: all in one batch, and a batch for each time."""
     till = Till(stack, tmp_path, "open-protocol")
-    columns = (Column("a", "int", nullable=False), Column("b", "int"))
-    once, turns = Table("bank", "once", columns), Table("bank", "turns", columns)
+    columns = (SimulatedColumn("a", "int", nullable=False), SimulatedColumn("b", "int"))
+    once, turns = SimulatedTable("bank", "once", columns), SimulatedTable("bank", "turns", columns)
 
     def keyless(table):
         till.row(table, None, {"a": 1, "b": 1})
@@ -388,8 +395,8 @@ def test_rows_go_by_the_key_of_their_time_also_when_that_comes_back(stack, tmp_p
 def test_a_key_column_that_is_dropped_stays_until_the_rows_of_its_time_are_shown(stack, tmp_path):
     till = Till(stack, tmp_path, "open-protocol")
     till.set("warehouse", drop_column="drop")
-    columns = (Column("id", "int", nullable=False), Column("v", "int"))
-    keyed = Table("bank", "keyed", columns, primary_key=("id",), clustered=False)
+    columns = (SimulatedColumn("id", "int", nullable=False), SimulatedColumn("v", "int"))
+    keyed = SimulatedTable("bank", "keyed", columns, primary_key=("id",), clustered=False)
     keyless = dataclasses.replace(keyed, primary_key=(), version=2)
     bare = dataclasses.replace(keyless, columns=columns[1:], version=3)
     till._tell(till.database.create_table(keyed))
@@ -453,8 +460,10 @@ ALIKE = ("ß", "ss", "ı", "i", "ſ", "s", "σ", "ς", "k")  # noqa: RUF001
 @pytest.mark.parametrize(("protocol", "names"), few(("open-protocol", ALIKE), ("simple", ALIKE[:2])))
 def test_columns_that_tidb_tells_apart_have_their_own_values(protocol, names, stack, tmp_path):
     till = Till(stack, tmp_path, protocol)
-    columns = tuple(Column(name, "int") for name in names)
-    table = Table("bank", "alike", (Column("id", "int", nullable=False), *columns), primary_key=("id",))
+    columns = tuple(SimulatedColumn(name, "int") for name in names)
+    table = SimulatedTable(
+        "bank", "alike", (SimulatedColumn("id", "int", nullable=False), *columns), primary_key=("id",)
+    )
     till._tell(till.database.create_table(table))
     first = {name: number for number, name in enumerate(names, 10)}
     till._commit(lambda writer: writer.insert("bank", "alike", {"id": 1, **first}))
@@ -471,8 +480,8 @@ def test_columns_that_tidb_tells_apart_have_their_own_values(protocol, names, st
 @pytest.mark.slow
 def test_values_whose_members_nobody_has_named_are_told_once_and_counted(stack, tmp_path):
     till, metrics = Till(stack, tmp_path, "open-protocol"), Metrics("till", "1.2.3")
-    columns = (Column("id", "int", nullable=False), Column("state", "enum('new','paid')"))
-    table = Table("bank", "order", columns, primary_key=("id",))
+    columns = (SimulatedColumn("id", "int", nullable=False), SimulatedColumn("state", "enum('new','paid')"))
+    table = SimulatedTable("bank", "order", columns, primary_key=("id",))
     for batch in ((1, 2), (3,)):
         for number in batch:
             till.row(table, None, {"id": number, "state": "paid"})
@@ -516,7 +525,7 @@ def rebuilt(till, *names):
 
 def heaps(till, *columns):
     """Two tables without a key: `once` gets a story in one batch, `turns` a batch for each chapter."""
-    tables = [Table("bank", name, columns) for name in ("once", "turns")]
+    tables = [SimulatedTable("bank", name, columns) for name in ("once", "turns")]
     for table in tables:
         till._tell(till.database.create_table(table))
     return tables
@@ -543,7 +552,7 @@ def altered(table, *columns):
 
 def test_rows_without_a_key_go_by_the_columns_that_they_had_at_that_time(till):
     """A dropped column stays with its values, and with what it could not hold; no later image of a row has them."""
-    a, c = Column("a", "int", nullable=False), Column("c", "date")
+    a, c = SimulatedColumn("a", "int", nullable=False), SimulatedColumn("c", "date")
     once, turns = heaps(till, a, c)
     x, y, z, w = "2024-01-01", "0000-00-00", "2024-02-30", "2024-01-04"
 
@@ -579,7 +588,7 @@ def test_rows_without_a_key_go_by_the_columns_that_they_had_at_that_time(till):
 @pytest.mark.slow
 def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till):
     """The column that a type which cannot widen leaves behind does not count."""
-    a, before, after = Column("a", "int"), Column("c", "date"), Column("c", "varchar(10)")
+    a, before, after = SimulatedColumn("a", "int"), SimulatedColumn("c", "date"), SimulatedColumn("c", "varchar(10)")
     once, turns = heaps(till, a, before)
 
     def old(table):
@@ -613,8 +622,8 @@ def test_rows_without_a_key_go_by_the_column_that_took_the_place_of_another(till
 @pytest.mark.slow
 def test_rows_without_a_key_go_where_nobody_knows_what_they_show_in_a_column(till):
     """NULL, in a column whose default is an expression: the source has a value there, and says it in the delete."""
-    a = Column("a", "int")
-    d, e = (Column(name, "datetime", default="CURRENT_TIMESTAMP") for name in "de")
+    a = SimulatedColumn("a", "int")
+    d, e = (SimulatedColumn(name, "datetime", default="CURRENT_TIMESTAMP") for name in "de")
     once, turns = heaps(till, a)
     x, y, z = "2024-01-01 00:00:00", "2024-01-02 00:00:00", "2024-01-03 00:00:00"
 

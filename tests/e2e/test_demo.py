@@ -17,12 +17,12 @@ from golden.warehouse import Warehouse
 
 from pipeline.cli import demo as command
 from pipeline.cli.progress import Progress
-from pipeline.demo import DemoSource, Part, checks, compare, keys_aside, recall, remember
+from pipeline.demo import DemoSource, Stretch, checks, compare, keys_aside, recall, remember
 from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import TableName
 from pipeline.quality.suites import Severity, load
-from pipeline.simulate import Column, Table
+from pipeline.simulate import SimulatedColumn, SimulatedTable
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("shop.customers", "shop.products", "shop.orders", "shop.order_items", "shop.payments")
@@ -222,7 +222,7 @@ class TestPreparing:
         assert (tmp_path / "orders.yaml").read_text() == "table: shop.orders\n"
 
     def test_what_was_sent_is_remembered_for_the_next_demo(self, tmp_path):
-        parts = [Part(10, adds_column=False, began=5), Part(20, adds_column=True, began=9)]
+        parts = [Stretch(10, adds_column=False, began=5), Stretch(20, adds_column=True, began=9)]
         remember(tmp_path / "demo.json", parts, finished=True)
         assert recall(tmp_path / "demo.json") == parts
         assert recall(tmp_path / "never.json") == []
@@ -233,7 +233,7 @@ class TestPreparing:
             recall(tmp_path / "demo.json")
 
     def test_a_repeated_shop_is_the_same_shop(self):
-        parts = [Part(60, adds_column=False, began=1_000), Part(60, adds_column=True, began=900_000)]
+        parts = [Stretch(60, adds_column=False, began=1_000), Stretch(60, adds_column=True, began=900_000)]
         first, second = (DemoSource("127.0.0.1:1", "http://127.0.0.1:1") for _ in range(2))
         first.repeat(parts)
         second.repeat(parts)
@@ -242,7 +242,9 @@ class TestPreparing:
         assert "channel" in next(rows for table, rows in first.truth() if table.name == "orders")[0]
 
 
-ITEMS = Table("s", "items", (Column("id", "int", nullable=False), Column("name", "text")), primary_key=("id",))
+ITEMS = SimulatedTable(
+    "s", "items", (SimulatedColumn("id", "int", nullable=False), SimulatedColumn("name", "text")), primary_key=("id",)
+)
 
 
 class TestProof:

@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from typer.testing import CliRunner
 
 from pipeline.cli.devstack import app
-from pipeline.devstack import Broker, Devstack, Registry, ivy, ports
+from pipeline.devstack import Broker, Devstack, RegistryService, ivy, ports
 from pipeline.errors import EnvironmentFault
 
 pytestmark = pytest.mark.e2e
@@ -139,7 +139,7 @@ def test_no_compatibility_is_asked_for(stack):
 
 def test_new_texts_get_consecutive_ids(tmp_path):
     """Bytes recorded against another registry keep their ids when a fresh one gets its schemas in order."""
-    registry = Registry(tmp_path, ports.free_port())
+    registry = RegistryService(tmp_path, ports.free_port())
     registry.start()
     try:
         texts = [VALUE.replace("orders", f"orders{n}") for n in range(5)]

@@ -26,7 +26,7 @@ from pipeline.protocols.avro.protocol import SENTENCES as AVRO
 from pipeline.protocols.open.protocol import SENTENCES as OPEN
 from pipeline.protocols.simple.protocol import SENTENCES as SIMPLE
 from pipeline.settings import load
-from pipeline.simulate import Changefeed
+from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.database import Database
 from pipeline.streaming import Pipeline
 
@@ -98,7 +98,7 @@ DEAD = {
 def told_by(stack, folder, protocol):
     """One account that is inserted and updated, told by cut: the changefeed, and the configuration of a warehouse."""
     prefix = f"look{uuid.uuid4().hex[:6]}"
-    feed = Changefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1)
+    feed = SimulatedChangefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1)
     database = Database()
     feed.send(database.create_schema(SCHEMA))
     feed.send(database.create_table(ACCOUNT))

@@ -8,21 +8,21 @@ from e2e.processes import spark_of
 from golden.warehouse import Warehouse
 
 from pipeline.settings import load
-from pipeline.simulate import Changefeed
+from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.schemas import topic_of
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.streaming import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 CREATE, DROP, ADD_COLUMN, TRUNCATE, MODIFY, RENAME, DROP_DATABASE = 3, 4, 5, 11, 12, 14, 2
-ID, V = Column("id", "int", nullable=False), Column("v", "int")
+ID, V = SimulatedColumn("id", "int", nullable=False), SimulatedColumn("v", "int")
 
 
 def table(name, *columns, version=1, schema="s"):
-    return Table(schema, name, columns or (ID, V), primary_key=("id",), version=version)
+    return SimulatedTable(schema, name, columns or (ID, V), primary_key=("id",), version=version)
 
 
 class Source:
@@ -30,7 +30,9 @@ class Source:
 
     def __init__(self, stack, folder):
         self.folder, self.prefix, self.ts = folder, f"alike{uuid.uuid4().hex[:6]}", 450_000_000_000_000_000
-        self.feed = Changefeed(stack.bootstrap_servers, stack.registry_url, prefix=self.prefix, watermarks=True)
+        self.feed = SimulatedChangefeed(
+            stack.bootstrap_servers, stack.registry_url, prefix=self.prefix, watermarks=True
+        )
         tree = {
             "name": "alike",
             "source": {
@@ -98,7 +100,7 @@ def test_statements_reach_the_rows_of_a_table_whose_names_are_sanitised(source):
         source.say("ALTER TABLE `s`.`a-b` RENAME COLUMN `v` TO `价`", MODIFY, "a-b")
         now("a_b", ["id", "_", "w_1"], [(1, 10, 5), (2, 20, 5)])
         source.say("RENAME TABLE `s`.`a-b` TO `s`.`c d`", RENAME, "c d", sent_to="a-b")
-        wider = (ID, Column("价", "int"), Column("w-1", "int", nullable=False, default="5"))
+        wider = (ID, SimulatedColumn("价", "int"), SimulatedColumn("w-1", "int", nullable=False, default="5"))
         source.rows(table("c d", *wider, version=2), (3, 30, 6))
         now("c_d", ["id", "_", "w_1"], [(1, 10, 5), (2, 20, 5), (3, 30, 6)])
         source.say("TRUNCATE TABLE `s`.`c d`", TRUNCATE, "c d")
@@ -106,7 +108,7 @@ def test_statements_reach_the_rows_of_a_table_whose_names_are_sanitised(source):
         now("c_d", ["id", "_", "w_1"], [(4, 40, 6)])
         source.say("DROP TABLE `s`.`c d`", DROP, "c d")
         source.say("CREATE TABLE `s`.`c d` (`id` INT PRIMARY KEY,`z` TEXT)", CREATE, "c d")
-        source.rows(table("c d", ID, Column("z", "text"), version=3), (5, "new"))
+        source.rows(table("c d", ID, SimulatedColumn("z", "text"), version=3), (5, "new"))
         source.sent()
         pipeline.run(available_now=True)
         assert source.current("s.c_d") == [(5, "new")]

@@ -15,7 +15,7 @@ from pipeline.quality.gate import QualityStop
 from pipeline.settings import load
 from pipeline.simulate.avro import TableCodec, ddl_message
 from pipeline.simulate.schemas import AvroOptions, subject_of
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.streaming import Pipeline
 from pipeline.streaming.operations import REBUILD, REDRIVE, RELEASE
 from pipeline.streaming.redrive import Redriven, Selection, redrive
@@ -391,7 +391,7 @@ class TestRedrive:
 
     @pytest.mark.slow
     def test_dead_letters_come_back_when_their_schema_does(self, branch):
-        table = Table("bank", "late", (Column("id", "bigint", nullable=False),), primary_key=("id",))
+        table = SimulatedTable("bank", "late", (SimulatedColumn("id", "bigint", nullable=False),), primary_key=("id",))
         codec, topic = TableCodec(table, AvroOptions()), branch.bank.topic(table)
         with RegistryClient(RegistryConfig(branch.bank.stack.registry_url)) as registry:
             key = registry.register(subject_of(topic, "key"), codec.key_schema)

@@ -23,7 +23,7 @@ from pipeline.cli import main, workshop
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
 from pipeline.settings import load
-from pipeline.simulate import Changefeed
+from pipeline.simulate import SimulatedChangefeed
 from pipeline.streaming import Pipeline, lock
 from registry import RegistryError
 
@@ -253,7 +253,7 @@ class TestTopics:
             time.sleep(0.1)
         stack, prefix = own.stack, own.bank.prefix
         known = own.bank.feed._topics.known()
-        own.bank.feed = Changefeed(stack.bootstrap_servers, stack.registry_url, prefix=prefix, watermarks=True)
+        own.bank.feed = SimulatedChangefeed(stack.bootstrap_servers, stack.registry_url, prefix=prefix, watermarks=True)
         for name in known:
             own.bank.feed._topics.partitions(name)
 

@@ -352,10 +352,10 @@ def test_a_registry_that_fails_for_longer_fails_the_question_and_forgets_nothing
 
 
 def test_a_wiped_registry_reuses_ids_and_no_old_text_is_believed(stack, tmp_path, caplog):  # noqa: ARG001
-    from pipeline.devstack import Registry  # noqa: PLC0415 - this test alone starts one of its own
+    from pipeline.devstack import RegistryService  # noqa: PLC0415 - this test alone starts one of its own
 
     orders, users = (one_column({"name": "c", "type": plain}, table) for table, plain in TABLES.items())
-    own = Registry(tmp_path / "registry", free_port())
+    own = RegistryService(tmp_path / "registry", free_port())
     try:
         own.start()
         config = RegistryConfig(own.url)

@@ -11,7 +11,7 @@ from golden.warehouse import Warehouse
 from support.slow import few
 
 from pipeline.settings import load
-from pipeline.simulate import Changefeed
+from pipeline.simulate import SimulatedChangefeed
 from pipeline.streaming import Pipeline, speculation
 from pipeline.streaming.failpoints import VARIABLE
 
@@ -24,7 +24,9 @@ class BankByCut(Bank):
     def __init__(self, stack, protocol):
         super().__init__(stack, 11, (ACCOUNT,))
         self.feed.close()
-        self.feed = Changefeed(stack.bootstrap_servers, prefix=self.prefix, protocol=protocol, watermark_every=10**6)
+        self.feed = SimulatedChangefeed(
+            stack.bootstrap_servers, prefix=self.prefix, protocol=protocol, watermark_every=10**6
+        )
 
     def topic(self, _table):
         return f"{self.prefix}_cdc"

@@ -21,7 +21,7 @@ from pipeline.cli import main
 from pipeline.settings import load
 from pipeline.simulate.database import Database
 from pipeline.simulate.senders import OpenSender, SimpleSender
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.simulate.topics import Topics
 from pipeline.streaming import Pipeline
 
@@ -36,20 +36,20 @@ BATCHES = 12
 SENDERS = {"simple": SimpleSender, "open-protocol": OpenSender}
 SEEDS = os.environ.get("TICDC_WAREHOUSE_SEEDS", "0 1 2" if EVERY else "0").split()
 """Any words: each throws the dice anew."""
-ACCOUNT = Table(
+ACCOUNT = SimulatedTable(
     "bank",
     "account",
     (
-        Column("id", "bigint", nullable=False),
-        Column("balance", "decimal(12,2)", nullable=False),
-        Column("state", "enum('open','frozen')", nullable=False, default="open"),
+        SimulatedColumn("id", "bigint", nullable=False),
+        SimulatedColumn("balance", "decimal(12,2)", nullable=False),
+        SimulatedColumn("state", "enum('open','frozen')", nullable=False, default="open"),
     ),
     primary_key=("id",),
 )
-ENTRY = Table(
+ENTRY = SimulatedTable(
     "bank",
     "entry",
-    (Column("n", "bigint", nullable=False), Column("amount", "decimal(12,2)", nullable=False)),
+    (SimulatedColumn("n", "bigint", nullable=False), SimulatedColumn("amount", "decimal(12,2)", nullable=False)),
     primary_key=("n",),
 )
 
@@ -98,7 +98,7 @@ class History:
         for number in range(TRANSFERS):
             self._do(self.dice.choice((self._transfer, self._transfer, self._transfer, self._renumber, self._close)))
             if number == TRANSFERS // 2:
-                column = Column("branch", "varchar(20)", nullable=False, default="main")
+                column = SimulatedColumn("branch", "varchar(20)", nullable=False, default="main")
                 self._told(self.database.add_column("bank", "account", column))
             if self.dice.random() < 0.25:
                 self._watermark()

@@ -14,9 +14,9 @@ from golden.warehouse import Warehouse
 
 from pipeline.model.names import TableName
 from pipeline.settings import load
-from pipeline.simulate import Changefeed
+from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.database import Database, RowEvent
-from pipeline.simulate.ddl import Ddl
+from pipeline.simulate.ddl import SimulatedDdl
 from pipeline.streaming import Pipeline
 from pipeline.streaming.redrive import Selection, redrive
 from pipeline.streaming.release import release
@@ -36,7 +36,9 @@ class Till:
         self.folder = folder
         self.database = Database()
         prefix = f"till{uuid.uuid4().hex[:6]}"
-        self.feed = Changefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, watermark_every=10**6)
+        self.feed = SimulatedChangefeed(
+            stack.bootstrap_servers, prefix=prefix, protocol=protocol, watermark_every=10**6
+        )
         self.last_ts = 0
         self._tell(self.database.create_schema(SCHEMA))
         for table in (ACCOUNT, NOTE):
@@ -123,7 +125,7 @@ class Till:
         """A statement about a table, or a database, which the source does not carry out; gives its commit ts."""
         moment = self.database.commit(self.database.begin()).commit_ts
         after = after or before
-        self.feed._sender.ddl(Ddl(sql, action, SCHEMA, after.name if after else "", after, before), moment)
+        self.feed._sender.ddl(SimulatedDdl(sql, action, SCHEMA, after.name if after else "", after, before), moment)
         self.last_ts = moment
         return moment
 
@@ -139,7 +141,7 @@ class Till:
         renamed = ((account, old), (note, new))
         for before, after in reversed(renamed) if backwards else renamed:
             sql = f"RENAME TABLE `bank`.`{before.name}` TO `bank`.`{after.name}`"
-            self.feed._sender.ddl(Ddl(sql, RENAME_TABLE, SCHEMA, after.name, after, before), moment)
+            self.feed._sender.ddl(SimulatedDdl(sql, RENAME_TABLE, SCHEMA, after.name, after, before), moment)
         self.last_ts = moment
         return old, new
 

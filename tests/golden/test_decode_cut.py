@@ -23,7 +23,7 @@ from golden.warehouse import CurrentTable
 from pipeline.settings.faults import NOT_YET
 from pipeline.settings.rules import contradictions
 from pipeline.streaming.name_bindings import EVER
-from pipeline.warehouse.pairs import Span
+from pipeline.warehouse.pairs import StoredBinding
 
 CASES = [case for case in manifest() if case.by_cut]
 WITHOUT_DDL_ON_ROWS = [case for case in CASES if case.scenario not in ("ddl", "ddl_nokey")]
@@ -290,7 +290,7 @@ class Perfect:
 
     def spans(self):
         names = {row["table_uuid"]: (row["schema_name"], row["table_name"]) for row in self.rows}
-        return {uuid: (Span(*name, 0, EVER),) for uuid, name in names.items()}
+        return {uuid: (StoredBinding(*name, 0, EVER),) for uuid, name in names.items()}
 
     def current(self, _name, snapshot=None):
         return self.tables[snapshot]
@@ -334,7 +334,7 @@ class Changes:
         return {name: name for name in self.types}
 
     def spans(self):
-        return {name: (Span(*name.split("."), 0, EVER),) for name in self.types}
+        return {name: (StoredBinding(*name.split("."), 0, EVER),) for name in self.types}
 
     def own(self, name):
         return self.waiting if name == "held" else []
@@ -397,7 +397,9 @@ class Kept:
         names = ("d", "t"), ("d", "t_renamed"), ("d", "t"), ("d2", "t"), ("d", "t")
         renamed = re.compile(r"rename .*(t_renamed|d2\.t)")
         at = [step["commit_ts"] for step in DDL.steps if any(map(renamed.search, step["sql"]))]
-        return {"t": tuple(Span(*name, *span) for name, span in zip(names, pairwise([0, *at, EVER]), strict=True))}
+        return {
+            "t": tuple(StoredBinding(*name, *span) for name, span in zip(names, pairwise([0, *at, EVER]), strict=True))
+        }
 
 
 class History:

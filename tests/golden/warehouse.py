@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.warehouse.pairs import SPANS, Span, read_spans
+from pipeline.warehouse.pairs import SPANS, StoredBinding, read_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ class Warehouse:
         changes = [name for name in self.names() if name.endswith(CHANGES)]
         return {str(self._table(name).metadata.table_uuid): name.removesuffix(CHANGES) for name in changes}
 
-    def spans(self) -> dict[str, tuple[Span, ...]]:
+    def spans(self) -> dict[str, tuple[StoredBinding, ...]]:
         """The names that each table has had, by the same."""
         changes = (self._table(name) for name in self.names() if name.endswith(CHANGES))
         return {str(one.metadata.table_uuid): read_spans(one.properties.get(SPANS)) for one in changes}

@@ -7,7 +7,7 @@ from collections import Counter
 from golden.values import Row
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, Landing, Target
+from pipeline.model.messages import RAW, ColumnMapping, Target
 from pipeline.protocols.open import OpenProtocol
 
 TYPES = ("string", "int", "bigint", "timestamp", "binary", "binary")
@@ -70,7 +70,7 @@ def landing_of(messages, *, before=True):
             taken = sum(name == column.name for name, _ in names)
             names.setdefault((column.name, column.type), f"{column.name}__v{taken}" if taken else column.name)
         fields[seen.version.version] = {c.name: names[c.name, c.type] for c in seen.version.columns}
-    return Landing(tuple(Target(target, kind) for (_, kind), target in names.items()), fields, before)
+    return ColumnMapping(tuple(Target(target, kind) for (_, kind), target in names.items()), fields, before)
 
 
 def rows_of(frame):

@@ -14,9 +14,9 @@ from golden.corpus import GoldenCase
 from golden.decode import writer_schema
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, Landing, Target
+from pipeline.model.messages import RAW, ColumnMapping, Target
 from pipeline.protocols.avro import decode
-from pipeline.protocols.avro.decode import Writer
+from pipeline.protocols.avro.decode import WriterSchema
 from registry.columns import read_schema
 
 pytestmark = pytest.mark.spark
@@ -52,13 +52,13 @@ def message(schema, row, schema_id=1):
 
 def verdicts(spark, schemas, values, timezone="UTC", keys=()):
     """What is said of each message (values of the schemas, by id), in their order."""
-    writers = [Writer(number, read_schema(text), number in keys) for number, text in schemas.items()]
+    writers = [WriterSchema(number, read_schema(text), number in keys) for number, text in schemas.items()]
     frame = decode.change_frame(raw_frame(spark, values), writers, nothing_lands(writers), timezone)
     return [row[1] for row in sorted(frame.select(change.OFFSET, change.CHECKSUM).collect())]
 
 
 def nothing_lands(writers):
-    return Landing((), {writer.schema_id: {} for writer in writers})
+    return ColumnMapping((), {writer.schema_id: {} for writer in writers})
 
 
 def raw_frame(spark, values):
@@ -242,7 +242,7 @@ def test_no_bit_of_a_row_can_be_another_and_pass(spark):
         other = bytearray(sent.value)
         other[at // 8] ^= 1 << at % 8
         values.append(bytes(other))
-    writers = [Writer(number, read_schema(schema), key_only=False)]
+    writers = [WriterSchema(number, read_schema(schema), key_only=False)]
     frame = decode.change_frame(raw_frame(spark, [*values, sent.value]), writers, nothing_lands(writers), "UTC")
     *others, itself = sorted(frame.select(change.OFFSET, change.CHECKSUM, change.ERROR).collect())
     assert itself[1:] == (True, None)
@@ -346,8 +346,8 @@ def plan(frame):
 
 def test_it_costs_nothing_where_nobody_asks(spark):
     schema = record(INT)
-    writers = [Writer(1, read_schema(json.dumps(schema)), key_only=False)]
-    landing = Landing((Target("v", "int"),), {1: {"v": "v"}})
+    writers = [WriterSchema(1, read_schema(json.dumps(schema)), key_only=False)]
+    landing = ColumnMapping((Target("v", "int"),), {1: {"v": "v"}})
     frame = decode.change_frame(raw_frame(spark, [message(schema, {"v": 1, SUM: ""})]), writers, landing, "UTC")
     assert change.CHECKSUM in frame.columns
     assert "crc32" in plan(frame)
@@ -358,7 +358,7 @@ def test_it_costs_nothing_where_nobody_asks(spark):
 def test_it_is_generated_code_from_end_to_end(spark):
     """Except for VECTOR, which has no code anyway."""
     schema = record(*({**TYPES[kind][0], "name": name} for kind, name in NAMES.items() if kind != "VECTOR"))
-    writers = [Writer(1, read_schema(json.dumps(schema)), key_only=False)]
+    writers = [WriterSchema(1, read_schema(json.dumps(schema)), key_only=False)]
     frame = decode.change_frame(raw_frame(spark, []), writers, nothing_lands(writers), "UTC")
     projections = [line for line in plan(frame).splitlines() if "Project" in line or "Filter" in line]
     assert projections

@@ -11,10 +11,10 @@ import pytest
 
 from pipeline.model import change
 from pipeline.model.columns import TableVersion
-from pipeline.model.messages import RAW, Landing, Target
+from pipeline.model.messages import RAW, ColumnMapping, Target
 from pipeline.model.names import TableName
 from pipeline.protocols.avro import decode
-from pipeline.protocols.avro.decode import CORRUPT_KEY, CORRUPT_VALUE, Writer
+from pipeline.protocols.avro.decode import CORRUPT_KEY, CORRUPT_VALUE, WriterSchema
 from pipeline.protocols.avro.fields import source_column
 from pipeline.protocols.avro.protocol import AvroProtocol
 from pipeline.warehouse.evolution import Policy, meet
@@ -42,11 +42,11 @@ def schema(*fields):
 
 
 def writer(schema_id, *fields, key_only=False):
-    return Writer(schema_id, read_schema(json.dumps(schema(*fields))), key_only)
+    return WriterSchema(schema_id, read_schema(json.dumps(schema(*fields))), key_only)
 
 
 WRITERS = (writer(VALUE_ID, *FIELDS), writer(KEY_ID, FIELDS[0], key_only=True))
-LANDING = Landing(
+LANDING = ColumnMapping(
     tuple(Target(name, kind) for name, kind in TYPES.items()),
     {VALUE_ID: {"id": "id", "name": "name"}, KEY_ID: {"id": "id"}},
 )
@@ -181,7 +181,7 @@ LONG_DECIMAL = {"logicalType": "decimal", "precision": 65, "scale": 30}
 def test_a_field_that_is_no_value_of_its_type_makes_a_dead_letter_of_its_message(spark, field, kind, good, want, bad):
     fields = [FIELDS[0], {**field, "type": ["null", field["type"]]}]
     bare = [FIELDS[0], {"name": "v", "type": ["null", field["type"]["type"]]}]
-    landing = Landing((Target("id", "bigint"), Target("v", kind)), {VALUE_ID: {"id": "id", "v": "v"}})
+    landing = ColumnMapping((Target("id", "bigint"), Target("v", kind)), {VALUE_ID: {"id": "id", "v": "v"}})
     sent = (
         encoded(VALUE_ID, {"id": 1, "v": good}, *fields),
         encoded(VALUE_ID, {"id": 2, "v": bad}, *bare),
@@ -199,7 +199,7 @@ def test_a_field_that_is_no_value_of_its_type_makes_a_dead_letter_of_its_message
 
 def test_a_key_that_is_no_value_of_its_type_is_told(spark):
     field = typed("string", "BIGINT UNSIGNED")
-    landing = Landing((Target("v", "decimal(20,0)"),), {KEY_ID: {"v": "v"}})
+    landing = ColumnMapping((Target("v", "decimal(20,0)"),), {KEY_ID: {"v": "v"}})
     raw = raw_frame(spark, (encoded(KEY_ID, {"v": "abc"}, field), None))
     (row,) = decode.change_frame(raw, (writer(KEY_ID, field, key_only=True),), landing, "UTC").collect()
     assert (row["v"], row[change.ERROR]) == (None, CORRUPT_KEY)
@@ -230,7 +230,7 @@ def test_decoding_is_generated_code_from_end_to_end(spark):
     fields = [*FIELDS, {"name": "day", "type": DAY}, {"name": "until", "type": DAY}]
     names = ["id", "name", "day", "until"]
     types = [*TYPES.values(), "date", "date"]
-    landing = Landing(
+    landing = ColumnMapping(
         tuple(Target(name, kind) for name, kind in zip(names, types, strict=True)),
         {VALUE_ID: {name: name for name in names}},
     )

@@ -7,7 +7,7 @@ import pytest
 from pipeline.model import change
 from pipeline.model import types as t
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-from pipeline.model.messages import Landing, Target
+from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import TableName
 from pipeline.quality.builtin import PREFIX, builtin
 from pipeline.quality.rules import PRIVATE, RuleSet
@@ -45,7 +45,7 @@ def version(number=1, kinds=("new", "old"), **told):
 
 
 def rules_for(*versions):
-    landing = Landing(TARGETS, {one.version: {name: name for name in NAMES} for one in versions})
+    landing = ColumnMapping(TARGETS, {one.version: {name: name for name in NAMES} for one in versions})
     return RuleSet(builtin(versions, landing))
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import functions as F
 
-from pipeline.model.messages import INDEX, About, Refused
+from pipeline.model.messages import INDEX, About, Undecodable
 from pipeline.model.names import TableName
 from pipeline.streaming.dead_letters import set_aside_refused
 
@@ -27,10 +27,10 @@ def test_letters_of_many_tables_are_written_in_one_pass_and_counted_by_its_commi
     )  # fmt: skip
     about = About(F.lit("shop"), F.col("of"), F.lit(7), F.lit(False))
     rows = {TableName("shop", f"t{number}"): 2 for number in range(TABLES)}
-    large = Refused(
+    large = Undecodable(
         "LARGE", "too large", F.col("offset") != 0, 2 * TABLES - 1, about, {**rows, TableName("shop", "t0"): 1}
     )
-    lost = Refused("LOST", "of no table", F.col("offset") == 0, 1)
+    lost = Undecodable("LOST", "of no table", F.col("offset") == 0, 1)
     context = SimpleNamespace(records=SimpleNamespace(append=append))
     counts = set_aside_refused(context, raw, [large, lost], 7)
     assert counts == {**{str(table): count for table, count in large.tables.items()}, "": 1}

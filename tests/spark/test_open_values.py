@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from spark.open_events import Memory, changed, landing_of, protocol, raw_frame, record, rows_of
 
 from pipeline.model import change
-from pipeline.model.messages import Landing, Target
+from pipeline.model.messages import ColumnMapping, Target
 from pipeline.protocols.open.frame import UNREADABLE
 from pipeline.protocols.open.quoting import unquoted
 from pipeline.warehouse.evolution import Policy, meet
@@ -191,7 +191,7 @@ def test_versions_of_one_table_are_read_each_in_its_way(spark):
     assert len(table.versions) == 3
     assert [row[change.ERROR] for row in rows] == [None] * 3
     first, second, third = (seen.version.version for seen in table.versions)
-    landing = Landing(
+    landing = ColumnMapping(
         (Target("id", "bigint"), Target("c__v1", "int"), Target("c", "string")),
         {first: {"id": "id", "c": "c__v1"}, second: {"id": "id", "c": "c"}, third: {"id": "id", "C": "c"}},
     )

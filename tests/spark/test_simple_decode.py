@@ -11,7 +11,7 @@ from golden.expected import tables_at_the_end
 from golden.values import Row
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, Landing, Ordering, Target
+from pipeline.model.messages import RAW, ColumnMapping, Ordering, Target
 from pipeline.protocols.simple import SimpleProtocol
 
 pytestmark = pytest.mark.spark
@@ -63,7 +63,7 @@ def landing_of(table, *, before=True):
         for column in seen.version.columns:
             targets[column.name] = Target(column.name, column.type)
         fields[seen.version.version] = {column.name: column.name for column in seen.version.columns}
-    return Landing(tuple(targets.values()), fields, before=before)
+    return ColumnMapping(tuple(targets.values()), fields, before=before)
 
 
 def decoded(spark, case):

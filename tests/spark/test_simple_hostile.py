@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import SchemaId
-from pipeline.model.messages import EVER, RAW, Landing, Part, TableMessages, Target, TopicPartition, Unknown
+from pipeline.model.messages import EVER, RAW, ColumnMapping, Part, TableMessages, Target, TopicPartition, Unknown
 from pipeline.model.names import TableName
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple import SimpleProtocol
@@ -154,7 +154,7 @@ class Batch:
         table = table or self.table
         columns = {column.name: column.type for seen in table.versions for column in seen.version.columns} | targets
         fields = {seen.version.version: {name: name for name in columns} for seen in table.versions}
-        landing = Landing(tuple(Target(*one) for one in columns.items()), fields, before=True)
+        landing = ColumnMapping(tuple(Target(*one) for one in columns.items()), fields, before=True)
         return self.protocol.changes(self.prepared, table, landing).orderBy(change.OFFSET).collect()
 
     @property
@@ -508,7 +508,7 @@ def test_a_message_is_decoded_once_whatever_is_asked_of_it(spark, encoding):
     """Spark would push a filter below the decoding, with a decoding for each of its conditions."""
     batch = Batch(spark, encoding, bootstrap(encoding), insert(encoding))
     names = {"id": "id", "name": "name"}
-    landing = Landing((Target("id", "int"), Target("name", "string")), {VERSION: names}, before=True)
+    landing = ColumnMapping((Target("id", "int"), Target("name", "string")), {VERSION: names}, before=True)
     frame = batch.protocol.changes(batch.prepared, batch.table, landing)
     asked = frame.where((F.col("id") > 0) & F.col(change.ERROR).isNull() & (F.col("_op") != "x"))
     spark.conf.set("spark.sql.maxPlanStringLength", "1000000")

@@ -6,7 +6,7 @@ from spark.sessions import settings_in
 
 from pipeline.cli.checkup import whole
 from pipeline.cli.checkup.findings import Mark
-from pipeline.settings.sections import Catalog as Section
+from pipeline.settings.sections import CatalogSettings as Section
 from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.trial import try_writing

@@ -2,7 +2,7 @@
 
 import re
 
-from pipeline.simulate.tables import Column, Table, value_of
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable, value_of
 
 
 def tables_of(case):
@@ -16,11 +16,11 @@ def tables_of(case):
 
 def _table(state):
     columns = tuple(
-        Column(c["name"], c["type"], c["nullable"], c["default"], virtual=c.get("generated") == "virtual")
+        SimulatedColumn(c["name"], c["type"], c["nullable"], c["default"], virtual=c.get("generated") == "virtual")
         for c in state["columns"]
     )
     primary = re.search(r"PRIMARY KEY \(([^)]*)\)", state["ddl"])
-    return Table(
+    return SimulatedTable(
         state["schema"],
         state["table"],
         columns,

@@ -3,17 +3,17 @@
 import pytest
 
 from pipeline.cli.checkup import changefeed, images
-from pipeline.cli.checkup.changefeed import Images, Sample
+from pipeline.cli.checkup.changefeed import Images, MessageSample
 from pipeline.cli.checkup.findings import Mark
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.names import TableName
 
 ORDERS = TableName("shop", "orders")
-WITH = Sample(400, 60.0, whole=False, watermarks=True)
-WITHOUT = Sample(400, 60.0, whole=False, watermarks=False)
-BUSY = Sample(400, 0.2, whole=False, watermarks=False)
-SHORT = Sample(3, 0.2, whole=True, watermarks=False)
+WITH = MessageSample(400, 60.0, whole=False, watermarks=True)
+WITHOUT = MessageSample(400, 60.0, whole=False, watermarks=False)
+BUSY = MessageSample(400, 0.2, whole=False, watermarks=False)
+SHORT = MessageSample(3, 0.2, whole=True, watermarks=False)
 
 
 def told(said, sample):

@@ -23,7 +23,7 @@ from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault, SettingsError
 from pipeline.model.change import ENVELOPE
 from pipeline.model.columns import SourceColumn, TableVersion
-from pipeline.model.messages import Messages, Ordering, Refused, SeenVersion, TableMessages, TopicPartition, Unknown
+from pipeline.model.messages import Messages, Ordering, SeenVersion, TableMessages, TopicPartition, Undecodable, Unknown
 from pipeline.model.names import TableName
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
 from pipeline.settings import parse
@@ -469,7 +469,7 @@ def test_messages_that_are_compressed_inside_are_wrong_with_the_setting(settings
     lz4 = FaultCase("d03_lz4_json", "simple", "json").records[1]
     row = {"topic": "t", "partition": 0, "offset": 7, "key": lz4.key, "value": lz4.value}
     frame = SimpleNamespace(where=lambda _: SimpleNamespace(select=lambda *_: SimpleNamespace(first=lambda: row)))
-    refused = Refused(MESSAGE_COMPRESSED, SENTENCE, None, rows)
+    refused = Undecodable(MESSAGE_COMPRESSED, SENTENCE, None, rows)
     found = messages._refusal(settings, refused, frame, alone=rows == 200)
     assert (found.mark, "large-message-handle-compression is lz4 or snappy" in found.said) == (Mark.WRONG, True)
     assert "compressed by lz4" in found.said

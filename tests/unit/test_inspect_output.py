@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.cli.inspect import _show
-from pipeline.cli.inspection import Change, Inspected, _dump, _judged
+from pipeline.cli.inspection import Inspected, ShownChange, _dump, _judged
 from pipeline.cli.output import Format, opened
 from pipeline.model import change
 from pipeline.quality.suites import Severity
@@ -48,5 +48,5 @@ def test_a_rule_that_a_row_breaks_is_named_with_its_severity(severity, aside, ca
     assert verdicts[:2] == [f"✗ not_negative ({severity.value})", "  balance is -5"]
     assert ("  it would be set aside" in verdicts) is aside
     assert verdicts[-1] == "✓ 1 of 2 rules are kept"
-    found = Inspected(changes=[Change("insert of t", ("column",), [("id",)], verdicts)])
+    found = Inspected(changes=[ShownChange("insert of t", ("column",), [("id",)], verdicts)])
     assert f"✗ not_negative ({severity.value})" in shown(found, Format.TEXT, capsys)

@@ -11,7 +11,7 @@ from unit.test_report_cli import schema
 
 from pipeline import cli
 from pipeline.cli.inspect import _show
-from pipeline.cli.inspection import Change, Inspected
+from pipeline.cli.inspection import Inspected, ShownChange
 from pipeline.cli.output import Format, opened
 from pipeline.model.columns import SchemaId
 from pipeline.model.types import WarehouseType
@@ -152,7 +152,7 @@ def test_a_dead_letter_has_a_code_and_no_rules(ask):
 
 
 def test_what_inspect_refuses_is_objects_with_code_and_message(capsys):
-    change = Change("insert of shop.orders", ("column", "in the table"), [("id", "NULL")], ["✓"])
+    change = ShownChange("insert of shop.orders", ("column", "in the table"), [("id", "NULL")], ["✓"])
     found = Inspected({"looks like": "Avro"}, [change], [("NOT_CONFLUENT", "no header")], ["0000  61"])
     with opened(Format.JSON) as out:
         _show(out, found)

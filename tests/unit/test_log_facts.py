@@ -12,7 +12,7 @@ from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.observe import logs
 from pipeline.streaming import commit_ts_batch, pipeline
-from pipeline.streaming.batch import Landed, Outcome
+from pipeline.streaming.batch import Outcome, TableResult
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.telemetry import Telemetry
@@ -117,7 +117,7 @@ def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatc
     monkeypatch.setattr(commit_ts_batch, "may_be_written", lambda *_: True)
     batch = CommitTsBatch(context, None, "q")
     batch.chronicle = SimpleNamespace(letters_follow=nothing)
-    assert [one.table for one in batch.settle([Landed(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
+    assert [one.table for one in batch.settle([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
     assert of_both(said(), "published")
 
 
@@ -144,7 +144,7 @@ def test_what_a_batch_does_is_said_under_it_to_its_end(open_pipeline, said, monk
 
 
 def test_tables_are_compacted_and_expire_under_the_batch_that_has_written_them(open_pipeline, said, monkeypatch):
-    outcome = Outcome(None, (Landed(str(ORDERS)),), 0)
+    outcome = Outcome(None, (TableResult(str(ORDERS)),), 0)
     monkeypatch.setattr(pipeline, "micro_batch", lambda _batch, _step: outcome)
     taken(open_pipeline)
     done = {(BATCH, name) for name in ("shop.orders", "shop.orders__changes", "_pipeline.cuts")}

@@ -8,7 +8,7 @@ from pipeline.model.ddl import CreateTable, DropDatabase, DropTable, RenameTable
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.name_bindings import EVER, Names, Span, cause_of
+from pipeline.streaming.name_bindings import EVER, NameBinding, NameHistory, cause_of
 
 A, B, C = (TableName("s", name) for name in "abc")
 
@@ -25,7 +25,7 @@ def apply(known, said):
 
 
 def names(*spans):
-    return Names.of(Span(*span) for span in spans)
+    return NameHistory.of(NameBinding(*span) for span in spans)
 
 
 def test_a_name_means_what_it_meant_at_that_time():
@@ -63,7 +63,7 @@ def test_a_statement_that_comes_again_changes_nothing():
 
 
 def test_rows_of_a_name_that_nobody_knows_make_a_table():
-    known = Names()
+    known = NameHistory()
     span = known.settle(A.key, 5)
     assert (span.since, span.until) == (0, EVER)
     apply(known, statement(10, DropTable(A)))
@@ -72,7 +72,7 @@ def test_rows_of_a_name_that_nobody_knows_make_a_table():
 
 
 def test_a_name_that_is_dropped_before_its_rows_are_known_still_had_a_table():
-    known = Names()
+    known = NameHistory()
     apply(known, statement(10, DropTable(A)))
     apply(known, statement(11, CreateTable(A)))
     assert known.at(A.key, 3).meaning == "rows@0:s.a"

@@ -5,14 +5,14 @@ import pytest
 from pipeline.errors import PipelineError
 from pipeline.model.names import TableName
 from pipeline.quality.gate import CHECK_FAILED, TOO_MANY, Gate
-from pipeline.quality.rules import Result
+from pipeline.quality.rules import RuleResult
 from pipeline.quality.suites import Severity
 
 GATE = Gate(share=0.5, rows=10)
 
 
 def result(severity, *, success=False, unexpected=3, rows=100, **further):
-    return Result(f"a {severity} rule", severity, rows, unexpected, success, rows, **further)
+    return RuleResult(f"a {severity} rule", severity, rows, unexpected, success, rows, **further)
 
 
 @pytest.mark.parametrize("severity", [Severity.WARN, Severity.QUARANTINE])

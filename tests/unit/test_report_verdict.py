@@ -6,8 +6,8 @@ import json
 import pytest
 from unit import report_shop as shop
 
-from pipeline.report import Standing, assemble
-from pipeline.report.facts import Mark
+from pipeline.report import PipelineState, assemble
+from pipeline.report.facts import CheckMark
 
 
 def report(rows, now=shop.NOW):
@@ -28,24 +28,24 @@ def only(rows):
 class TestStanding:
     def test_nothing_has_run(self):
         verdict = report({}).verdict
-        assert (verdict.standing, verdict.findings.total) == (Standing.NOTHING, 0)
+        assert (verdict.standing, verdict.findings.total) == (PipelineState.NOTHING, 0)
         assert "ticdc-warehouse run --available-now" in verdict.detail
 
     def test_all_is_right(self):
         made = report(shop.quiet())
-        assert (made.verdict.standing, made.verdict.headline) == (Standing.RIGHT, "All is right.")
+        assert (made.verdict.standing, made.verdict.headline) == (PipelineState.RIGHT, "All is right.")
         assert "All 14 checks of 4 tables: passed" in made.verdict.detail
         assert "committed 2 min ago" in made.verdict.detail
         assert made.verdict.findings.total == 0
 
     def test_what_nobody_has_judged_is_not_called_right(self):
         verdict = report({**shop.quiet(), "quality_results": []}).verdict
-        assert verdict.standing is Standing.RIGHT
+        assert verdict.standing is PipelineState.RIGHT
         assert verdict.headline == "Every change is in the warehouse; no check has judged it."
 
     def test_warnings_alone_set_nothing_aside(self):
         one = only(shop.warned())
-        assert report(shop.warned()).verdict.standing is one.standing is Standing.WARNED
+        assert report(shop.warned()).verdict.standing is one.standing is PipelineState.WARNED
         assert one.title == "shop.customers breaks “email looks right”"
         assert (one.since.batch, one.since.earlier, one.rows) == (shop.EMAIL_AT, False, 2)
         assert (one.because, one.owner) == ("invoices go to this address", "crm@shop.example")
@@ -55,7 +55,7 @@ class TestStanding:
     def test_rows_set_aside_name_table_rule_rows_and_command(self):
         verdict = report(shop.set_aside()).verdict
         worst = verdict.findings.items[0]
-        assert verdict.standing is worst.standing is Standing.SET_ASIDE
+        assert verdict.standing is worst.standing is PipelineState.SET_ASIDE
         assert verdict.headline == "20 changes are set aside; the rest is in the warehouse."
         assert "14 quarantined, 2 waiting behind these, 4 unreadable" in verdict.detail
         assert worst.title == "14 changes of shop.orders break total_not_negative"
@@ -68,7 +68,7 @@ class TestStanding:
 
     def test_a_held_table_says_why_since_when_and_how_to_go_on(self):
         one = only(shop.held())
-        assert report(shop.held()).verdict.standing is one.standing is Standing.HELD
+        assert report(shop.held()).verdict.standing is one.standing is PipelineState.HELD
         assert (one.table, one.rule, one.rows) == ("shop.payments", "amount_is_sane", 600)
         assert one.since.batch == shop.HELD_AT
         assert "QUALITY_HOLD" in one.detail
@@ -97,7 +97,7 @@ class TestStanding:
     def test_a_refused_batch_stops_everything(self):
         verdict = report(shop.stopped(shop.busy())).verdict
         worst = verdict.findings.items[0]
-        assert verdict.standing is worst.standing is Standing.STOPPED
+        assert verdict.standing is worst.standing is PipelineState.STOPPED
         assert verdict.headline == "The pipeline has stopped: shop.orders breaks customer_exists."
         assert "what batch 140 left" in verdict.detail
         assert worst.detail == "In batch 141 it saw 3 orders of customers that do not exist."
@@ -105,13 +105,13 @@ class TestStanding:
     def test_a_batch_that_was_committed_after_all_is_no_stop(self):
         rows = shop.stopped()
         rows["batches"].append(shop.batch(shop.LAST + 1))
-        assert only(rows).standing is Standing.WARNED
+        assert only(rows).standing is PipelineState.WARNED
 
     def test_a_batch_without_a_commit_is_a_stop_that_no_check_explains(self):
         rows = shop.quiet()
         rows["batches"].append(shop.batch(shop.LAST + 1, committed=False))
         assert only(rows).title == "Batch 141 was not committed"
-        assert report(rows).verdict.standing is Standing.STOPPED
+        assert report(rows).verdict.standing is PipelineState.STOPPED
 
     def test_the_worst_stands_first(self):
         found = report(shop.stopped(shop.busy())).verdict.findings.items
@@ -124,7 +124,7 @@ class TestChecks:
         rows["dead_letters"] = []
         rows["quarantine"] = [{**one, "status": "redriven"} for one in rows["quarantine"]]
         made = report(rows)
-        assert made.verdict.standing is Standing.RIGHT
+        assert made.verdict.standing is PipelineState.RIGHT
         assert "1 check found something earlier; that is over" in made.verdict.detail
         assert made.quarantine.settled == 17
 
@@ -135,7 +135,7 @@ class TestChecks:
     def test_changes_that_still_wait_alone_are_set_aside(self):
         rows = shop.quiet() | {"quarantine": [shop.aside(138, "orders", [], 7, code="FENCED")]}
         assert only(rows).title == "1 change of shop.orders waited behind a quarantined one"
-        assert report(rows).verdict.standing is Standing.SET_ASIDE
+        assert report(rows).verdict.standing is PipelineState.SET_ASIDE
 
     def test_what_a_held_batch_would_have_quarantined_is_told_once(self):
         rows = shop.held()
@@ -151,7 +151,7 @@ class TestChecks:
         rows["quality_results"].insert(0, again)
         assert only(rows).rows == 4
         again["recorded_at"] = shop.at(shop.LAST) - dt.timedelta(seconds=5)
-        assert report(rows).verdict.standing is Standing.RIGHT
+        assert report(rows).verdict.standing is PipelineState.RIGHT
 
     def test_a_batch_without_rows_to_judge_ends_no_trouble(self):
         rows = shop.warned()
@@ -164,7 +164,7 @@ class TestChecks:
         rows["quality_results"] = [
             one for one in rows["quality_results"] if one["batch_id"] < 138 or not one["rule"].startswith("email")
         ]
-        assert report(rows).verdict.standing is Standing.RIGHT
+        assert report(rows).verdict.standing is PipelineState.RIGHT
         assert judged(rows, "shop.customers", "email looks right").retired
         assert report(rows).timeline.current == 13
 
@@ -181,7 +181,7 @@ class TestChecks:
         rows["quality_results"].append(
             shop.result(shop.LAST, "orders", "total_not_negative", "quarantine", unexpected=1)
         )
-        assert judged(rows, "shop.orders", "total_not_negative").mark is Mark.QUARANTINED
+        assert judged(rows, "shop.orders", "total_not_negative").mark is CheckMark.QUARANTINED
 
     @pytest.mark.parametrize(
         "sample",
@@ -207,7 +207,7 @@ class TestPurity:
 
     def test_rows_of_other_pipelines_do_not_count(self):
         rows = {name: [{**one, "pipeline": "other"} for one in found] for name, found in shop.busy().items()}
-        assert report(rows).verdict.standing is Standing.NOTHING
+        assert report(rows).verdict.standing is PipelineState.NOTHING
 
     def test_rows_may_come_once_only(self):
         once = {name: iter(found) for name, found in shop.busy().items()}

@@ -11,11 +11,11 @@ from pipeline.model.names import TableName
 from pipeline.streaming import routing
 from pipeline.streaming.ddl_applier import DdlApplier
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.name_bindings import GONE, Names, Span
+from pipeline.streaming.name_bindings import GONE, NameBinding, NameHistory
 from pipeline.warehouse.pairs import State
 
 A = TableName("s", "a")
-FIRST, SECOND = Span(A.key, "first", 0, 10), Span(A.key, "second", 12)
+FIRST, SECOND = NameBinding(A.key, "first", 0, 10), NameBinding(A.key, "second", 12)
 LOST = Unknown(A, SchemaId(3), 2, 5, 6, where=None)
 DROP, DROP_DATABASE = DropTable(A), DropDatabase("S")
 
@@ -33,7 +33,7 @@ def chronicle(*spans, states=(), versions=(), unknown=(LOST,), applied=(), pendi
     pairs = {uuid: SimpleNamespace(state=state, source=A) for uuid, state in dict(states).items()}
     context = SimpleNamespace(tables=SimpleNamespace(by_uuid=pairs.get))
     tables = (TableMessages(A, tuple(versions)),) if versions else ()
-    return DdlApplier(context, Messages(tables=tables, unknown=unknown), Names.of(spans), applied, pending)
+    return DdlApplier(context, Messages(tables=tables, unknown=unknown), NameHistory.of(spans), applied, pending)
 
 
 def placed(told):
@@ -58,7 +58,7 @@ def test_rows_of_a_version_stay_together_with_what_they_are_of_when_a_name_comes
 @pytest.mark.parametrize("meaning", ["first", GONE])
 def test_rows_of_a_dropped_table_that_nothing_has_described_are_in_nobodys_way(meaning):
     versions = seen(1, 3, 8), seen(9, 13, 20)
-    told = chronicle(Span(A.key, meaning, 0, 10), SECOND, states={"first": State.DROPPED}, versions=versions)
+    told = chronicle(NameBinding(A.key, meaning, 0, 10), SECOND, states={"first": State.DROPPED}, versions=versions)
     assert routing.undescribed(told) == [(LOST, Part(A, 4, 10))]
     assert routing.waits(told) == {}
     assert placed(told) == {meaning: (Part(A, 0, 10),), "second": (Part(A, 12, EVER),)}
@@ -67,7 +67,7 @@ def test_rows_of_a_dropped_table_that_nothing_has_described_are_in_nobodys_way(m
 @pytest.mark.parametrize("action", [DROP, DROP_DATABASE])
 def test_rows_of_a_table_that_was_never_made_end_with_the_statement_that_drops_it(action):
     dropped = statement(10, action)
-    ended = chronicle(Span(A.key, "rows@0:s.a", 0, 10), applied=(dropped,))
+    ended = chronicle(NameBinding(A.key, "rows@0:s.a", 0, 10), applied=(dropped,))
     again = chronicle(SECOND, applied=(dropped,))  # a second try: the first has made the table that comes behind it
     assert routing.undescribed(ended) == [(LOST, Part(A, 4, 10))]
     assert routing.undescribed(again) == [(LOST, Part(A, 4, 12))]
@@ -81,7 +81,7 @@ def test_rows_of_a_table_that_was_never_made_and_that_no_statement_drops_wait_on
     assert placed(told) == {"second": (Part(A, 12, EVER),)}
 
 
-MADE = Span(A.key, "made", 12, cause="12:create/0")
+MADE = NameBinding(A.key, "made", 12, cause="12:create/0")
 
 
 def test_rows_from_before_a_table_was_made_are_of_one_that_nobody_misses():

@@ -7,7 +7,7 @@ import pytest
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, SourceColumn, TableVersion, literal
 from pipeline.model.holding import GET_A_KEY, NAMELESS, way_on
 from pipeline.model.names import TableName
-from pipeline.protocols.avro.protocol import AvroProtocol, _Group
+from pipeline.protocols.avro.protocol import AvroProtocol, _AvroGroup
 from pipeline.warehouse.evolution import Policy, meet, surely_keyed
 from pipeline.warehouse.layout import Layout
 from registry import join
@@ -30,7 +30,7 @@ def version(*columns, old=True, keys=(None,)):
     known = {7: schema(*columns, old=old), 8: schema(ID, old=False)}
     protocol = AvroProtocol(SimpleNamespace(ticdc_schema=known.__getitem__))
     heads = [None if key is None else join(key, b"") for key in keys]
-    groups = [_Group("t", 0, head, join(7, b""), 1, at, at, None) for at, head in enumerate(heads)]
+    groups = [_AvroGroup("t", 0, head, join(7, b""), 1, at, at, None) for at, head in enumerate(heads)]
     ((table,), refused) = protocol._resolve(groups)
     assert refused == ()
     return table.versions[0].version

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.model.messages import Refused
+from pipeline.model.messages import Undecodable
 from pipeline.model.names import TableName
 from pipeline.streaming import dead_letters
 from pipeline.warehouse.records import ASIDE, Records
@@ -49,7 +49,7 @@ def test_nothing_is_deleted(records, said):
 
 def refused(**tables):
     rows = {TableName("shop", name): count for name, count in tables.items()}
-    return Refused("CODE", "why", None, sum(rows.values()) or 1, None, rows)
+    return Undecodable("CODE", "why", None, sum(rows.values()) or 1, None, rows)
 
 
 def test_letters_are_counted_by_table_as_they_were_read_and_the_others_are_of_none():

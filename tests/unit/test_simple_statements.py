@@ -12,7 +12,7 @@ from pipeline.model import ddl
 from pipeline.model.ddl import ActionType as A
 from pipeline.model.messages import TopicPartition
 from pipeline.model.names import TableName
-from pipeline.protocols.simple.statements import Sent, read_statements
+from pipeline.protocols.simple.statements import SentDdl, read_statements
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCENARIOS = ("ddl", "ddl_nokey", "lifecycle", "all_types", "key_updates")
@@ -25,7 +25,7 @@ def statements(scenario):
     """What the DDL messages of a scenario say."""
     lines = gzip.decompress((GOLDEN / scenario / "simple_json.jsonl.gz").read_bytes()).splitlines()
     values = [base64.b64decode(record["value"]) for record in map(json.loads, lines) if record["kind"] == "ddl"]
-    return read_statements([Sent(AT, offset, json.loads(value)) for offset, value in enumerate(values)], {})
+    return read_statements([SentDdl(AT, offset, json.loads(value)) for offset, value in enumerate(values)], {})
 
 
 def schema(table="t", version=7, **said):
@@ -35,7 +35,7 @@ def schema(table="t", version=7, **said):
 
 def one_of(sql, kind="QUERY", **sides):
     """What a single message says."""
-    said = read_statements([Sent(AT, 0, {"type": kind, "sql": sql, "commitTs": 9, **sides})], {})
+    said = read_statements([SentDdl(AT, 0, {"type": kind, "sql": sql, "commitTs": 9, **sides})], {})
     assert said.bad == ()
     (one,) = said.ddl
     return one, said
@@ -163,7 +163,7 @@ def test_of_the_two_sides_of_a_drop_the_table_before_it_is_described():
     ],
 )
 def test_a_message_that_is_no_statement_is_told(message):
-    sent = Sent(AT, 3, message)
+    sent = SentDdl(AT, 3, message)
     said = read_statements([sent], {})
     assert (said.ddl, said.described, said.bad) == ((), (), (sent,))
 
@@ -171,5 +171,5 @@ def test_a_message_that_is_no_statement_is_told(message):
 def test_statements_of_one_commit_ts_are_told_apart_by_their_tables():
     common = {"type": "ERASE", "sql": "DROP TABLE `a`", "commitTs": 1}
     schemas = [{"schema": "s", "table": name, "version": 1, "columns": []} for name in "ab"]
-    sent = [Sent(AT, offset, {**common, "preTableSchema": schema}) for offset, schema in enumerate(schemas)]
+    sent = [SentDdl(AT, offset, {**common, "preTableSchema": schema}) for offset, schema in enumerate(schemas)]
     assert [(str(one.table), one.at) for one in read_statements(sent, {}).ddl] == [("s.a", {AT: 0}), ("s.b", {AT: 1})]

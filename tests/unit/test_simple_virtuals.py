@@ -7,7 +7,7 @@ import pytest
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
 from pipeline.model.names import TableName
-from pipeline.protocols.simple.virtuals import Evidence, Found, Told, key_of, settle, without
+from pipeline.protocols.simple.virtuals import ColumnDdl, Evidence, VirtualColumns, key_of, settle, without
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT,`g` INT GENERATED ALWAYS AS(`v`) VIRTUAL)"
 
@@ -18,7 +18,7 @@ def version(number, *names, table="t"):
 
 
 def told(sql, now, then=None):
-    return Told(CommitTs((now or then).version + 1), sql, then, now)
+    return ColumnDdl(CommitTs((now or then).version + 1), sql, then, now)
 
 
 def evidence(*known, settled=None, carried=None):
@@ -113,8 +113,8 @@ def test_a_statement_that_keeps_the_version_keeps_what_is_virtual():
         told("RENAME TABLE `t` TO `u`", renamed, one),
     ]
     assert settle(statements, (), evidence()) == {
-        key_of(one): Found(frozenset("g"), settled=True),
-        key_of(renamed): Found(frozenset("g"), settled=True),
+        key_of(one): VirtualColumns(frozenset("g"), settled=True),
+        key_of(renamed): VirtualColumns(frozenset("g"), settled=True),
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from golden.decode_open import unquoted
 from unit.simulate_golden import value_from
 
-from pipeline.simulate import Changefeed, Shop, produce
+from pipeline.simulate import Shop, SimulatedChangefeed, produce
 from pipeline.simulate.shop import SCHEMA
 
 TRANSACTIONS, PARTITIONS = 600, 3
@@ -40,7 +40,7 @@ def sent(monkeypatch):
     monkeypatch.setattr(produce, "Topics", Broker)
 
     def send(protocol):
-        shop, changefeed = Shop(seed=7), Changefeed("broker:9092", protocol=protocol, partitions=PARTITIONS)
+        shop, changefeed = Shop(seed=7), SimulatedChangefeed("broker:9092", protocol=protocol, partitions=PARTITIONS)
         for transaction in shop.transactions(TRANSACTIONS):
             changefeed.send(transaction)
         changefeed.close()

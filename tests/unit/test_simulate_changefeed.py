@@ -11,7 +11,7 @@ from typing import ClassVar
 import fastavro
 import pytest
 
-from pipeline.simulate import Changefeed, Shop, produce
+from pipeline.simulate import Shop, SimulatedChangefeed, produce
 from pipeline.simulate.shop import SCHEMA
 from pipeline.simulate.tables import value_of
 
@@ -64,7 +64,7 @@ def fakes(monkeypatch):
 
 
 def sent(**settings):
-    shop, changefeed = Shop(seed=7), Changefeed("broker:9092", "http://registry", **settings)
+    shop, changefeed = Shop(seed=7), SimulatedChangefeed("broker:9092", "http://registry", **settings)
     for transaction in shop.transactions(TRANSACTIONS):
         changefeed.send(transaction)
     changefeed.flush()

@@ -7,10 +7,10 @@ import pytest
 from pipeline.simulate.avro import TableCodec
 from pipeline.simulate.database import Database, simulated_clock
 from pipeline.simulate.schemas import AvroOptions
-from pipeline.simulate.tables import Column, SimulationError, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable, SimulationError
 
-ID = Column("id", "int", nullable=False)
-V = Column("v", "varchar(20)")
+ID = SimulatedColumn("id", "int", nullable=False)
+V = SimulatedColumn("v", "varchar(20)")
 
 
 def replayed(table, *transactions, clock=None):
@@ -42,7 +42,7 @@ class T:
         self.writer.delete(*self.name, key)
 
 
-TABLE = Table("s", "t", (ID, V), ("id",))
+TABLE = SimulatedTable("s", "t", (ID, V), ("id",))
 
 
 def ops(transaction):
@@ -66,7 +66,7 @@ def test_an_update_that_changes_nothing_is_no_event():
 
 
 def test_null_and_the_text_null_count_as_one_in_a_unique_key_as_in_ticdc():
-    table = Table("s", "t", (ID, V), ("id",), (("v",),))
+    table = SimulatedTable("s", "t", (ID, V), ("id",), (("v",),))
     _, (_, to_text, to_other) = replayed(
         table, lambda t: t.insert((1, None)), lambda t: t.update(1, v="null"), lambda t: t.update(1, v="x")
     )
@@ -87,7 +87,7 @@ def test_the_simulated_clock_starts_at_the_base_of_the_golden_data():
 
 def test_an_added_column_shows_its_origin_default_in_older_rows_without_an_event():
     database, _ = replayed(TABLE, lambda t: t.insert((1, "a")))
-    added = database.add_column("s", "t", Column("c", "decimal(5,2)", nullable=False, default="1.5"))
+    added = database.add_column("s", "t", SimulatedColumn("c", "decimal(5,2)", nullable=False, default="1.5"))
     assert added.events == ()
     assert added.ddl.query == "ALTER TABLE `s`.`t` ADD COLUMN `c` DECIMAL(5,2) NOT NULL DEFAULT 1.5"
     assert database.rows("s", "t") == [{"id": 1, "v": "a", "c": Decimal("1.50")}]
@@ -97,12 +97,12 @@ def test_an_added_column_shows_its_origin_default_in_older_rows_without_an_event
 @pytest.mark.parametrize(
     ("column", "shown"),
     [
-        (Column("c", "int"), None),
-        (Column("c", "int", nullable=False), 0),
-        (Column("c", "enum('x','y')", nullable=False), "x"),
-        (Column("c", "date", nullable=False), "0000-00-00"),
-        (Column("c", "binary(3)", nullable=False), b"\0\0\0"),
-        (Column("c", "bit(4)", nullable=False, default="b'101'"), 5),
+        (SimulatedColumn("c", "int"), None),
+        (SimulatedColumn("c", "int", nullable=False), 0),
+        (SimulatedColumn("c", "enum('x','y')", nullable=False), "x"),
+        (SimulatedColumn("c", "date", nullable=False), "0000-00-00"),
+        (SimulatedColumn("c", "binary(3)", nullable=False), b"\0\0\0"),
+        (SimulatedColumn("c", "bit(4)", nullable=False, default="b'101'"), 5),
     ],
 )
 def test_a_column_without_default_shows_null_or_the_zero_value_of_its_type(column, shown):
@@ -120,6 +120,6 @@ def test_a_null_in_a_column_that_refuses_it_is_refused():
 
 
 def test_a_table_without_a_usable_key_is_refused_as_avro_refuses_it():
-    table = Table("s", "t", (Column("id", "int"), V), unique=(("id",),))
+    table = SimulatedTable("s", "t", (SimulatedColumn("id", "int"), V), unique=(("id",),))
     with pytest.raises(SimulationError, match="NO_HANDLE"):
         TableCodec(table, AvroOptions())

@@ -18,7 +18,7 @@ from pipeline.simulate.avro import TableCodec, checkpoint_message, ddl_message
 from pipeline.simulate.ddl import create_table
 from pipeline.simulate.schemas import AvroOptions, sanitised, subject_of, topic_of
 from pipeline.simulate.shop import TABLES
-from pipeline.simulate.tables import Column, Table, value_of
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable, value_of
 
 GOLDEN = Path(os.environ.get("TICDC_GOLDEN", Path(__file__).parents[3] / "shared" / "golden"))
 CONFIGS = {
@@ -56,12 +56,12 @@ def columns_of_index(text):
 def table_of(state):
     """The table that TiDB describes: columns from SHOW COLUMNS, keys from SHOW CREATE TABLE."""
     columns = tuple(
-        Column(c["name"], c["type"], c["nullable"], c["default"], virtual=c.get("generated") == "virtual")
+        SimulatedColumn(c["name"], c["type"], c["nullable"], c["default"], virtual=c.get("generated") == "virtual")
         for c in state["columns"]
     )
     primary = re.search(r"PRIMARY KEY \(([^)]*)\)", state["ddl"])
     unique = re.findall(r"UNIQUE KEY `[^`]*` \(([^)]*)\)", state["ddl"])
-    return Table(
+    return SimulatedTable(
         state["schema"],
         state["table"],
         columns,

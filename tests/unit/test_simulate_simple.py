@@ -10,7 +10,7 @@ from unit.simulate_golden import tables_of, value_from
 
 from pipeline.simulate import ddl, simple
 from pipeline.simulate.simple import Identity, SimpleCodec
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 
 SCENARIOS = ("key_updates", "lifecycle", "all_types", "orders_small")
 CASES = [
@@ -89,14 +89,16 @@ def test_watermarks_and_statements_are_those_of_ticdc():
         after = schema and SimpleCodec(
             tables[f"{schema['schema']}.{schema['table']}"], Identity(schema["tableID"], schema["version"])
         )
-        statement = ddl.Ddl(told["sql"], 3 if schema else 1, "shop")
+        statement = ddl.SimulatedDdl(told["sql"], 3 if schema else 1, "shop")
         assert same(simple.ddl_message(statement, after, None, told["commitTs"])) == same(value)
     assert kinds == {"WATERMARK", "QUERY", "CREATE"}
 
 
 def test_add_column_shows_the_table_behind_and_before_it():
-    before = Table("d", "t", (Column("id", "int", nullable=False), Column("b", "varchar(10)")), ("id",))
-    column = Column("c", "varchar(20)")
+    before = SimulatedTable(
+        "d", "t", (SimulatedColumn("id", "int", nullable=False), SimulatedColumn("b", "varchar(10)")), ("id",)
+    )
+    column = SimulatedColumn("c", "varchar(20)")
     after = before.with_column(column)
     golden = next(
         value for _, value in messages("ddl", "simple_json", "ddl") if b"`t` ADD COLUMN `c` VARCHAR(20)" in value

@@ -13,12 +13,12 @@ import pytest
 from pipeline.simulate.avro import TableCodec
 from pipeline.simulate.database import Database
 from pipeline.simulate.schemas import AvroOptions, topic_of
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 
 GOLDEN = Path(os.environ.get("TICDC_GOLDEN", Path(__file__).parents[3] / "shared" / "golden"))
-ID = Column("id", "int", nullable=False)
-V = Column("v", "varchar(20)")
-N = Column("v", "int")
+ID = SimulatedColumn("id", "int", nullable=False)
+V = SimulatedColumn("v", "varchar(20)")
+N = SimulatedColumn("v", "int")
 
 
 def golden_messages(scenario, table, config="avro_ext_precise_long"):
@@ -107,7 +107,7 @@ def move_3_onto_2(t):
 
 @pytest.mark.parametrize(("name", "clustered"), [("t_pk", True), ("t_nc", False)])
 def test_key_changes_and_swaps_of_both_kinds_of_primary_key_are_sent_as_ticdc_does(name, clustered):
-    table = Table("ku", name, (ID, V), ("id",), clustered=clustered)
+    table = SimulatedTable("ku", name, (ID, V), ("id",), clustered=clustered)
     _, transactions = replayed(
         table,
         lambda t: t.insert((1, "one"), (2, "two"), (3, "three")),
@@ -119,7 +119,7 @@ def test_key_changes_and_swaps_of_both_kinds_of_primary_key_are_sent_as_ticdc_do
 
 
 def test_shifts_rotations_and_mixed_transactions_are_sent_as_ticdc_does():
-    table = Table("ku", "t_shift_nc", (ID, V), ("id",), clustered=False)
+    table = SimulatedTable("ku", "t_shift_nc", (ID, V), ("id",), clustered=False)
 
     def rotate(t):
         for old, new in ((1, -1), (3, 1), (2, 3), (-1, 2)):
@@ -144,7 +144,7 @@ def test_shifts_rotations_and_mixed_transactions_are_sent_as_ticdc_does():
 
 
 def test_a_shift_of_a_clustered_key_is_sent_as_ticdc_does():
-    table = Table("ku", "t_shift", (ID, V), ("id",))
+    table = SimulatedTable("ku", "t_shift", (ID, V), ("id",))
     _, transactions = replayed(
         table,
         lambda t: t.insert(*((n, f"r{n}") for n in range(1, 11))),
@@ -154,8 +154,8 @@ def test_a_shift_of_a_clustered_key_is_sent_as_ticdc_does():
 
 
 def test_changes_of_unique_keys_are_sent_as_ticdc_does():
-    columns = (ID, Column("u", "varchar(10)", nullable=False), Column("n", "int"))
-    table = Table("ku", "t_uk", columns, ("id",), (("u",), ("n",)))
+    columns = (ID, SimulatedColumn("u", "varchar(10)", nullable=False), SimulatedColumn("n", "int"))
+    table = SimulatedTable("ku", "t_uk", columns, ("id",), (("u",), ("n",)))
 
     def swap(t):
         t.update(1, u="tmp")
@@ -187,11 +187,11 @@ def test_changes_of_unique_keys_are_sent_as_ticdc_does():
 
 def test_a_table_with_only_a_unique_key_is_sent_as_ticdc_does():
     columns = (
-        Column("a", "int", nullable=False),
-        Column("b", "int", nullable=False),
-        Column("v", "varchar(10)"),
+        SimulatedColumn("a", "int", nullable=False),
+        SimulatedColumn("b", "int", nullable=False),
+        SimulatedColumn("v", "varchar(10)"),
     )
-    table = Table("ku", "t_uk_only", columns, unique=(("a", "b"),))
+    table = SimulatedTable("ku", "t_uk_only", columns, unique=(("a", "b"),))
 
     def rotate(t):
         t.update(1, 2, a=-1)
@@ -208,8 +208,8 @@ def test_a_table_with_only_a_unique_key_is_sent_as_ticdc_does():
 
 
 def test_parts_of_composite_keys_and_keys_of_other_types_are_sent_as_ticdc_does():
-    a, b = Column("a", "int", nullable=False), Column("b", "varchar(10)", nullable=False)
-    composite = Table("ku", "t_comp", (a, b, N), ("a", "b"))
+    a, b = SimulatedColumn("a", "int", nullable=False), SimulatedColumn("b", "varchar(10)", nullable=False)
+    composite = SimulatedTable("ku", "t_comp", (a, b, N), ("a", "b"))
     _, transactions = replayed(
         composite,
         lambda t: t.insert((1, "x", 1), (1, "y", 2), (2, "x", 3)),
@@ -217,14 +217,18 @@ def test_parts_of_composite_keys_and_keys_of_other_types_are_sent_as_ticdc_does(
         lambda t: [t.update(a, b, a=a + 10, v=v + 1) for a, b, v in ((1, "y", 2), (1, "z", 1), (2, "x", 3))],
     )
     assert_sent_as_ticdc_did(composite, transactions)
-    decimals = Table("ku", "t_dec", (Column("k", "decimal(10,2)", nullable=False), N), ("k",), clustered=False)
+    decimals = SimulatedTable(
+        "ku", "t_dec", (SimulatedColumn("k", "decimal(10,2)", nullable=False), N), ("k",), clustered=False
+    )
     _, transactions = replayed(
         decimals,
         lambda t: t.insert((Decimal("1.50"), 1), (Decimal("2.00"), 2)),
         lambda t: [t.update(Decimal(k), k=Decimal(k) + 1) for k in ("2.00", "1.50")],
     )
     assert_sent_as_ticdc_did(decimals, transactions)
-    binary = Table("ku", "t_bin", (Column("k", "varbinary(10)", nullable=False), N), ("k",), clustered=False)
+    binary = SimulatedTable(
+        "ku", "t_bin", (SimulatedColumn("k", "varbinary(10)", nullable=False), N), ("k",), clustered=False
+    )
     _, transactions = replayed(
         binary,
         lambda t: t.insert((b"\x00\xff", 1), (b"\x01", 2)),
@@ -234,7 +238,7 @@ def test_parts_of_composite_keys_and_keys_of_other_types_are_sent_as_ticdc_does(
 
 
 def test_net_changes_within_a_transaction_are_sent_as_ticdc_does():
-    table = Table("life", "t_nc", (ID, V), ("id",), clustered=False)
+    table = SimulatedTable("life", "t_nc", (ID, V), ("id",), clustered=False)
     _, transactions = replayed(
         table,
         lambda t: t.insert((1, "a"), (2, "b")),

@@ -23,7 +23,7 @@ TELLING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MessageSample:
     """The newest messages: how many; the longest time between the first and the last of a partition.
 
     `whole`: there are no older ones. `watermarks`: whether a watermark or a statement is among them.
@@ -56,7 +56,7 @@ class Images:
     bare_deletes: bool = False
 
 
-def watermarks(said: bool | None, sample: Sample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
+def watermarks(said: bool | None, sample: MessageSample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
     """`changefeed.avro-enable-watermark` of an Avro changefeed. Without it TRUNCATE, DROP and RENAME do not arrive."""
     if sample.watermarks:
         if said is False:

@@ -10,7 +10,7 @@ from pipeline.cli.checkup.changefeed import Images
 from pipeline.model.change import Op
 from pipeline.protocols.open import events
 from pipeline.protocols.open.framing import value_json
-from pipeline.protocols.simple.head import Kind, field_of
+from pipeline.protocols.simple.head import MessageKind, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,7 @@ def of_simple(prepared: DataFrame) -> Images:
     update = field_of("op") == Op.UPDATE.value
     with_old = F.contains(F.col("value").cast("string"), F.lit(_SIMPLE_OLD))
     rows, updates, without = _counted(
-        prepared.where(field_of("kind") == Kind.DML), update & with_old, update & ~with_old
+        prepared.where(field_of("kind") == MessageKind.DML), update & with_old, update & ~with_old
     )
     return Images(rows, updates, without)
 

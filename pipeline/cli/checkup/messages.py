@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.cli.checkup import changefeed, images
-from pipeline.cli.checkup.changefeed import Sample
+from pipeline.cli.checkup.changefeed import MessageSample
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.words import counted, some
 from pipeline.model.conditions import any_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.cli.checkup.findings import Finding
-    from pipeline.model.messages import Messages, Refused, SourceProtocol, TableMessages
+    from pipeline.model.messages import Messages, SourceProtocol, TableMessages, Undecodable
     from pipeline.settings import Settings
     from pipeline.streaming.position import KafkaState
 
@@ -71,13 +71,13 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         raw.unpersist()
 
 
-def _sample(raw: DataFrame, messages: Messages) -> Sample:
+def _sample(raw: DataFrame, messages: Messages) -> MessageSample:
     second = F.col("timestamp").cast("double")
     spans = raw.groupBy("topic", "partition").agg(
         (F.max(second) - F.min(second)).alias("seconds"), F.count(F.lit(1)).alias("messages")
     )
     found = spans.collect()
-    return Sample(
+    return MessageSample(
         sum(row["messages"] for row in found),
         max((row["seconds"] for row in found), default=0.0),
         whole=all(row["messages"] < NEWEST for row in found),
@@ -118,7 +118,7 @@ def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterat
         yield _refusal(settings, whole, prepared, alone=refused == messages.rows)
 
 
-def _refusal(settings: Settings, refused: Refused, prepared: DataFrame, *, alone: bool) -> Finding:
+def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, alone: bool) -> Finding:
     """Dead letters in the making; where nothing can be read, the settings are probably wrong."""
     example = prepared.where(refused.where).select("topic", "partition", "offset", "key", "value").first()
     if example is None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from pipeline import causes
 from pipeline.cli.checkup import kafka, messages, registry, warehouse
 from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note, wrong
-from pipeline.cli.described import Described
+from pipeline.cli.described import DescribedVersions
 from pipeline.cli.output import Explained
 from pipeline.cli.words import counted
 from pipeline.errors import SettingsError, reason
@@ -115,5 +115,5 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
     if committed is None and settings.source.protocol != "avro":
         yield note("messages", "not looked at: what earlier ones have said of columns is in the warehouse", _FIRST)
     elif answers and state.topics:
-        protocol = protocol_of(settings, client, Described(settings))
+        protocol = protocol_of(settings, client, DescribedVersions(settings))
         yield from guarded("messages", messages.examined(spark, settings, protocol, state))

@@ -33,7 +33,7 @@ from pipeline.model.ddl.actions import (
     TruncateTable,
     UnclearPartitions,
 )
-from pipeline.model.ddl.alter import Statement, read_alter
+from pipeline.model.ddl.alter import StatementContext, read_alter
 from pipeline.model.ddl.indexes import only_adds_indexes
 from pipeline.model.ddl.kinds import (
     COLUMN_KINDS,
@@ -123,7 +123,7 @@ def parse(  # noqa: PLR0913 - what a protocol may tell besides the text
         if action_type in NOT_HANDLED:
             return (NotUnderstood(NOT_HANDLED[action_type]),)
     try:
-        return _read(action_type, sql, Statement(table, decimals_as_text, partitions, keys, old))
+        return _read(action_type, sql, StatementContext(table, decimals_as_text, partitions, keys, old))
     except NotParsedError as error:
         return (NotUnderstood(str(error)),)
 
@@ -135,7 +135,7 @@ def _of_unknown_kind(kind: int, sql: str) -> Action:
     return NotUnderstood(f"DDL type {kind} of TiDB is not known here")
 
 
-def _read(kind: ActionType, sql: str, statement: Statement) -> tuple[Action, ...]:
+def _read(kind: ActionType, sql: str, statement: StatementContext) -> tuple[Action, ...]:
     table = statement.table
     if kind is ActionType.CREATE_SCHEMA:
         return (CreateDatabase(_database(sql, table, "CREATE")),)

@@ -16,7 +16,7 @@ from pipeline.model.ddl.actions import (
     SetDefault,
 )
 from pipeline.model.ddl.definition import read_definition
-from pipeline.model.ddl.lexemes import Kind
+from pipeline.model.ddl.lexemes import LexemeKind
 from pipeline.model.ddl.literals import as_written, read_default
 from pipeline.model.ddl.partitions.statements import Altered, read_partition_clause
 
@@ -54,7 +54,7 @@ _OPTION_WORDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatementContext:
     """What the message says besides its text."""
 
     table: TableName
@@ -67,7 +67,7 @@ class Statement:
     """The name before a rename, where the protocol tells it."""
 
 
-def read_alter(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
+def read_alter(cursor: Cursor, statement: StatementContext) -> tuple[Action, ...]:
     """Read one ALTER TABLE; a single clause that is not understood makes the whole so."""
     cursor.expect("ALTER")
     cursor.accept("IGNORE")
@@ -83,7 +83,7 @@ def read_alter(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
     return tuple(actions) if unclear is None else (unclear,)
 
 
-def _clause(cursor: Cursor, statement: Statement, altered: Altered) -> tuple[Action, ...]:
+def _clause(cursor: Cursor, statement: StatementContext, altered: Altered) -> tuple[Action, ...]:
     about_partitions = read_partition_clause(cursor, altered) if statement.partitions else None
     if about_partitions is not None:
         return (about_partitions,)
@@ -91,7 +91,7 @@ def _clause(cursor: Cursor, statement: Statement, altered: Altered) -> tuple[Act
     return _VERBS[verb](cursor, statement) if verb else (_option(cursor),)
 
 
-def _add(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
+def _add(cursor: Cursor, statement: StatementContext) -> tuple[Action, ...]:
     if not cursor.accept("COLUMN"):
         other = _add_other(cursor)
         if other is not None:
@@ -112,7 +112,7 @@ def _add_other(cursor: Cursor) -> Action | None:
         cursor.skip_clause()
         return NoEffect("new partitions are empty")
     if cursor.accept("CONSTRAINT"):
-        if cursor.peek().text not in ("PRIMARY", *_INDEX_WORDS) or cursor.peek().kind is not Kind.WORD:
+        if cursor.peek().text not in ("PRIMARY", *_INDEX_WORDS) or cursor.peek().kind is not LexemeKind.WORD:
             cursor.name()
         return _add_other(cursor) or _fault(cursor)
     if cursor.accept("PRIMARY", "KEY"):
@@ -128,11 +128,11 @@ def _fault(cursor: Cursor) -> Action:
     raise cursor.fault("a constraint")
 
 
-def _added_in_list(cursor: Cursor, statement: Statement) -> Action:
+def _added_in_list(cursor: Cursor, statement: StatementContext) -> Action:
     return _add_other(cursor) or _added(read_definition(cursor), statement)
 
 
-def _added(found: Definition, statement: Statement) -> Action:
+def _added(found: Definition, statement: StatementContext) -> Action:
     if found.virtual:
         return _VIRTUAL
     if found.key and not statement.keys:
@@ -140,7 +140,7 @@ def _added(found: Definition, statement: Statement) -> Action:
     return AddColumn(found.column(decimals_as_text=statement.decimals_as_text))
 
 
-def _drop(cursor: Cursor, _: Statement) -> tuple[Action, ...]:
+def _drop(cursor: Cursor, _: StatementContext) -> tuple[Action, ...]:
     if cursor.accept("PRIMARY", "KEY"):
         return (_NEW_KEY,)
     if cursor.accept("PARTITION"):
@@ -155,13 +155,13 @@ def _drop(cursor: Cursor, _: Statement) -> tuple[Action, ...]:
     return (DropColumn(name),)
 
 
-def _modify(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
+def _modify(cursor: Cursor, statement: StatementContext) -> tuple[Action, ...]:
     cursor.accept("COLUMN")
     cursor.accept("IF", "EXISTS")
     return (_modified(read_definition(cursor), statement),)
 
 
-def _change(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
+def _change(cursor: Cursor, statement: StatementContext) -> tuple[Action, ...]:
     cursor.accept("COLUMN")
     cursor.accept("IF", "EXISTS")
     old = cursor.column_name()
@@ -172,7 +172,7 @@ def _change(cursor: Cursor, statement: Statement) -> tuple[Action, ...]:
     return RenameColumn(old, found.name), action
 
 
-def _modified(found: Definition, statement: Statement) -> Action:
+def _modified(found: Definition, statement: StatementContext) -> Action:
     if found.virtual:
         return _VIRTUAL
     if found.key and not statement.keys:
@@ -180,7 +180,7 @@ def _modified(found: Definition, statement: Statement) -> Action:
     return ModifyColumn(found.name, found.column(decimals_as_text=statement.decimals_as_text))
 
 
-def _rename(cursor: Cursor, _: Statement) -> tuple[Action, ...]:
+def _rename(cursor: Cursor, _: StatementContext) -> tuple[Action, ...]:
     if cursor.accept("COLUMN"):
         old = cursor.column_name()
         cursor.expect("TO")
@@ -193,7 +193,7 @@ def _rename(cursor: Cursor, _: Statement) -> tuple[Action, ...]:
     raise cursor.fault("COLUMN or INDEX")
 
 
-def _alter(cursor: Cursor, _: Statement) -> tuple[Action, ...]:
+def _alter(cursor: Cursor, _: StatementContext) -> tuple[Action, ...]:
     if not cursor.accept("COLUMN") and cursor.accept_any("INDEX", "CHECK", "CONSTRAINT"):
         cursor.skip_clause()
         return (_INDEX,)
@@ -217,7 +217,7 @@ def _option(cursor: Cursor) -> Action:
     return NoEffect("an option of the table")
 
 
-_VERBS: dict[str, Callable[[Cursor, Statement], tuple[Action, ...]]] = {
+_VERBS: dict[str, Callable[[Cursor, StatementContext], tuple[Action, ...]]] = {
     "ADD": _add,
     "DROP": _drop,
     "MODIFY": _modify,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.model.ddl.kinds import ActionType
-from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
+from pipeline.model.ddl.lexemes import Cursor, LexemeKind, NotParsedError, lexemes
 
 _OBJECTS = ("TABLE", "DATABASE", "SCHEMA", "VIEW", "INDEX", "SEQUENCE", "POLICY", "GROUP")
 _A = ActionType
@@ -57,7 +57,7 @@ def classify(sql: str) -> ActionType:
 def _object(cursor: Cursor) -> str:
     """What the verb is about: the first of these words; attributes come between (`CREATE OR REPLACE … VIEW`)."""
     value = False
-    while not cursor.at_end() and (value or cursor.peek().kind is not Kind.NAME):
+    while not cursor.at_end() and (value or cursor.peek().kind is not LexemeKind.NAME):
         found = cursor.accept_any(*_OBJECTS)
         if found:
             return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.model.ddl.definition import BINARY, read_charset, read_definition
-from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
+from pipeline.model.ddl.lexemes import Cursor, LexemeKind, NotParsedError, lexemes
 from pipeline.model.names import TableName
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def created_table(cursor: Cursor) -> TableName:
     """Read the beginning of a CREATE TABLE up to the table's name, which has no database where the text has none."""
     cursor.expect("CREATE")
     while not cursor.accept("TABLE"):
-        cursor.expect_kind(Kind.WORD, "TABLE")
+        cursor.expect_kind(LexemeKind.WORD, "TABLE")
     cursor.accept("IF", "NOT", "EXISTS")
     return cursor.table_name("")
 
@@ -84,7 +84,7 @@ def read_columns(cursor: Cursor) -> tuple[Definition, ...]:
     cursor.expect_symbol("(")
     found: list[Definition] = []
     while True:
-        if cursor.peek().kind is Kind.WORD and cursor.peek().text in _OTHERS:
+        if cursor.peek().kind is LexemeKind.WORD and cursor.peek().text in _OTHERS:
             cursor.skip_clause()
         else:
             found.append(read_definition(cursor))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.columns import UNKNOWN_DEFAULT, SourceColumn
 from pipeline.model.ddl.defaults import default_of
-from pipeline.model.ddl.lexemes import Kind, NotParsedError
+from pipeline.model.ddl.lexemes import LexemeKind, NotParsedError
 from pipeline.model.ddl.literals import read_default, skip_call
 from pipeline.model.ddl.sql_types import read_type
 
@@ -104,11 +104,11 @@ def _unique(cursor: Cursor, _: Definition) -> None:
 
 def _text(cursor: Cursor, _: Definition) -> None:
     cursor.accept_symbol("=")
-    cursor.expect_kind(Kind.STRING, "a text in quotes")
+    cursor.expect_kind(LexemeKind.STRING, "a text in quotes")
 
 
 def _word(cursor: Cursor, _: Definition) -> None:
-    cursor.expect_kind(Kind.WORD, "a word")
+    cursor.expect_kind(LexemeKind.WORD, "a word")
 
 
 def _random(cursor: Cursor, _: Definition) -> None:
@@ -120,7 +120,7 @@ def read_charset(cursor: Cursor) -> str:
     """Read the name behind CHARACTER SET or COLLATE, in small letters."""
     cursor.accept_symbol("=")
     named = cursor.take()
-    if named.kind not in (Kind.WORD, Kind.NAME, Kind.STRING):
+    if named.kind not in (LexemeKind.WORD, LexemeKind.NAME, LexemeKind.STRING):
         raise NotParsedError("a character set has no name")
     return named.text.lower()
 
@@ -164,7 +164,7 @@ def _references(cursor: Cursor, _: Definition) -> None:
     cursor.table_name("")
     cursor.skip_parentheses()
     if cursor.accept("MATCH"):
-        cursor.expect_kind(Kind.WORD, "a word")
+        cursor.expect_kind(LexemeKind.WORD, "a word")
     while cursor.accept("ON", "DELETE") or cursor.accept("ON", "UPDATE"):
         if not any(cursor.accept(*action.split()) for action in _REFERENCE_ACTIONS):
             raise cursor.fault("an action")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
+from pipeline.model.ddl.lexemes import Cursor, LexemeKind, NotParsedError, lexemes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,12 +86,12 @@ def _word(cursor: Cursor) -> None:
 
 def _number(cursor: Cursor) -> None:
     cursor.accept_symbol("=")
-    cursor.expect_kind(Kind.NUMBER, "a number")
+    cursor.expect_kind(LexemeKind.NUMBER, "a number")
 
 
 def _text(cursor: Cursor) -> None:
     cursor.accept_symbol("=")
-    cursor.expect_kind(Kind.STRING, "a text in quotes")
+    cursor.expect_kind(LexemeKind.STRING, "a text in quotes")
 
 
 def _condition(cursor: Cursor) -> None:

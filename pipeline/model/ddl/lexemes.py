@@ -32,7 +32,7 @@ class NotParsedError(ValueError):
     """The text is not a statement that this grammar knows; the sentence says where it ended."""
 
 
-class Kind(Enum):
+class LexemeKind(Enum):
     """What a lexeme is."""
 
     WORD = auto()
@@ -52,7 +52,7 @@ class Lexeme:
     `text` is without quotes and escapes (a WORD in capitals), `raw` is what the statement has.
     """
 
-    kind: Kind
+    kind: LexemeKind
     text: str
     raw: str
     feature: bool = field(default=False, compare=False)
@@ -61,12 +61,12 @@ class Lexeme:
 
 _FEATURE = "/*T!"
 _LITERALS = {
-    TokenType.IDENTIFIER: Kind.NAME,
-    TokenType.STRING: Kind.STRING,
-    TokenType.NATIONAL_STRING: Kind.STRING,
-    TokenType.NUMBER: Kind.NUMBER,
-    TokenType.BIT_STRING: Kind.BITS,
-    TokenType.HEX_STRING: Kind.HEX,
+    TokenType.IDENTIFIER: LexemeKind.NAME,
+    TokenType.STRING: LexemeKind.STRING,
+    TokenType.NATIONAL_STRING: LexemeKind.STRING,
+    TokenType.NUMBER: LexemeKind.NUMBER,
+    TokenType.BIT_STRING: LexemeKind.BITS,
+    TokenType.HEX_STRING: LexemeKind.HEX,
 }
 _ESCAPES = {
     "'": re.compile(r"\\.|''", re.DOTALL),
@@ -82,7 +82,7 @@ _ESCAPED = {
     r"\0": "\0", r"\b": "\b", r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\Z": "\x1a",
     r"\%": r"\%", r"\_": r"\_",
 }  # fmt: skip
-_END = Lexeme(Kind.END, "", "the end")
+_END = Lexeme(LexemeKind.END, "", "the end")
 
 
 class _Tokenizer(MySQL.Tokenizer):
@@ -133,8 +133,8 @@ def _read(token: Token, sql: str, escapes: _Escapes, *, feature: bool) -> Iterat
         yield Lexeme(kind, _unquoted(raw, token.text, escapes), raw, feature)
         return
     for part in token.text.split():  # sqlglot makes one token of PRIMARY KEY, CHARACTER SET …
-        kind = Kind.WORD if part[0].isalnum() or part[0] in "_$" else Kind.SYMBOL
-        yield Lexeme(kind, part.upper() if kind is Kind.WORD else part, part, feature)
+        kind = LexemeKind.WORD if part[0].isalnum() or part[0] in "_$" else LexemeKind.SYMBOL
+        yield Lexeme(kind, part.upper() if kind is LexemeKind.WORD else part, part, feature)
 
 
 def _unquoted(raw: str, text: str, escapes: _Escapes) -> str:
@@ -178,7 +178,7 @@ class Cursor:
 
     def accept(self, *words: str) -> bool:
         """Move past these keywords if all of them come next."""
-        if all(self.peek(n) == Lexeme(Kind.WORD, w, self.peek(n).raw) for n, w in enumerate(words)):
+        if all(self.peek(n) == Lexeme(LexemeKind.WORD, w, self.peek(n).raw) for n, w in enumerate(words)):
             self._at += len(words)
             return True
         return False
@@ -190,7 +190,7 @@ class Cursor:
     def at_symbol(self, *symbols: str, ahead: int = 0) -> bool:
         """Say whether one of these symbols comes next, or `ahead` places after it."""
         lexeme = self.peek(ahead)
-        return lexeme.kind is Kind.SYMBOL and lexeme.text in symbols
+        return lexeme.kind is LexemeKind.SYMBOL and lexeme.text in symbols
 
     def accept_symbol(self, symbol: str) -> bool:
         """Move past this symbol if it comes next."""
@@ -208,7 +208,7 @@ class Cursor:
         if not self.accept_symbol(symbol):
             raise self.fault(f"“{symbol}”")
 
-    def expect_kind(self, kind: Kind, described: str) -> Lexeme:
+    def expect_kind(self, kind: LexemeKind, described: str) -> Lexeme:
         """Take a lexeme of this kind."""
         if self.peek().kind is not kind:
             raise self.fault(described)
@@ -217,10 +217,10 @@ class Cursor:
     def name(self) -> str:
         """Take one name, in back quotes or bare."""
         lexeme = self.peek()
-        if lexeme.kind not in (Kind.NAME, Kind.WORD) or not lexeme.text:
+        if lexeme.kind not in (LexemeKind.NAME, LexemeKind.WORD) or not lexeme.text:
             raise self.fault("a name")
         self.take()
-        return lexeme.text if lexeme.kind is Kind.NAME else lexeme.raw
+        return lexeme.text if lexeme.kind is LexemeKind.NAME else lexeme.raw
 
     def column_name(self) -> str:
         """Take a column's name; a table's before it is left out."""
@@ -240,9 +240,9 @@ class Cursor:
         depth = 1
         while depth:
             lexeme = self.take()
-            if lexeme.kind is Kind.END:
+            if lexeme.kind is LexemeKind.END:
                 raise NotParsedError("a parenthesis is not closed")
-            if lexeme.kind is Kind.SYMBOL:
+            if lexeme.kind is LexemeKind.SYMBOL:
                 depth += (lexeme.text == "(") - (lexeme.text == ")")
 
     def skip_clause(self) -> None:
@@ -263,7 +263,7 @@ class Cursor:
 
     def at_end(self) -> bool:
         """Say whether nothing more comes."""
-        return self.peek().kind is Kind.END
+        return self.peek().kind is LexemeKind.END
 
     def expect_end(self) -> None:
         """Refuse whatever follows, but for semicolons."""

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
-from pipeline.model.ddl.lexemes import Kind
+from pipeline.model.ddl.lexemes import LexemeKind
 
 if TYPE_CHECKING:
     from pipeline.model.ddl.lexemes import Cursor
@@ -53,9 +53,9 @@ def read_default(cursor: Cursor) -> Literal:
     if cursor.at_symbol("("):
         return _parenthesis(cursor)
     match cursor.peek().kind:
-        case Kind.NUMBER | Kind.SYMBOL:
+        case LexemeKind.NUMBER | LexemeKind.SYMBOL:
             return Literal(LiteralKind.NUMBER, _digits(cursor))
-        case Kind.STRING | Kind.BITS | Kind.HEX:
+        case LexemeKind.STRING | LexemeKind.BITS | LexemeKind.HEX:
             return _quoted(cursor)
     return _word(cursor)
 
@@ -63,7 +63,7 @@ def read_default(cursor: Cursor) -> Literal:
 def _parenthesis(cursor: Cursor) -> Literal:
     """TiDB writes `SET DEFAULT (-1)`; anything longer than a literal is an expression."""
     ahead = 2 if cursor.at_symbol("-", "+", ahead=1) else 1
-    simple = cursor.peek(ahead).kind in (Kind.NUMBER, Kind.STRING)
+    simple = cursor.peek(ahead).kind in (LexemeKind.NUMBER, LexemeKind.STRING)
     if simple and cursor.at_symbol(")", ahead=ahead + 1):
         cursor.take()
         found = read_default(cursor)
@@ -78,18 +78,18 @@ def _digits(cursor: Cursor) -> str:
     if not sign:
         cursor.accept_symbol("+")
     point = "0." if cursor.accept_symbol(".") else ""
-    return sign + point + cursor.expect_kind(Kind.NUMBER, "a default").text
+    return sign + point + cursor.expect_kind(LexemeKind.NUMBER, "a default").text
 
 
 def _quoted(cursor: Cursor) -> Literal:
     lexeme = cursor.take()
     digits = lexeme.text
-    if lexeme.kind is Kind.STRING:
+    if lexeme.kind is LexemeKind.STRING:
         return Literal(LiteralKind.TEXT, digits)
-    if lexeme.kind is Kind.BITS and _BITS.fullmatch(digits):
+    if lexeme.kind is LexemeKind.BITS and _BITS.fullmatch(digits):
         size = (len(digits) + 7) // 8
         return Literal(LiteralKind.BYTES, raw=int(digits or "0", 2).to_bytes(size, "big"))
-    if lexeme.kind is Kind.HEX and _HEX.fullmatch(digits):
+    if lexeme.kind is LexemeKind.HEX and _HEX.fullmatch(digits):
         return Literal(LiteralKind.BYTES, raw=bytes.fromhex("0" * (len(digits) % 2) + digits))
     return EXPRESSION
 
@@ -103,7 +103,7 @@ def _word(cursor: Cursor) -> Literal:
         cursor.table_name("")
         return EXPRESSION
     word = cursor.peek()
-    if word.kind is Kind.WORD and cursor.peek(1).kind in (Kind.STRING, Kind.BITS, Kind.HEX):
+    if word.kind is LexemeKind.WORD and cursor.peek(1).kind in (LexemeKind.STRING, LexemeKind.BITS, LexemeKind.HEX):
         return _introduced(cursor)
     skip_call(cursor)
     return EXPRESSION
@@ -111,7 +111,7 @@ def _word(cursor: Cursor) -> Literal:
 
 def _introduced(cursor: Cursor) -> Literal:
     """`_UTF8MB4'é'`; a text in another character set is sent as something else than its bytes."""
-    word = cursor.expect_kind(Kind.WORD, "a character set").text
+    word = cursor.expect_kind(LexemeKind.WORD, "a character set").text
     if not word.startswith("_"):
         raise cursor.fault("a default")
     value = _quoted(cursor)
@@ -121,7 +121,7 @@ def _introduced(cursor: Cursor) -> Literal:
 
 def skip_call(cursor: Cursor) -> None:
     """Move past `CURRENT_TIMESTAMP`, or a function with its arguments."""
-    word = cursor.expect_kind(Kind.WORD, "a value").text
+    word = cursor.expect_kind(LexemeKind.WORD, "a value").text
     if cursor.at_symbol("("):
         cursor.skip_parentheses()
     elif word not in _CLOCKS:

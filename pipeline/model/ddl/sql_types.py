@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.model import types as t
-from pipeline.model.ddl.lexemes import Kind, NotParsedError
+from pipeline.model.ddl.lexemes import LexemeKind, NotParsedError
 
 if TYPE_CHECKING:
     from pipeline.model.ddl.lexemes import Cursor
@@ -108,7 +108,7 @@ def family_of(name: str, *, unsigned: bool, binary: bool) -> str:
 def read_type(cursor: Cursor) -> SqlType:
     """Read the type at the cursor, with UNSIGNED and ZEROFILL; a character set is the column's business."""
     lexeme = cursor.peek()
-    word = cursor.expect_kind(Kind.WORD, "a type").text
+    word = cursor.expect_kind(LexemeKind.WORD, "a type").text
     if word in _SIGNED_OR_NOT:
         _parameters(cursor)
         unsigned = _unsigned(cursor)
@@ -188,7 +188,7 @@ def _parameters(cursor: Cursor) -> tuple[int | None, int | None]:
 
 
 def _whole(cursor: Cursor) -> int:
-    digits = cursor.expect_kind(Kind.NUMBER, "a number").text
+    digits = cursor.expect_kind(LexemeKind.NUMBER, "a number").text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_LENGTH))):
         raise NotParsedError(f"“{digits[:40]}” is not a size")
     return int(digits)
@@ -213,7 +213,7 @@ def _members(cursor: Cursor) -> tuple[str, ...]:
 
 
 def _member(cursor: Cursor) -> str:
-    lexeme = cursor.expect_kind(Kind.STRING, "a member in quotes")
+    lexeme = cursor.expect_kind(LexemeKind.STRING, "a member in quotes")
     raw = lexeme.raw
     if raw[:1] != "'" or raw[-1:] != "'":
         return lexeme.text

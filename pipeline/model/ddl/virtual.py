@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.ddl.create import created_columns, created_table, read_columns, read_model
 from pipeline.model.ddl.definition import read_definition
-from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
+from pipeline.model.ddl.lexemes import Cursor, LexemeKind, NotParsedError, lexemes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ def _clause(cursor: Cursor) -> Iterator[_Clause]:
 
 def _added(cursor: Cursor) -> tuple[Definition, ...]:
     ahead = cursor.peek()
-    if not cursor.accept("COLUMN") and ahead.kind is Kind.WORD and ahead.text in _OTHERS:
+    if not cursor.accept("COLUMN") and ahead.kind is LexemeKind.WORD and ahead.text in _OTHERS:
         return ()
     cursor.accept("IF", "NOT", "EXISTS")
     return read_columns(cursor) if cursor.at_symbol("(") else (read_definition(cursor),)

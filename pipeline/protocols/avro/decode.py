@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import ColumnMapping
     from registry import TicdcSchema
 
 CORRUPT_VALUE = "AVRO_VALUE_UNREADABLE"
@@ -48,7 +48,7 @@ _OPS = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE}
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class WriterSchema:
     """A registered schema and the way its messages are recognised: the five header bytes."""
 
     schema_id: SchemaId
@@ -95,7 +95,7 @@ def has_ts() -> Column:
     return (F.octet_length("value") > TS_BYTES) & (F.substring("value", 2, 1) < F.lit(b"\x80"))
 
 
-def belongs(writers: Sequence[Writer]) -> Column:
+def belongs(writers: Sequence[WriterSchema]) -> Column:
     """Whether a raw message was written by one of these schemas."""
     upserts = [F.lit(writer.header) for writer in writers if not writer.key_only]
     deletes = [F.lit(writer.header) for writer in writers if writer.key_only]
@@ -130,7 +130,7 @@ def _plain(kind: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class AvroRecipe:
     """From raw messages to the change frame of one table: which messages, each version decoded, then the frame.
 
     Between them, where there are any, the values that may be none of their type (`fields.is_doubtful`).
@@ -152,7 +152,7 @@ class _Read:
 
 
 @lru_cache(maxsize=2048)
-def recipe(writers: tuple[Writer, ...], landing: Landing, timezone: str) -> Recipe:
+def recipe(writers: tuple[WriterSchema, ...], landing: ColumnMapping, timezone: str) -> AvroRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     raw = [F.col(name) for name in RAW]
     read = {writer: _read(writer, landing, timezone) for writer in writers}
@@ -167,22 +167,22 @@ def recipe(writers: tuple[Writer, ...], landing: Landing, timezone: str) -> Reci
         *([[*kept, *doubtful]] if doubtful else []),
         [*_envelope(read), *columns, *before, *_bytes(read, was), _checksum(writers, timezone)],
     ]
-    return Recipe(belongs(writers), tuple(map(Projection, steps)))
+    return AvroRecipe(belongs(writers), tuple(map(Projection, steps)))
 
 
-def change_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
+def change_frame(raw: DataFrame, writers: Sequence[WriterSchema], landing: ColumnMapping, timezone: str) -> DataFrame:
     """The change frame of one table (`SourceProtocol.changes`)."""
     made = recipe(tuple(writers), landing, timezone)
     return through(made.steps, raw.where(made.mine))
 
 
-def whole_frame(raw: DataFrame, writers: Sequence[Writer], landing: Landing, timezone: str) -> DataFrame:
+def whole_frame(raw: DataFrame, writers: Sequence[WriterSchema], landing: ColumnMapping, timezone: str) -> DataFrame:
     """As `change_frame`, with a row for every message, whether it is the table's or not."""
     made = recipe(tuple(writers), landing, timezone)
     return through(made.steps, raw)
 
 
-def _decoded(writer: Writer) -> Column:
+def _decoded(writer: WriterSchema) -> Column:
     payload, header = ("key", key_header()) if writer.key_only else ("value", value_header())
     mine = header == F.lit(writer.header)
     if writer.key_only:
@@ -192,7 +192,7 @@ def _decoded(writer: Writer) -> Column:
     return from_avro(F.when(mine, body), schema, {"mode": "PERMISSIVE"}).alias(writer.alias)
 
 
-def _targets(read: Mapping[Writer, _Read], landing: Landing) -> list[Column]:
+def _targets(read: Mapping[WriterSchema, _Read], landing: ColumnMapping) -> list[Column]:
     return [
         F.coalesce(*found).alias(target.name)
         if (found := [row.values[target.name].column for row in read.values() if target.name in row.values])
@@ -201,17 +201,17 @@ def _targets(read: Mapping[Writer, _Read], landing: Landing) -> list[Column]:
     ]
 
 
-def _before(was: Mapping[Writer, _Read], landing: Landing) -> Column:
+def _before(was: Mapping[WriterSchema, _Read], landing: ColumnMapping) -> Column:
     """The row as it was; NULL for an insert, and where the schema has no room for it."""
     row = F.struct(*_targets(was, landing), unrepresentable(_lost(was)))
     return F.when(any_of([writer.field(BEFORE).isNotNull() for writer in was]), row).alias(change.BEFORE)
 
 
-def _lost(read: Mapping[Writer, _Read]) -> list[dict[str, Column | None]]:
+def _lost(read: Mapping[WriterSchema, _Read]) -> list[dict[str, Column | None]]:
     return [{name: value.lost for name, value in row.values.items()} for row in read.values()]
 
 
-def _read(writer: Writer, landing: Landing, timezone: str, *, before: bool = False) -> _Read:
+def _read(writer: WriterSchema, landing: ColumnMapping, timezone: str, *, before: bool = False) -> _Read:
     fields = landing.fields[writer.schema_id]
     types = {target.name: target.type for target in landing.targets}
     values: dict[str, Value] = {}
@@ -229,7 +229,7 @@ def _read(writer: Writer, landing: Landing, timezone: str, *, before: bool = Fal
     return _Read(values, tuple(settled))
 
 
-def _envelope(read: Mapping[Writer, _Read]) -> list[Column]:
+def _envelope(read: Mapping[WriterSchema, _Read]) -> list[Column]:
     writers = tuple(read)
     return envelope(
         op=_op(writers),
@@ -240,12 +240,12 @@ def _envelope(read: Mapping[Writer, _Read]) -> list[Column]:
     )
 
 
-def _op(writers: Sequence[Writer]) -> Column:
+def _op(writers: Sequence[WriterSchema]) -> Column:
     ops = [F.when(F.col(writer.alias).isNotNull(), _op_of(writer)) for writer in writers if not writer.key_only]
     return F.coalesce(*ops, F.lit(Op.DELETE.value))
 
 
-def _op_of(writer: Writer) -> Column:
+def _op_of(writer: WriterSchema) -> Column:
     if not (writer.schema.extension or writer.schema.operation):
         return F.lit(Op.UPSERT.value)
     sent, op = writer.field("_tidb_op"), F.lit(Op.UPSERT.value)
@@ -254,7 +254,7 @@ def _op_of(writer: Writer) -> Column:
     return op
 
 
-def _commit_ts(writers: Sequence[Writer]) -> Column:
+def _commit_ts(writers: Sequence[WriterSchema]) -> Column:
     delete = F.when(F.substring("value", 1, 1) == F.lit(b"\x03"), big_endian(F.expr("substring(value, 2, 8)")))
     sent = [w.field("_tidb_commit_ts") for w in writers if not w.key_only and w.schema.extension]
     return F.coalesce(*sent, delete).cast("bigint")
@@ -265,12 +265,12 @@ def big_endian(value: Column) -> Column:
     return F.conv(F.hex(value), 16, 10).try_cast("bigint")
 
 
-def _schema_id(writers: Sequence[Writer]) -> Column:
+def _schema_id(writers: Sequence[WriterSchema]) -> Column:
     ids = [F.when(F.col(writer.alias).isNotNull(), F.lit(writer.schema_id)) for writer in writers]
     return F.coalesce(*ids).cast("bigint")
 
 
-def _bytes(read: Mapping[Writer, _Read], was: Mapping[Writer, _Read]) -> list[Column]:
+def _bytes(read: Mapping[WriterSchema, _Read], was: Mapping[WriterSchema, _Read]) -> list[Column]:
     error = F.lit(None).cast("string")
     for writer, row in read.items():
         end = F.col(writer.alias).getField(sentinel.FIELD)
@@ -287,6 +287,6 @@ def _bytes(read: Mapping[Writer, _Read], was: Mapping[Writer, _Read]) -> list[Co
     ]
 
 
-def _checksum(writers: Sequence[Writer], timezone: str) -> Column:
+def _checksum(writers: Sequence[WriterSchema], timezone: str) -> Column:
     checked = [verdict(w.schema, w.field, timezone) for w in writers if w.schema.checksums and not w.key_only]
     return F.coalesce(*checked, F.lit(None).cast("boolean")).alias(change.CHECKSUM)

@@ -18,20 +18,20 @@ from pipeline.model.messages import (
     RAW,
     About,
     Ddl,
-    Guess,
     Messages,
     Ordering,
     Origin,
-    Refused,
+    Prediction,
     SeenVersion,
     TableMessages,
     TopicPartition,
+    Undecodable,
 )
 from pipeline.model.names import TableName, folded
 from pipeline.model.places import stands_at, stands_in
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.assertions import Asserted
-from pipeline.protocols.avro.decode import Writer
+from pipeline.protocols.avro.decode import WriterSchema
 from pipeline.protocols.avro.fields import source_column
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.extremes import extremes
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from pipeline.model.messages import Kind, Landing, Range
+    from pipeline.model.messages import ColumnMapping, Kind, Range
     from pipeline.model.types import WarehouseType
     from registry import RegistryClient, TicdcSchema
 
@@ -66,7 +66,7 @@ SENTENCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _AvroGroup:
     """Messages of one partition with one pair of headers."""
 
     topic: str
@@ -144,7 +144,9 @@ class AvroProtocol:
         ddl = self._ddl(raw) if any(group.kind == DDL for group in groups) else ((), ())
         return self._messages(groups, *ddl)
 
-    def _messages(self, groups: list[_Group], ddl: tuple[Ddl, ...] = (), unread: tuple[Refused, ...] = ()) -> Messages:
+    def _messages(
+        self, groups: list[_AvroGroup], ddl: tuple[Ddl, ...] = (), unread: tuple[Undecodable, ...] = ()
+    ) -> Messages:
         tables, refused = self._resolve(groups)
         control = sum(group.rows for group in groups if group.kind in (DDL, CHECKPOINT))
         return Messages(
@@ -167,18 +169,20 @@ class AvroProtocol:
             for sentence in self.asserted.denied(self.registry.ticdc_schema(values[-1])):
                 yield f"{messages.table}: {sentence}"
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         topics = sorted({at.topic for at in messages.partitions})
         mine = raw.where(F.col("topic").isin(*topics))
         return decode.change_frame(mine, self._writers(messages), landing, self.timezone)
 
     def guess(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
-    ) -> Guess | None:
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    ) -> Prediction | None:
         """See `SourceProtocol.guess`: a kind is a pair of headers."""
         pairs = sorted(cast("frozenset[tuple[bytes | None, bytes | None]]", kinds), key=repr)
-        groups = [_Group(*at, *pair, 0, low, high - 1, None) for at, (low, high) in ranges.items() for pair in pairs]
+        groups = [
+            _AvroGroup(*at, *pair, 0, low, high - 1, None) for at, (low, high) in ranges.items() for pair in pairs
+        ]
         messages = self._messages(groups)
         if len(messages.tables) != 1 or messages.refused or any(group.kind in (DDL, CHECKPOINT) for group in groups):
             return None
@@ -190,7 +194,7 @@ class AvroProtocol:
         frame = decode.whole_frame(self.prepare(raw), self._writers(table), landing, self.timezone)
         rows = sum(high - low for low, high in ranges.values())
         found = partial(replace, messages, rows=rows)
-        return Guess(frame, table, found, F.coalesce(odd, F.lit(True)), rows)
+        return Prediction(frame, table, found, F.coalesce(odd, F.lit(True)), rows)
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""
@@ -205,15 +209,15 @@ class AvroProtocol:
         except SubjectNotFound:
             return False
 
-    def _writers(self, messages: TableMessages) -> list[Writer]:
+    def _writers(self, messages: TableMessages) -> list[WriterSchema]:
         return [
-            Writer(seen.version.version, self.registry.ticdc_schema(seen.version.version), seen.key_only)
+            WriterSchema(seen.version.version, self.registry.ticdc_schema(seen.version.version), seen.key_only)
             for seen in messages.versions
         ]
 
-    def _resolve(self, groups: Iterable[_Group]) -> tuple[tuple[TableMessages, ...], tuple[Refused, ...]]:
-        seen: dict[tuple[SchemaId, bool, str], list[_Group]] = defaultdict(list)
-        refused: list[Refused] = []
+    def _resolve(self, groups: Iterable[_AvroGroup]) -> tuple[tuple[TableMessages, ...], tuple[Undecodable, ...]]:
+        seen: dict[tuple[SchemaId, bool, str], list[_AvroGroup]] = defaultdict(list)
+        refused: list[Undecodable] = []
         for group in groups:
             if group.kind in (DDL, CHECKPOINT):
                 continue
@@ -239,7 +243,7 @@ class AvroProtocol:
             tables[origin, version.table.key].append(SeenVersion(version, first, last, rows, key_only))
         return tuple(_table(versions, origin) for (origin, _), versions in tables.items()), tuple(refused)
 
-    def _version(self, schema_id: SchemaId, groups: list[_Group], *, key_only: bool) -> TableVersion:
+    def _version(self, schema_id: SchemaId, groups: list[_AvroGroup], *, key_only: bool) -> TableVersion:
         schema = self.registry.ticdc_schema(schema_id)
         if key_only:
             handle = tuple(column.name for column in schema.columns)
@@ -248,7 +252,7 @@ class AvroProtocol:
         version = replace(version, keys_vary=len({group.key for group in groups}) > 1, tells_before=schema.before)
         return _with_stand_in(version) if version.handle == () and schema.before else version
 
-    def _handle(self, groups: list[_Group], schema: TicdcSchema) -> tuple[str, ...] | None:
+    def _handle(self, groups: list[_AvroGroup], schema: TicdcSchema) -> tuple[str, ...] | None:
         """The handle columns of upserts, from the key schema that they are sent with, if the rows have them all.
 
         Empty where some are sent without a key: the newer TiCDC does that with tables without a PRIMARY KEY.
@@ -273,7 +277,7 @@ class AvroProtocol:
         says_op = schema.extension or schema.operation
         return TableVersion(table, schema_id, columns, handle, says_op, schema.extension, schema.checksums)
 
-    def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Refused, ...]]:
+    def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Undecodable, ...]]:
         sent = raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
         rows = collected(sent.select("topic", "partition", "offset", "value"))
         copies: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
@@ -340,28 +344,28 @@ def _grouped(raw: DataFrame) -> DataFrame:
     )
 
 
-def _group(row: Row) -> _Group:
+def _group(row: Row) -> _AvroGroup:
     values = row.asDict()
     for name in ("key", "value"):
         values[name] = None if values[name] is None else bytes(values[name])
-    return _Group(**values)
+    return _AvroGroup(**values)
 
 
-def _malformed(group: _Group) -> str | None:
+def _malformed(group: _AvroGroup) -> str | None:
     header = group.key if group.is_delete else group.value
     if header is None:
         return "EMPTY_MESSAGE"
     return None if len(header) == HEADER_BYTES and header[0] == 0 else "NOT_CONFLUENT"
 
 
-def _refused(code: str, group: _Group, message: str = "") -> Refused:
+def _refused(code: str, group: _AvroGroup, message: str = "") -> Undecodable:
     same = _value_route().eqNullSafe(F.lit(group.value)) & _key_route().eqNullSafe(F.lit(group.key))
-    return Refused(code, message or SENTENCES[code], stands_in(group.at) & same, group.rows)
+    return Undecodable(code, message or SENTENCES[code], stands_in(group.at) & same, group.rows)
 
 
-def _bad_ddl(row: Row) -> Refused:
+def _bad_ddl(row: Row) -> Undecodable:
     where = stands_at([(TopicPartition(row.topic, row.partition), row.offset)])
-    return Refused("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
+    return Undecodable("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
 
 
 def _with_stand_in(version: TableVersion) -> TableVersion:
@@ -379,7 +383,7 @@ def _table(versions: list[SeenVersion], origin: Origin) -> TableMessages:
     return TableMessages(versions[0].version.table, tuple(versions), origin=origin)
 
 
-def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:
+def _watermarks(groups: Iterable[_AvroGroup]) -> dict[TopicPartition, CommitTs]:
     found: dict[TopicPartition, CommitTs] = {}
     for group in groups:
         if group.watermark is not None:

@@ -38,7 +38,7 @@ BASE64 = (249, 252)
 """First and last type of those that are sent in base64."""
 
 LAYOUT_BITS = 30
-"""Of a layout's hash (`Layout.bits`)."""
+"""Of a layout's hash (`OpenLayout.bits`)."""
 _LAYOUT_SHIFT = 32
 _KEY_ONLY = 1 << 31
 _FIRST_VERSION = 1 << 62
@@ -46,7 +46,7 @@ _FIRST_VERSION = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentColumn:
     """One column as a row event shows it."""
 
     name: str
@@ -72,19 +72,19 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class OpenLayout:
     """What a row event shows of its table: the columns in the order in which they were sent."""
 
-    columns: tuple[Sent, ...]
+    columns: tuple[SentColumn, ...]
     bits: int
     """A hash of them (`LAYOUT_BITS`)."""
 
 
-def read_layout(text: str) -> Layout:
+def read_layout(text: str) -> OpenLayout:
     """The layout behind a number of events (`events.layouts`)."""
     digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
-    columns = tuple(Sent(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
-    return Layout(columns, int.from_bytes(digest) >> 32 - LAYOUT_BITS)
+    columns = tuple(SentColumn(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
+    return OpenLayout(columns, int.from_bytes(digest) >> 32 - LAYOUT_BITS)
 
 
 def family_of(tidb_type: str) -> str:
@@ -106,16 +106,18 @@ class Said:
     """Of ENUM and SET, as long as no definition has been sent."""
 
 
-def source_columns(sent: Iterable[Sent], defined: Mapping[str, SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
+def source_columns(
+    sent: Iterable[SentColumn], defined: Mapping[str, SourceColumn], said: Said
+) -> tuple[SourceColumn, ...]:
     """The columns of a version. `defined` goes by the name in lower case.
 
     Where a definition is of another type than what was sent, the protocol wins (DESIGN rule 5). Flags that are 0 do
-    not say what was sent (`Sent.allows`).
+    not say what was sent (`SentColumn.allows`).
     """
     return tuple(_column(one, defined.get(folded(one.name)), said) for one in sent)
 
 
-def _column(sent: Sent, defined: SourceColumn | None, said: Said) -> SourceColumn:
+def _column(sent: SentColumn, defined: SourceColumn | None, said: Said) -> SourceColumn:
     column = SourceColumn(
         sent.name,
         t.STRING,
@@ -159,7 +161,7 @@ def version_of(layout: int, columns: Iterable[SourceColumn], defined_at: int = 0
 
 
 def layout_of(version: SchemaId) -> int:
-    """The layout's part of a version's number (`Layout.bits`)."""
+    """The layout's part of a version's number (`OpenLayout.bits`)."""
     return (version - _FIRST_VERSION) >> _LAYOUT_SHIFT
 
 

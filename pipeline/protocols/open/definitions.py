@@ -23,7 +23,7 @@ from pipeline.protocols.open.columns import is_defined
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipeline.model.messages import Ddl, Described
+    from pipeline.model.messages import Ddl, KnownVersions
     from pipeline.model.names import TableName
 
     Key = tuple[str, str]
@@ -80,7 +80,7 @@ class Definitions:
         self.described[table.key, version.version] = version
 
 
-def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], known: Described) -> Definitions:
+def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], known: KnownVersions) -> Definitions:
     """The definitions of tables, and of those that the statements of a batch (in their order) are about."""
     read = {index: _parse(statement) for index, statement in enumerate(statements)}
     names = [*tables, *(one.table for one in statements), *_others(statements, read.values())]

@@ -289,14 +289,14 @@ def _layout(value: Column) -> Column:
     return F.when(value[_BROKEN].isNull() & is_whole(value) & is_table & typed, F.to_json(columns))
 
 
-class Shown(NamedTuple):
+class SeenLayout(NamedTuple):
     """What is behind a number: a layout (`columns.read_layout`), and a shape, if the event was a plain one."""
 
     layout: str | None
     shape: str | None
 
 
-def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, Shown]:
+def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, SeenLayout]:
     """What is behind numbers, each from an event at an offset where it is to be found."""
     value = framing.value_json(F.col("value"))
     shape = shape_of(value)
@@ -305,4 +305,4 @@ def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, Shown]:
     texts = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), value.alias("value"), plain.alias("shape"))
     sent = _images(F.coalesce("shape", "value")).alias("sent")  # of a shape all events have one layout
     found = texts.select(NUMBER, "shape", sent).select(NUMBER, _layout(F.col("sent")), "shape")
-    return {number: Shown(layout, shape) for number, layout, shape in found.collect()}
+    return {number: SeenLayout(layout, shape) for number, layout, shape in found.collect()}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import ColumnMapping
     from pipeline.protocols.open.events import Shapes
 
     _Row = Mapping[str, Sequence[Settled]]
@@ -47,7 +47,7 @@ _NUMBER = "_number"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ImageReader:
     """One version and which rows are of it: of its layout, and (`since`, `until`) where another has the same."""
 
     version: TableVersion
@@ -75,7 +75,7 @@ def is_all_handle(version: TableVersion) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class OpenRecipe:
     """From the table's events to its change frame: texts, values, frame."""
 
     steps: tuple[Projection, ...]
@@ -87,8 +87,8 @@ class Recipe:
 
 @lru_cache(maxsize=2048)
 def recipe(
-    readers: tuple[Reader, ...], landing: Landing, timezone: str, *, old_values: bool, at_once: bool = False
-) -> Recipe:
+    readers: tuple[ImageReader, ...], landing: ColumnMapping, timezone: str, *, old_values: bool, at_once: bool = False
+) -> OpenRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions.
 
     `at_once`: the events are `Familiar`, with what is `wanted` of these readers.
@@ -113,10 +113,10 @@ def recipe(
         [*kept, F.col(_NUMBER), *cells.columns, *values],
         frame,
     ]
-    return Recipe(tuple(map(Projection, steps)))
+    return OpenRecipe(tuple(map(Projection, steps)))
 
 
-def wanted(readers: Iterable[Reader], landing: Landing) -> Wanted:
+def wanted(readers: Iterable[ImageReader], landing: ColumnMapping) -> Wanted:
     """What is wanted of the events of a table."""
     columns = [column for one in readers for column in one.version.columns]
     coded = dict.fromkeys(column.name for column in columns if is_encoded(column))
@@ -127,9 +127,9 @@ def wanted(readers: Iterable[Reader], landing: Landing) -> Wanted:
 class _Plan:
     """How the values of a table are read."""
 
-    readers: tuple[Reader, ...]
+    readers: tuple[ImageReader, ...]
     cells: Cells
-    landing: Landing
+    landing: ColumnMapping
     timezone: str
 
     def row(self, side: Side) -> _Row:
@@ -161,7 +161,7 @@ def _all(rows: Iterable[_Row]) -> Iterable[Settled]:
     return (one for row in rows for ways in row.values() for one in ways)
 
 
-def _targets(row: _Row, landing: Landing) -> dict[str, Column]:
+def _targets(row: _Row, landing: ColumnMapping) -> dict[str, Column]:
     return {
         target.name: F.coalesce(*(one.column for one in row[target.name]))
         if target.name in row

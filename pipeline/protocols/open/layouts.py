@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.protocols.open.columns import Layout
+    from pipeline.protocols.open.columns import OpenLayout
     from pipeline.protocols.open.events import Shapes
     from pipeline.protocols.open.routes import Group, Sort
     from pipeline.protocols.open.shapes import Wanted
@@ -31,9 +31,9 @@ _MOST_SHAPES = 16
 class Layouts:
     """Layouts by the numbers of events. Several numbers may have one layout: of changes and deletes, say."""
 
-    _known: dict[int, Layout] = field(default_factory=dict)
+    _known: dict[int, OpenLayout] = field(default_factory=dict)
     _numbers: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By `Layout.bits`."""
+    """By `OpenLayout.bits`."""
     _shapes: dict[int, str] = field(default_factory=dict)
     """By number, of those whose events are written as TiCDC writes them."""
     _of_none: set[int] = field(default_factory=set)
@@ -61,7 +61,7 @@ class Layouts:
         """Whether it is a group of rows that no table can have."""
         return group.number in self._of_none
 
-    def of(self, group: Group | Sort) -> Layout:
+    def of(self, group: Group | Sort) -> OpenLayout:
         """The layout of a group that it `knows`."""
         return self._known[group.number or 0]
 

@@ -14,15 +14,15 @@ from pipeline.model.ddl import ActionType
 from pipeline.model.messages import (
     EVER,
     About,
-    Guess,
     Messages,
     Ordering,
-    Refused,
+    Prediction,
     SeenVersion,
     TableMessages,
+    Undecodable,
 )
 from pipeline.protocols import compressed, too_large
-from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
+from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
@@ -34,7 +34,7 @@ from pipeline.protocols.open.columns import (
 )
 from pipeline.protocols.open.definitions import read_definitions
 from pipeline.protocols.open.events import head
-from pipeline.protocols.open.frame import UNREADABLE, Reader, is_all_handle, recipe, wanted
+from pipeline.protocols.open.frame import UNREADABLE, ImageReader, is_all_handle, recipe, wanted
 from pipeline.protocols.open.layouts import Layouts
 from pipeline.protocols.open.routes import grouped, named, statements
 from pipeline.protocols.overrides import overrides_for
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import Ddl, Described, Kind, Landing, Range, TopicPartition
+    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions, Range, TopicPartition
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.open.definitions import Definitions
@@ -73,7 +73,7 @@ class OpenProtocol:
 
     timezone: str
     overrides: Mapping[str, WarehouseType]
-    known: Described
+    known: KnownVersions
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     old_values: bool = True
     _layouts: Layouts = field(default_factory=Layouts)
@@ -155,7 +155,7 @@ class OpenProtocol:
             described=(*versions, *definitions.described.values()),
         )
 
-    def _refused(self, groups: Iterable[Group]) -> Iterator[Refused]:
+    def _refused(self, groups: Iterable[Group]) -> Iterator[Undecodable]:
         unread, kind = 0, head(events.KIND)
         found: dict[str, Counter[TableName]] = defaultdict(Counter)
         for group in groups:
@@ -164,7 +164,7 @@ class OpenProtocol:
             elif group.kind in too_large.SENTENCES or group.kind == compressed.MESSAGE_COMPRESSED:
                 found[group.kind][group.name] += group.rows
         if unread:
-            yield Refused(NOT_OPEN, SENTENCES[NOT_OPEN], F.isnull(kind) | self._layouts.refused, unread)
+            yield Undecodable(NOT_OPEN, SENTENCES[NOT_OPEN], F.isnull(kind) | self._layouts.refused, unread)
         packed = found.pop(compressed.MESSAGE_COMPRESSED, None)
         if packed:
             yield compressed.refused(kind, packed.total(), self.about(), packed)
@@ -245,13 +245,13 @@ class OpenProtocol:
             named((name, F.lit(True)) for name in {name.key: name for name in names}.values()) & ~self._layouts.refused
         )
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         readers = tuple(self._readers(messages))
         made = recipe(readers, landing, self.timezone, old_values=self.old_values)
         return made.of(raw.where(self.where(messages)))
 
-    def _readers(self, messages: TableMessages) -> Iterator[Reader]:
+    def _readers(self, messages: TableMessages) -> Iterator[ImageReader]:
         """Each version once; those of one layout are told apart by commit ts, of which the narrower span goes first."""
         alike: dict[tuple[int, bool], list[SeenVersion]] = defaultdict(list)
         for seen in messages.versions:
@@ -259,7 +259,7 @@ class OpenProtocol:
         for (bits, key_only), versions in alike.items():
             several = len({seen.version.version for seen in versions}) > 1
             for seen in sorted(versions, key=lambda seen: seen.until - seen.since):
-                yield Reader(
+                yield ImageReader(
                     seen.version,
                     self._layouts.numbers(bits),
                     key_only,
@@ -268,8 +268,8 @@ class OpenProtocol:
                 )
 
     def guess(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: Landing
-    ) -> Guess | None:
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    ) -> Prediction | None:
         """See `SourceProtocol.guess`: rows of one table whose layouts are known, and watermarks."""
         expected = cast("frozenset[Sort]", kinds)
         rows = [sort for sort in expected if sort.kind == events.ROW]
@@ -279,7 +279,7 @@ class OpenProtocol:
         if not all(map(self._layouts.knows, rows)) or len(ranges) > MOST_PARTITIONS:
             return None
         (name,) = names
-        definitions, census = read_definitions((), names, self.known), Census(ranges)
+        definitions, census = read_definitions((), names, self.known), EventCounter(ranges)
         versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
         if len({version.handle for version in versions}) > 1:
             return None  # which of them came last decides
@@ -287,7 +287,7 @@ class OpenProtocol:
             return None
         seen = [census.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
         messages = TableMessages(name, tuple(seen))
-        sorts = Sorts(
+        sorts = EventKinds(
             row=any_of(map(_is_of, rows)),
             watermark=head(events.KIND) == events.RESOLVED,
             other=F.lit(False),
@@ -308,7 +308,7 @@ class OpenProtocol:
             first = min(one.since for one in batch.tables[0].versions)
             return batch if definitions.since(name, first) == definitions.since(name, EVER) else None
 
-        return Guess(frame, messages, found)
+        return Prediction(frame, messages, found)
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Always: the numbers of versions have no order, and statements part them."""

@@ -15,7 +15,7 @@ from pipeline.model import text
 from pipeline.model import types as t
 from pipeline.model.members import member, members
 from pipeline.model.text import Value
-from pipeline.protocols.open.columns import BASE64, UNSIGNED, Sent, family_of, natural_type
+from pipeline.protocols.open.columns import BASE64, UNSIGNED, SentColumn, family_of, natural_type
 from pipeline.protocols.open.quoting import unquoted
 from pipeline.protocols.open.shapes import NUMBERS
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 
-_NUMBERS = frozenset(Sent("", code, flags, handle=False).family for code in NUMBERS for flags in (0, UNSIGNED))
+_NUMBERS = frozenset(SentColumn("", code, flags, handle=False).family for code in NUMBERS for flags in (0, UNSIGNED))
 
 
 @dataclass(frozen=True, slots=True)

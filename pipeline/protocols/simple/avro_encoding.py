@@ -17,7 +17,7 @@ from pipeline.model.change import Op
 from pipeline.model.members import name_of
 from pipeline.model.text import number_of
 from pipeline.protocols import sentinel
-from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, sorted_out
+from pipeline.protocols.simple.head import SENT, MessageFields, MessageKind, field_of, sorted_out
 from pipeline.protocols.simple.union import MESSAGE, OCTETS, SCHEMA
 
 if TYPE_CHECKING:
@@ -163,15 +163,20 @@ def _prepared() -> tuple[Projection, ...]:
     return sorted_out(_decoded(), _sent())
 
 
-def _sent() -> Sent:
+def _sent() -> MessageFields:
     sent = F.col(SENT)
     payload = sent.getField("payload")
     watermark, bootstrap, ddl, dml = (payload.getField(name) for name in (_WATERMARK, _BOOTSTRAP, _DDL, _DML))
     schema = bootstrap.getField("tableSchema")
-    payloads = {Kind.WATERMARK: watermark, Kind.BOOTSTRAP: bootstrap, Kind.DDL: ddl, Kind.DML: dml}
+    payloads = {
+        MessageKind.WATERMARK: watermark,
+        MessageKind.BOOTSTRAP: bootstrap,
+        MessageKind.DDL: ddl,
+        MessageKind.DML: dml,
+    }
     kinds = [F.when(one.isNotNull(), F.lit(kind.value)) for kind, one in payloads.items()]
     kind = F.coalesce(*kinds)
-    return Sent(
+    return MessageFields(
         whole=(sent.getField(sentinel.FIELD) == sentinel.NUMBER) & (sent.getField("type") == kind),
         kind=kind,
         version=F.coalesce(*(one.getField("version") for one in payloads.values())),

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import Landing
+    from pipeline.model.messages import ColumnMapping
     from pipeline.protocols.simple.encoding import Encoding
 
 VALUE_UNREADABLE = "SIMPLE_VALUE_UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class SimpleRecipe:
     """From prepared messages to the change frame of one table: decode, take both sides of a row, read values."""
 
     steps: tuple[Projection, ...]
@@ -62,7 +62,9 @@ _Read = dict[str, Settled]
 
 
 @lru_cache(maxsize=2048)
-def recipe(versions: tuple[TableVersion, ...], landing: Landing, timezone: str, encoding: Encoding) -> Recipe:
+def recipe(
+    versions: tuple[TableVersion, ...], landing: ColumnMapping, timezone: str, encoding: Encoding
+) -> SimpleRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     after = [_Side(version, f"_after{version.version}") for version in versions]
     before = [_Side(version, f"_before{version.version}") for version in versions]
@@ -88,7 +90,7 @@ def recipe(versions: tuple[TableVersion, ...], landing: Landing, timezone: str, 
     first = (Projection([*kept, *decoded]),) if decoded else ()
     rows = [F.col(side.alias) for side in (*after, *before)]
     values = [column for read in (*read_after, *read_before) for one in read.values() for column in one.columns]
-    return Recipe(
+    return SimpleRecipe(
         (
             *first,
             Projection([*kept, damaged.alias(_DAMAGED), *sides]),
@@ -101,7 +103,7 @@ def recipe(versions: tuple[TableVersion, ...], landing: Landing, timezone: str, 
 _DAMAGED = "_damaged"
 
 
-def _read(side: _Side, landing: Landing, timezone: str, encoding: Encoding) -> _Read:
+def _read(side: _Side, landing: ColumnMapping, timezone: str, encoding: Encoding) -> _Read:
     fields = landing.fields[side.version.version]
     types = {target.name: target.type for target in landing.targets}
     found: _Read = {}
@@ -128,7 +130,7 @@ def _lost(read: Sequence[_Read]) -> list[dict[str, Column | None]]:
     return [{name: value.lost for name, value in one.items()} for one in read]
 
 
-def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
+def _targets(read: Sequence[_Read], landing: ColumnMapping) -> list[Column]:
     return [
         F.coalesce(*found).alias(target.name)
         if (found := [one[target.name].column for one in read if target.name in one])
@@ -137,7 +139,7 @@ def _targets(read: Sequence[_Read], landing: Landing) -> list[Column]:
     ]
 
 
-def _before(read: Sequence[_Read], sides: Sequence[_Side], landing: Landing) -> Column:
+def _before(read: Sequence[_Read], sides: Sequence[_Side], landing: ColumnMapping) -> Column:
     sent = any_of([side.row.isNotNull() for side in sides])
     row = F.struct(*_targets(read, landing), unrepresentable(_lost(read)))
     return F.when((field_of("op") != Op.INSERT) & sent, row).alias(change.BEFORE)

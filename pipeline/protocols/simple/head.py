@@ -1,6 +1,6 @@
 """What a Simple message is: one struct, `HEAD`, that is computed once a record and that all else asks.
 
-`kind` is a member of `Kind`, a code of `REFUSED`, or NULL where the message is none that TiCDC writes; the other
+`kind` is a member of `MessageKind`, a code of `REFUSED`, or NULL where the message is none that TiCDC writes; the other
 fields are NULL where the kind does not have them.
 """
 
@@ -39,7 +39,7 @@ _VERSION = 1
 _OPS = tuple(op.value.upper() for op in (Op.INSERT, Op.UPDATE, Op.DELETE))
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What TiCDC sends."""
 
     DML = "DML"
@@ -48,12 +48,12 @@ class Kind(StrEnum):
     WATERMARK = "WATERMARK"
 
 
-NAMED = (Kind.DML.value, Kind.BOOTSTRAP.value, HANDLE_KEY_ONLY, CLAIM_CHECK)
+NAMED = (MessageKind.DML.value, MessageKind.BOOTSTRAP.value, HANDLE_KEY_ONLY, CLAIM_CHECK)
 """Kinds that are of one table and one version of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class MessageFields:
     """The fields of a decoded message, each NULL where it has none.
 
     `kind` is the word of the outer type; `carried` are further columns of the head.
@@ -84,7 +84,7 @@ def one_of(column: Column, words: Iterable[str]) -> Column:
     return reduce(or_, (column == F.lit(str(word)) for word in words))
 
 
-def sorted_out(read: Column, sent: Sent) -> tuple[Projection, ...]:
+def sorted_out(read: Column, sent: MessageFields) -> tuple[Projection, ...]:
     """From the raw frame to `RAW`, `INDEX` and `HEAD`: each message is `read` once, and its kind is found once.
 
     `sent` is about the column `SENT`, which `read` becomes.
@@ -97,7 +97,7 @@ def sorted_out(read: Column, sent: Sent) -> tuple[Projection, ...]:
     )
 
 
-def _head(sent: Sent) -> Column:
+def _head(sent: MessageFields) -> Column:
     kind = F.col(_KIND)
     named = one_of(kind, NAMED)
     known = kind.isNotNull()
@@ -108,22 +108,22 @@ def _head(sent: Sent) -> Column:
         F.when(named, sent.schema_version).alias("version"),
         F.when(known, sent.commit_ts).alias("commit_ts"),
         F.lower(sent.op).alias("op"),
-        F.when(kind == Kind.DML.value, sent.checksum).alias("checksum"),
+        F.when(kind == MessageKind.DML.value, sent.checksum).alias("checksum"),
         *(column.alias(name) for name, column in sent.carried.items()),
     ).alias(HEAD)
 
 
-def _kind(sent: Sent) -> Column:
+def _kind(sent: MessageFields) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
     names = _all_sent(sent.database, sent.table, sent.schema_version)
     row = names & (sent.commit_ts > 0) & (sent.commit_ts <= F.lit(FAR_FUTURE)) & one_of(sent.op, _OPS)
     outside = F.when(sent.claim_check != "", F.lit(CLAIM_CHECK)).when(sent.handle_key_only, F.lit(HANDLE_KEY_ONLY))
     ours = sent.whole & (sent.version == _VERSION)
     found = (
-        F.when((sent.kind == Kind.DML) & row, F.coalesce(outside, F.lit(Kind.DML.value)))
-        .when((sent.kind == Kind.WATERMARK) & sent.commit_ts.isNotNull(), F.lit(Kind.WATERMARK.value))
-        .when((sent.kind == Kind.BOOTSTRAP) & names, F.lit(Kind.BOOTSTRAP.value))
-        .when((sent.kind == Kind.DDL) & _all_sent(sent.commit_ts, sent.sql), F.lit(Kind.DDL.value))
+        F.when((sent.kind == MessageKind.DML) & row, F.coalesce(outside, F.lit(MessageKind.DML.value)))
+        .when((sent.kind == MessageKind.WATERMARK) & sent.commit_ts.isNotNull(), F.lit(MessageKind.WATERMARK.value))
+        .when((sent.kind == MessageKind.BOOTSTRAP) & names, F.lit(MessageKind.BOOTSTRAP.value))
+        .when((sent.kind == MessageKind.DDL) & _all_sent(sent.commit_ts, sent.sql), F.lit(MessageKind.DDL.value))
     )
     compressed = F.when(once() & ~F.coalesce(ours, F.lit(False)) & is_compressed(F.col("value")), MESSAGE_COMPRESSED)
     return F.coalesce(F.when(once() & ours, found), compressed)

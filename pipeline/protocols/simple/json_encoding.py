@@ -30,7 +30,7 @@ from pipeline.model.messages import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value, number_of
 from pipeline.protocols import sentinel
-from pipeline.protocols.simple.head import SENT, Kind, Sent, field_of, one_of, sorted_out
+from pipeline.protocols.simple.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -208,15 +208,15 @@ def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
     return (Projection([*(F.col(name) for name in RAW), text.alias(_OBJECT)]), *sorted_out(read, sent))
 
 
-def _sent(message: Column, whole: Column) -> Sent:
+def _sent(message: Column, whole: Column) -> MessageFields:
     kind, schema = message.getField("type"), message.getField("tableSchema")
     row = one_of(kind, _ROWS)
-    about = F.when(kind == Kind.BOOTSTRAP, schema)
-    return Sent(
+    about = F.when(kind == MessageKind.BOOTSTRAP, schema)
+    return MessageFields(
         whole=whole,
-        kind=F.when(row, F.lit(Kind.DML.value))
-        .when(one_of(kind, (Kind.WATERMARK, Kind.BOOTSTRAP)), kind)
-        .when(one_of(kind, _STATEMENTS), F.lit(Kind.DDL.value)),
+        kind=F.when(row, F.lit(MessageKind.DML.value))
+        .when(one_of(kind, (MessageKind.WATERMARK, MessageKind.BOOTSTRAP)), kind)
+        .when(one_of(kind, _STATEMENTS), F.lit(MessageKind.DDL.value)),
         version=message.getField("version"),
         op=F.when(row, kind),
         database=F.coalesce(message.getField("database"), about.getField("schema")),

@@ -14,29 +14,29 @@ from pipeline.model.conditions import any_of
 from pipeline.model.messages import (
     EVER,
     About,
-    Guess,
     Messages,
     Ordering,
     Part,
-    Refused,
+    Prediction,
     SeenVersion,
     TableMessages,
     TopicPartition,
+    Undecodable,
     Unknown,
 )
 from pipeline.model.names import TableName
 from pipeline.model.places import stands_in
 from pipeline.model.projection import through
 from pipeline.protocols import compressed, too_large
-from pipeline.protocols.census import MOST_PARTITIONS, Census, Sorts
+from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.extremes import extremes
 from pipeline.protocols.simple import frame, samples
 from pipeline.protocols.simple.avro_encoding import AvroEncoding
-from pipeline.protocols.simple.head import UNREADABLE, Kind, field_of
+from pipeline.protocols.simple.head import UNREADABLE, MessageKind, field_of
 from pipeline.protocols.simple.json_encoding import JsonEncoding
 from pipeline.protocols.simple.schemas import NotATableSchema
-from pipeline.protocols.simple.statements import Sent, Statements, described, read_statements
+from pipeline.protocols.simple.statements import SentDdl, Statements, described, read_statements
 from pipeline.protocols.simple.virtuals import Evidence, key_of, settle, without
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import Ddl, Described, Landing, Range
+    from pipeline.model.messages import ColumnMapping, Ddl, KnownVersions, Range
     from pipeline.model.messages import Kind as AnyKind
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.simple.encoding import Encoding
-    from pipeline.protocols.simple.virtuals import Found, Names
+    from pipeline.protocols.simple.virtuals import Names, VirtualColumns
     from pipeline.protocols.simple.virtuals import VersionKey as _VersionKey
 
 SENTENCES = {
@@ -72,7 +72,7 @@ class _Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _SimpleGroup:
     """Messages of one partition that are alike: of one kind and, where they are a table's, of one version."""
 
     topic: str
@@ -116,7 +116,7 @@ class SimpleProtocol:
     encoding: str
     timezone: str
     overrides: Mapping[str, WarehouseType]
-    known: Described
+    known: KnownVersions
     _encoding: Encoding = field(init=False)
     _settled: dict[_VersionKey, Names] = field(init=False, default_factory=dict)
     """The virtual columns of versions that were met, so that no row is asked twice."""
@@ -151,7 +151,7 @@ class SimpleProtocol:
 
     def about(self) -> About:
         """See `SourceProtocol.about`."""
-        is_watermark = field_of("kind") == Kind.WATERMARK
+        is_watermark = field_of("kind") == MessageKind.WATERMARK
         return About(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
@@ -160,10 +160,10 @@ class SimpleProtocol:
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by what its messages are, look at those that describe, resolve the versions of rows."""
-        groups = [_Group(**row.asDict()) for row in _grouped(raw).collect()]
+        groups = [_SimpleGroup(**row.asDict()) for row in _grouped(raw).collect()]
         kinds = {group.kind for group in groups}
-        bootstraps, unread = self._bootstraps(raw, groups) if Kind.BOOTSTRAP in kinds else ((), ())
-        statements = self._statements(raw) if Kind.DDL in kinds else Statements()
+        bootstraps, unread = self._bootstraps(raw, groups) if MessageKind.BOOTSTRAP in kinds else ((), ())
+        statements = self._statements(raw) if MessageKind.DDL in kinds else Statements()
         listed = _by_key((*bootstraps, *statements.described))
         known = self._known_of(groups, listed)
         virtual = self._virtual(raw, groups, statements, listed, known)
@@ -171,7 +171,11 @@ class SimpleProtocol:
         said = {key: version for key, version in settled.items() if key in listed or version != known[key]}
         tables, unknown = _resolve(groups, settled)
         bad = (*unread, *_bad_statements(statements.bad))
-        control = sum(group.rows for group in groups if group.kind in (Kind.DDL, Kind.BOOTSTRAP, Kind.WATERMARK))
+        control = sum(
+            group.rows
+            for group in groups
+            if group.kind in (MessageKind.DDL, MessageKind.BOOTSTRAP, MessageKind.WATERMARK)
+        )
         return Messages(
             tables=tables,
             refused=(*_refused(groups, self.about()), *bad),
@@ -181,7 +185,7 @@ class SimpleProtocol:
             ends=extremes(groups, lambda group: group.last + 1, max),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in bad),
-            kinds=frozenset(group.sort for group in groups if group.kind != Kind.DDL),
+            kinds=frozenset(group.sort for group in groups if group.kind != MessageKind.DDL),
             warnings=tuple(self._early(unknown)),
             unknown=unknown,
             described=tuple(said.values()),
@@ -199,13 +203,13 @@ class SimpleProtocol:
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`: rows of whole messages, by name, commit ts and version."""
         if messages.parts:
-            return (field_of("kind") == Kind.DML) & any_of(_within(part) for part in messages.parts)
+            return (field_of("kind") == MessageKind.DML) & any_of(_within(part) for part in messages.parts)
         versions = [F.lit(seen.version.version) for seen in messages.versions]
         names = {name.key: name for name in (messages.table, *(seen.version.table for seen in messages.versions))}
         named = any_of(_within(Part(name)) for name in names.values())
-        return (field_of("kind") == Kind.DML) & named & field_of("version").isin(*versions)
+        return (field_of("kind") == MessageKind.DML) & named & field_of("version").isin(*versions)
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: Landing) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         found = {seen.version.version: seen.version for seen in messages.versions}
         versions = tuple(version for number, version in found.items() if number in landing.fields)
@@ -214,13 +218,13 @@ class SimpleProtocol:
         return frame.recipe(versions, landing, self.timezone, self._encoding).of(mine)
 
     def guess(
-        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], landing: Landing
-    ) -> Guess | None:
+        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    ) -> Prediction | None:
         """See `SourceProtocol.guess`: rows of the newest version, watermarks, and BOOTSTRAPs that were read before."""
         expected = cast("frozenset[_Kind]", kinds)
-        rows = {(kind.name, kind.version) for kind in expected if kind.kind == Kind.DML}
-        others = {(kind.name, kind.version) for kind in expected if kind.kind == Kind.BOOTSTRAP}
-        strange = {kind.kind for kind in expected} - {Kind.DML, Kind.BOOTSTRAP, Kind.WATERMARK}
+        rows = {(kind.name, kind.version) for kind in expected if kind.kind == MessageKind.DML}
+        others = {(kind.name, kind.version) for kind in expected if kind.kind == MessageKind.BOOTSTRAP}
+        strange = {kind.kind for kind in expected} - {MessageKind.DML, MessageKind.BOOTSTRAP, MessageKind.WATERMARK}
         if len({table for table, _ in rows}) != 1 or strange or len(ranges) > MOST_PARTITIONS:
             return None
         newest = max(rows, key=lambda one: one[1])
@@ -228,20 +232,20 @@ class SimpleProtocol:
         if version is None or version.version not in landing.fields:
             return None
         has_checksum = any(kind.checksums for kind in expected)
-        census, encoding = Census(ranges), self._encoding.at_once(version)
+        census, encoding = EventCounter(ranges), self._encoding.at_once(version)
         seen = census.seen(replace(version, has_checksum=has_checksum))
         messages = TableMessages(version.table, (seen,))
         prepared = through(encoding.prepared(), raw)
         kind = field_of("kind")
         told = F.lit(True) if has_checksum else field_of("checksum").isNull()
-        sorts = Sorts(
-            row=(kind == Kind.DML) & _is_of(newest) & told,
-            watermark=kind == Kind.WATERMARK,
-            other=(kind == Kind.BOOTSTRAP) & any_of(map(_is_of, others)),
+        sorts = EventKinds(
+            row=(kind == MessageKind.DML) & _is_of(newest) & told,
+            watermark=kind == MessageKind.WATERMARK,
+            other=(kind == MessageKind.BOOTSTRAP) & any_of(map(_is_of, others)),
             commit_ts=field_of("commit_ts"),
         )
         changes = frame.recipe((seen.version,), landing, self.timezone, encoding).of(census.rows(prepared, sorts))
-        return Guess(changes, messages, partial(census.messages, messages, kinds))
+        return Prediction(changes, messages, partial(census.messages, messages, kinds))
 
     def _settled_version(self, table: TableName, number: SchemaId) -> TableVersion | None:
         """A version as its rows are, if nothing about it is open."""
@@ -255,14 +259,14 @@ class SimpleProtocol:
         return False
 
     def _bootstraps(
-        self, raw: DataFrame, groups: Iterable[_Group]
-    ) -> tuple[tuple[TableVersion, ...], tuple[Refused, ...]]:
+        self, raw: DataFrame, groups: Iterable[_SimpleGroup]
+    ) -> tuple[tuple[TableVersion, ...], tuple[Undecodable, ...]]:
         """One of each table and version: they are repeated, in all partitions."""
         names = [field_of(name).alias(name) for name in ("database", "table", "version")]
-        mine = raw.where(field_of("kind") == Kind.BOOTSTRAP)
+        mine = raw.where(field_of("kind") == MessageKind.BOOTSTRAP)
         one_each = mine.groupBy(*names).agg(F.min_by("value", F.struct("topic", "partition", "offset")).alias("value"))
         versions: list[TableVersion] = []
-        bad: list[Refused] = []
+        bad: list[Undecodable] = []
         for row in one_each.select("database", "table", "version", self._encoding.body().alias("body")).collect():
             message = self._encoding.message(row.body) or {}
             try:
@@ -273,33 +277,34 @@ class SimpleProtocol:
 
     def _statements(self, raw: DataFrame) -> Statements:
         rows = collected(
-            raw.where(field_of("kind") == Kind.DDL).select(
+            raw.where(field_of("kind") == MessageKind.DDL).select(
                 "topic", "partition", "offset", self._encoding.body().alias("body")
             )
         )
         sent = (
-            Sent(TopicPartition(row.topic, row.partition), row.offset, self._encoding.message(row.body)) for row in rows
+            SentDdl(TopicPartition(row.topic, row.partition), row.offset, self._encoding.message(row.body))
+            for row in rows
         )
         return read_statements(sent, self.overrides)
 
     def _known_of(
-        self, groups: Iterable[_Group], listed: Mapping[_VersionKey, TableVersion]
+        self, groups: Iterable[_SimpleGroup], listed: Mapping[_VersionKey, TableVersion]
     ) -> Mapping[_VersionKey, TableVersion]:
         """What earlier batches have described of all versions that this batch has."""
         wanted = {key: (version.table, version.version) for key, version in listed.items()}
         for group in groups:
-            if group.kind == Kind.DML:
+            if group.kind == MessageKind.DML:
                 wanted.setdefault(group.key, (group.name, group.key[1]))
         return self.known.versions(list(wanted.values())) if wanted else {}
 
     def _virtual(
         self,
         raw: DataFrame,
-        groups: Iterable[_Group],
+        groups: Iterable[_SimpleGroup],
         statements: Statements,
         listed: Mapping[_VersionKey, TableVersion],
         known: Mapping[_VersionKey, TableVersion],
-    ) -> Mapping[_VersionKey, Found]:
+    ) -> Mapping[_VersionKey, VirtualColumns]:
         """The virtual columns of each version. Where that is not settled, a few rows are looked at, once."""
         versions = [*listed.values(), *(version for key, version in known.items() if key not in listed)]
         evidence = Evidence(self._settled, known, {}, self.known.of_tables)
@@ -307,7 +312,7 @@ class SimpleProtocol:
         places = [
             (group.at, offset)
             for group in groups
-            if group.kind == Kind.DML and group.key in found and not found[group.key].settled
+            if group.kind == MessageKind.DML and group.key in found and not found[group.key].settled
             for offset in (group.first, group.last)
         ]
         if places:
@@ -318,11 +323,11 @@ class SimpleProtocol:
 
 
 def _resolve(
-    groups: Iterable[_Group], versions: Mapping[_VersionKey, TableVersion]
+    groups: Iterable[_SimpleGroup], versions: Mapping[_VersionKey, TableVersion]
 ) -> tuple[tuple[TableMessages, ...], tuple[Unknown, ...]]:
-    found: dict[_VersionKey, list[_Group]] = defaultdict(list)
+    found: dict[_VersionKey, list[_SimpleGroup]] = defaultdict(list)
     for group in groups:
-        if group.kind == Kind.DML:
+        if group.kind == MessageKind.DML:
             found[group.key].append(group)
     tables: dict[tuple[str, str], list[SeenVersion]] = defaultdict(list)
     unknown: list[Unknown] = []
@@ -331,13 +336,13 @@ def _resolve(
             tables[key[0]].append(_seen(versions[key], alike))
         else:
             name, number = alike[0].name, key[1]
-            where = (field_of("kind") == Kind.DML) & _within(Part(name)) & (field_of("version") == number)
+            where = (field_of("kind") == MessageKind.DML) & _within(Part(name)) & (field_of("version") == number)
             rows = sum(one.rows for one in alike)
             unknown.append(Unknown(name, number, rows, _since(alike), _until(alike), where))
     return tuple(TableMessages(seen[0].version.table, tuple(seen)) for seen in tables.values()), tuple(unknown)
 
 
-def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, Found]) -> Ddl:
+def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, VirtualColumns]) -> Ddl:
     version = statement.version
     return (
         statement if version is None else replace(statement, version=without(version, virtual[key_of(version)].names))
@@ -373,7 +378,7 @@ def _within(part: Part) -> Column:
     return named if part.until >= EVER else named & (field_of("commit_ts") <= F.lit(part.until))
 
 
-def _refused(groups: Iterable[_Group], about: About) -> Iterator[Refused]:
+def _refused(groups: Iterable[_SimpleGroup], about: About) -> Iterator[Undecodable]:
     unread, packed, kind = 0, 0, field_of("kind")
     found: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:
@@ -381,41 +386,43 @@ def _refused(groups: Iterable[_Group], about: About) -> Iterator[Refused]:
             unread += group.rows
         elif group.kind == compressed.MESSAGE_COMPRESSED:
             packed += group.rows
-        elif group.kind not in set(Kind):
+        elif group.kind not in set(MessageKind):
             found[group.kind][group.name] += group.rows
     if unread:
-        yield Refused(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
+        yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
     if packed:
         yield compressed.refused(kind, packed)
     yield from (too_large.refused(kind, code, about, rows) for code, rows in found.items())
 
 
-def _bad_bootstrap(row: Row, groups: Iterable[_Group]) -> Refused:
+def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:
     wanted = (row.database, row.table, row.version)
     rows = sum(
-        one.rows for one in groups if one.kind == Kind.BOOTSTRAP and (one.database, one.table, one.version) == wanted
+        one.rows
+        for one in groups
+        if one.kind == MessageKind.BOOTSTRAP and (one.database, one.table, one.version) == wanted
     )
-    where = field_of("kind") == Kind.BOOTSTRAP
+    where = field_of("kind") == MessageKind.BOOTSTRAP
     for name, value in zip(("database", "table", "version"), wanted, strict=True):
         where = where & (field_of(name) == F.lit(value))
-    return Refused(UNREADABLE, SENTENCES[UNREADABLE], where, rows)
+    return Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, rows)
 
 
-def _bad_statements(bad: Iterable[Sent]) -> Iterator[Refused]:
+def _bad_statements(bad: Iterable[SentDdl]) -> Iterator[Undecodable]:
     """A refusal a partition."""
     offsets: dict[TopicPartition, list[int]] = defaultdict(list)
     for one in bad:
         offsets[one.at].append(one.offset)
     for at, found in offsets.items():
         where = stands_in(at) & F.col("offset").isin(*found)
-        yield Refused(UNREADABLE, SENTENCES[UNREADABLE], where, len(found))
+        yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, len(found))
 
 
 def _by_key(versions: Iterable[TableVersion]) -> dict[_VersionKey, TableVersion]:
     return {(version.table.key, version.version): version for version in versions}
 
 
-def _seen(version: TableVersion, groups: list[_Group]) -> SeenVersion:
+def _seen(version: TableVersion, groups: list[_SimpleGroup]) -> SeenVersion:
     return SeenVersion(
         replace(version, has_checksum=any(group.checksums for group in groups)),
         first=extremes(groups, lambda group: group.first, min),
@@ -426,13 +433,13 @@ def _seen(version: TableVersion, groups: list[_Group]) -> SeenVersion:
     )
 
 
-def _since(groups: Iterable[_Group]) -> int:
+def _since(groups: Iterable[_SimpleGroup]) -> int:
     return min(group.since or 0 for group in groups)
 
 
-def _until(groups: Iterable[_Group]) -> int:
+def _until(groups: Iterable[_SimpleGroup]) -> int:
     return max(group.until or 0 for group in groups)
 
 
-def _watermarks(groups: Iterable[_Group]) -> dict[TopicPartition, CommitTs]:
-    return {group.at: CommitTs(group.until or 0) for group in groups if group.kind == Kind.WATERMARK}
+def _watermarks(groups: Iterable[_SimpleGroup]) -> dict[TopicPartition, CommitTs]:
+    return {group.at: CommitTs(group.until or 0) for group in groups if group.kind == MessageKind.WATERMARK}

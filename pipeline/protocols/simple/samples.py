@@ -11,7 +11,7 @@ from pipeline.model.columns import SchemaId
 from pipeline.model.conditions import any_of
 from pipeline.model.names import TableName, folded
 from pipeline.model.places import stands_in
-from pipeline.protocols.simple.head import Kind, field_of
+from pipeline.protocols.simple.head import MessageKind, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def carried(
     if not offsets:
         return {}
     here = [stands_in(at) & F.col("offset").isin(*sorted(found)) for at, found in offsets.items()]
-    sampled = prepared.where((field_of("kind") == Kind.DML) & any_of(here))
+    sampled = prepared.where((field_of("kind") == MessageKind.DML) & any_of(here))
     named = [field_of(name).alias(name) for name in ("database", "table", "version")]
     columns: dict[VersionKey, Names] = {}
     for row in sampled.select(*named, encoding.carried().alias("columns")).collect():

@@ -13,7 +13,7 @@ from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.protocols.overrides import overrides_for
 from pipeline.protocols.simple.schemas import NotATableSchema, table_version
-from pipeline.protocols.simple.virtuals import Told
+from pipeline.protocols.simple.virtuals import ColumnDdl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ _NO_TABLE = TableName("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentDdl:
     """A DDL message and where it stands; None where it cannot be read."""
 
     at: TopicPartition
@@ -47,8 +47,8 @@ class Statements:
 
     ddl: tuple[Ddl, ...] = ()
     described: tuple[TableVersion, ...] = ()
-    bad: tuple[Sent, ...] = ()
-    told: tuple[Told, ...] = ()
+    bad: tuple[SentDdl, ...] = ()
+    told: tuple[ColumnDdl, ...] = ()
     """In the order of their commit ts."""
 
 
@@ -75,13 +75,13 @@ def _refuse_what_cannot_be_kept(statement: Ddl) -> None:
     f"{statement.sql}{statement.table}".encode()  # half a surrogate pair is a ValueError
 
 
-def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]) -> Statements:
+def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseType]) -> Statements:
     """Statements in the order of their commit ts; copies in several partitions, and re-sends, are one."""
     first: dict[tuple[int, str, TableName], Ddl] = {}
     places: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
-    told: dict[tuple[int, str, TableName], Told] = {}
+    told: dict[tuple[int, str, TableName], ColumnDdl] = {}
     versions: dict[object, TableVersion] = {}
-    bad: list[Sent] = []
+    bad: list[SentDdl] = []
     for one in sorted(sent, key=lambda copy: (copy.at, copy.offset)):
         try:
             statement = _statement(one.message or {}, overrides)
@@ -93,7 +93,7 @@ def read_statements(sent: Iterable[Sent], overrides: Mapping[str, WarehouseType]
         key = (statement.commit_ts, statement.sql, statement.table)
         first.setdefault(key, statement)
         places[key].setdefault(one.at, one.offset)
-        told.setdefault(key, Told(statement.commit_ts, statement.sql, then, statement.version))
+        told.setdefault(key, ColumnDdl(statement.commit_ts, statement.sql, then, statement.version))
         known = [version for version in (then, statement.version) if version is not None]
         versions |= {(version.table.key, version.version): version for version in known}
     ddl = [replace(one, at=places[key]) for key, one in first.items()]

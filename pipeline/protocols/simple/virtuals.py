@@ -29,7 +29,7 @@ _OF_AN_EXPRESSION = "_v$_"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ColumnDdl:
     """A statement: its text, the version before it and the one behind it."""
 
     commit_ts: CommitTs
@@ -39,14 +39,14 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class VirtualColumns:
     """The virtual columns of a version, and whether that is settled: rows need not be asked."""
 
     names: Names = _NONE
     settled: bool = False
 
 
-_NOTHING = Found()
+_NOTHING = VirtualColumns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ def key_of(version: TableVersion) -> VersionKey:
     return version.table.key, version.version
 
 
-def settle(told: Iterable[Told], versions: Iterable[TableVersion], evidence: Evidence) -> dict[VersionKey, Found]:
+def settle(
+    told: Iterable[ColumnDdl], versions: Iterable[TableVersion], evidence: Evidence
+) -> dict[VersionKey, VirtualColumns]:
     """The virtual columns of what statements describe, in the order of their commit ts, and of other versions."""
     settling = _Settling(evidence)
     for one in told:
@@ -91,10 +93,10 @@ def without(version: TableVersion, names: Names) -> TableVersion:
 @dataclass(slots=True)
 class _Settling:
     evidence: Evidence
-    found: dict[VersionKey, Found] = field(default_factory=dict)
+    found: dict[VersionKey, VirtualColumns] = field(default_factory=dict)
     versions: dict[VersionKey, TableVersion] = field(default_factory=dict)
 
-    def of(self, version: TableVersion) -> Found:
+    def of(self, version: TableVersion) -> VirtualColumns:
         """What this batch's statements have said of a version, else what there is besides."""
         key = key_of(version)
         self.versions[key] = version
@@ -102,7 +104,7 @@ class _Settling:
             self.found[key] = self._besides(version)
         return self.found[key]
 
-    def take(self, told: Told) -> None:
+    def take(self, told: ColumnDdl) -> None:
         """Follow a statement."""
         before = self.of(told.then) if told.then is not None else None
         if told.now is None:
@@ -110,13 +112,13 @@ class _Settling:
         key, listed = key_of(told.now), _listed(told.now)
         said, other = self._said(told, told.now, before), self._besides(told.now)
         if not said.settled:
-            said = other if other.settled else Found(said.names | other.names)
+            said = other if other.settled else VirtualColumns(said.names | other.names)
         known = _virtual(self.evidence.known.get(key))
         self.versions[key] = told.now
         if said.settled or not self.found.get(key, _NOTHING).settled:
-            self.found[key] = Found((said.names | known) & listed, said.settled)
+            self.found[key] = VirtualColumns((said.names | known) & listed, said.settled)
 
-    def _said(self, told: Told, now: TableVersion, before: Found | None) -> Found:
+    def _said(self, told: ColumnDdl, now: TableVersion, before: VirtualColumns | None) -> VirtualColumns:
         """What the text says; not settled where a column is neither from before nor defined."""
         listed = _listed(now)
         defined = {folded(name): virtual for name, virtual in virtual_columns(told.sql)}
@@ -124,15 +126,15 @@ class _Settling:
             like = created_like(told.sql, now.table.schema)
             if like is not None:
                 return self._like(like, told, listed)
-            then, before = _NONE, Found(settled=True)
+            then, before = _NONE, VirtualColumns(settled=True)
         else:
             then, before = _renamed(told.sql, _listed(told.then)), _followed(told.sql, before)
         hidden = _hidden(listed - then - defined.keys())
         new = {name for name, virtual in defined.items() if virtual and (name not in then or not before.settled)}
         explained = listed <= then | defined.keys() | hidden
-        return Found((before.names | new | hidden) & listed, before.settled and explained)
+        return VirtualColumns((before.names | new | hidden) & listed, before.settled and explained)
 
-    def _like(self, like: TableName, told: Told, listed: Names) -> Found:
+    def _like(self, like: TableName, told: ColumnDdl, listed: Names) -> VirtualColumns:
         """The newest version of the other table that has the same columns."""
         of_batch = (version for version in self.versions.values() if version.table.key == like.key)
         candidates = {key_of(version): version for version in (*self.evidence.of_tables([like]), *of_batch)}
@@ -141,15 +143,15 @@ class _Settling:
                 return self.of(version)
         return _NOTHING
 
-    def _besides(self, version: TableVersion) -> Found:
+    def _besides(self, version: TableVersion) -> VirtualColumns:
         key, listed = key_of(version), _listed(version)
         settled, carried = self.evidence.settled.get(key), self.evidence.carried.get(key)
         known = _virtual(version) | _virtual(self.evidence.known.get(key))
         if settled is not None:
-            return Found(settled, settled=True)
+            return VirtualColumns(settled, settled=True)
         if carried is not None:
-            return Found(known | _hidden(listed) | (listed - carried), settled=True)
-        return Found(known | _hidden(listed))
+            return VirtualColumns(known | _hidden(listed) | (listed - carried), settled=True)
+        return VirtualColumns(known | _hidden(listed))
 
 
 def _listed(version: TableVersion) -> Names:
@@ -169,5 +171,5 @@ def _renamed(sql: str, names: Names) -> Names:
     return frozenset(new.get(name, name) for name in names)
 
 
-def _followed(sql: str, found: Found) -> Found:
-    return Found(_renamed(sql, found.names), found.settled)
+def _followed(sql: str, found: VirtualColumns) -> VirtualColumns:
+    return VirtualColumns(_renamed(sql, found.names), found.settled)

@@ -9,7 +9,7 @@ from pipeline.simulate.shop.tables import SCHEMA
 from pipeline.simulate.shop.values import Dice, Pool
 
 if TYPE_CHECKING:
-    from pipeline.simulate.database import Writer
+    from pipeline.simulate.database import Transacting
     from pipeline.simulate.tables import Value
 
 NAMES = ("Chloé", "Nguyễn", "O'Neil", "Иван", "Fátima", "José", "Elif", "Åsa", "李娜", "Ada")
@@ -31,12 +31,12 @@ class Customers:
         self._gone: deque[int] = deque(maxlen=_REMEMBERED)
         self.alive: Pool[int] = Pool()
 
-    def sign_up(self, writer: Writer) -> None:
+    def sign_up(self, writer: Transacting) -> None:
         """Insert a customer; every 40th key is above 2^63, where Avro's long wraps."""
         self._count += 1
         self._insert(writer, self._count + (0 if self._count % _BIG_KEY_EVERY else _BIG_KEYS_FROM))
 
-    def edit(self, writer: Writer) -> None:
+    def edit(self, writer: Transacting) -> None:
         """Update columns that are in no key."""
         changes: dict[str, Value] = {
             "tier": self._dice.choice(_TIERS),
@@ -46,12 +46,12 @@ class Customers:
         }
         writer.update(*_TABLE, (self.alive.pick(self._dice),), changes)
 
-    def change_email(self, writer: Writer) -> None:
+    def change_email(self, writer: Transacting) -> None:
         """Update a unique key: TiCDC sends DELETE + INSERT."""
         key = self.alive.pick(self._dice)
         writer.update(*_TABLE, (key,), {"email": self._email(key)})
 
-    def swap_emails(self, writer: Writer) -> None:
+    def swap_emails(self, writer: Transacting) -> None:
         """Two customers swap a unique key within one transaction."""
         one, other = self.alive.pick(self._dice), self.alive.pick(self._dice)
         if one == other:
@@ -62,26 +62,26 @@ class Customers:
         writer.update(*_TABLE, (other,), {"email": mail_of_one})
         writer.update(*_TABLE, (one,), {"email": mail_of_other})
 
-    def close_account(self, writer: Writer) -> None:
+    def close_account(self, writer: Transacting) -> None:
         """Delete a customer."""
         key = self.alive.pick(self._dice)
         writer.delete(*_TABLE, (key,))
         self.alive.remove(key)
         self._gone.append(key)
 
-    def come_back(self, writer: Writer) -> None:
+    def come_back(self, writer: Transacting) -> None:
         """Insert a deleted key again."""
         if self._gone:
             self._insert(writer, self._gone.pop())
 
-    def re_register(self, writer: Writer) -> None:
+    def re_register(self, writer: Transacting) -> None:
         """Delete and insert one key in one transaction: TiKV sees an update."""
         key = self.alive.pick(self._dice)
         row = dict(writer.read(*_TABLE, (key,)))
         writer.delete(*_TABLE, (key,))
         writer.insert(*_TABLE, row | {"name": self._name(), "updated_at": self._dice.moment(6)})
 
-    def _insert(self, writer: Writer, key: int) -> None:
+    def _insert(self, writer: Transacting, key: int) -> None:
         dice = self._dice
         row: dict[str, Value] = {
             "id": key,

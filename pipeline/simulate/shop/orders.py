@@ -10,7 +10,7 @@ from pipeline.simulate.shop.tables import CHANNEL, SCHEMA
 from pipeline.simulate.shop.values import Dice, Pool
 
 if TYPE_CHECKING:
-    from pipeline.simulate.database import Writer
+    from pipeline.simulate.database import Transacting
     from pipeline.simulate.shop.customers import Customers
     from pipeline.simulate.shop.products import Products
     from pipeline.simulate.tables import Value
@@ -36,7 +36,7 @@ class Orders:
         self.alive: Pool[int] = Pool()
         self.has_channel = False
 
-    def place(self, writer: Writer) -> None:
+    def place(self, writer: Transacting) -> None:
         """Insert an order and its one to five items."""
         order, total = self._next, Decimal(0)
         self._next += 1
@@ -58,7 +58,7 @@ class Orders:
         writer.insert(SCHEMA, "orders", row | self._fault(total))
         self.alive.add(order)
 
-    def pay(self, writer: Writer) -> None:
+    def pay(self, writer: Transacting) -> None:
         """Insert a payment and mark its order as paid: two tables in one transaction."""
         order = self._any()
         if order is None or order in self._payments:
@@ -77,12 +77,12 @@ class Orders:
         writer.update(SCHEMA, "orders", (order,), {"status": "paid"})
         self._payments[order] = payment
 
-    def advance(self, writer: Writer) -> None:
+    def advance(self, writer: Transacting) -> None:
         """Update an order's status."""
         if (order := self._any()) is not None:
             writer.update(SCHEMA, "orders", (order,), {"status": self._dice.choice(_STATUSES)})
 
-    def renumber(self, writer: Writer) -> None:
+    def renumber(self, writer: Transacting) -> None:
         """Change a clustered primary key: TiKV itself sees a delete and a put."""
         order = self._any()
         if order is not None and self._lines[order]:
@@ -92,7 +92,7 @@ class Orders:
             self._lines[order].append(new)
             writer.update(SCHEMA, "order_items", (order, old), {"line_no": new})
 
-    def reissue_payment(self, writer: Writer) -> None:
+    def reissue_payment(self, writer: Transacting) -> None:
         """Change a non-clustered primary key: TiCDC splits the update."""
         order = self._any()
         if order in self._payments:
@@ -100,13 +100,13 @@ class Orders:
             writer.update(SCHEMA, "payments", (old,), {"payment_id": new})
             self._payments[order] = new
 
-    def drop_line(self, writer: Writer) -> None:
+    def drop_line(self, writer: Transacting) -> None:
         """Delete an item."""
         order = self._any()
         if order is not None and self._lines[order]:
             writer.delete(SCHEMA, "order_items", (order, self._lines[order].pop()))
 
-    def cancel(self, writer: Writer) -> None:
+    def cancel(self, writer: Transacting) -> None:
         """Delete an order, its items and its payment."""
         if (order := self._any()) is None:
             return
@@ -120,7 +120,7 @@ class Orders:
     def _any(self) -> int | None:
         return self.alive.pick(self._dice) if len(self.alive) else None
 
-    def _insert_item(self, writer: Writer, order: int, line: int, quantity: int, price: Decimal) -> None:
+    def _insert_item(self, writer: Transacting, order: int, line: int, quantity: int, price: Decimal) -> None:
         row: dict[str, Value] = {
             "order_id": order,
             "line_no": line,

@@ -10,7 +10,7 @@ from pipeline.simulate.shop.tables import SCHEMA
 from pipeline.simulate.shop.values import Dice, Pool
 
 if TYPE_CHECKING:
-    from pipeline.simulate.database import Writer
+    from pipeline.simulate.database import Transacting
     from pipeline.simulate.tables import Value
 
 _FIRST_RELEASE = date(2024, 5, 1)
@@ -25,7 +25,7 @@ class Products:
         self._count = 0
         self.alive: Pool[str] = Pool()
 
-    def add(self, writer: Writer) -> None:
+    def add(self, writer: Transacting) -> None:
         """Insert a product."""
         self._count += 1
         dice, sku = self._dice, f"SKU-{self._count:05d}"
@@ -43,7 +43,7 @@ class Products:
         writer.insert(*_TABLE, row)
         self.alive.add(sku)
 
-    def reprice(self, writer: Writer) -> None:
+    def reprice(self, writer: Transacting) -> None:
         """Update price and stock."""
         changes: dict[str, Value] = {"price": self._dice.money(1_500), "stock": self._dice.below(500)}
         writer.update(*_TABLE, (self.alive.pick(self._dice),), changes)

@@ -2,90 +2,90 @@
 
 from __future__ import annotations
 
-from pipeline.simulate.tables import Column, Table
+from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 
 SCHEMA = "shop"
-CHANNEL = Column("channel", "varchar(20)", nullable=False, default="web")
+CHANNEL = SimulatedColumn("channel", "varchar(20)", nullable=False, default="web")
 
 TABLES = (
-    Table(
+    SimulatedTable(
         SCHEMA,
         "customers",
         (
-            Column("id", "bigint unsigned", nullable=False),
-            Column("email", "varchar(255)", nullable=False),
-            Column("name", "varchar(100)", nullable=False),
-            Column("phone", "varchar(20)"),
-            Column("tier", "enum('bronze','silver','gold')", nullable=False, default="bronze"),
-            Column("balance", "decimal(12,2)", nullable=False, default="0"),
-            Column("tags", "set('vip','newsletter','b2b')", nullable=False, default=""),
-            Column("profile", "json"),
-            Column("loyalty", "bigint unsigned", nullable=False, default="0"),
-            Column("created_at", "datetime(3)", nullable=False),
-            Column("updated_at", "timestamp(6)", nullable=False),
+            SimulatedColumn("id", "bigint unsigned", nullable=False),
+            SimulatedColumn("email", "varchar(255)", nullable=False),
+            SimulatedColumn("name", "varchar(100)", nullable=False),
+            SimulatedColumn("phone", "varchar(20)"),
+            SimulatedColumn("tier", "enum('bronze','silver','gold')", nullable=False, default="bronze"),
+            SimulatedColumn("balance", "decimal(12,2)", nullable=False, default="0"),
+            SimulatedColumn("tags", "set('vip','newsletter','b2b')", nullable=False, default=""),
+            SimulatedColumn("profile", "json"),
+            SimulatedColumn("loyalty", "bigint unsigned", nullable=False, default="0"),
+            SimulatedColumn("created_at", "datetime(3)", nullable=False),
+            SimulatedColumn("updated_at", "timestamp(6)", nullable=False),
         ),
         primary_key=("id",),
         unique=(("email",),),
     ),
-    Table(
+    SimulatedTable(
         SCHEMA,
         "products",
         (
-            Column("sku", "varchar(32)", nullable=False),
-            Column("title", "varchar(200)", nullable=False),
-            Column("price", "decimal(10,2)", nullable=False),
-            Column("weight", "double"),
-            Column("stock", "int unsigned", nullable=False, default="0"),
-            Column("attrs", "json"),
-            Column("image", "varbinary(64)"),
-            Column("active", "tinyint(1)", nullable=False, default="1"),
-            Column("released", "date"),
+            SimulatedColumn("sku", "varchar(32)", nullable=False),
+            SimulatedColumn("title", "varchar(200)", nullable=False),
+            SimulatedColumn("price", "decimal(10,2)", nullable=False),
+            SimulatedColumn("weight", "double"),
+            SimulatedColumn("stock", "int unsigned", nullable=False, default="0"),
+            SimulatedColumn("attrs", "json"),
+            SimulatedColumn("image", "varbinary(64)"),
+            SimulatedColumn("active", "tinyint(1)", nullable=False, default="1"),
+            SimulatedColumn("released", "date"),
         ),
         primary_key=("sku",),
     ),
-    Table(
+    SimulatedTable(
         SCHEMA,
         "orders",
         (
-            Column("order_id", "bigint unsigned", nullable=False),
-            Column("customer_id", "bigint unsigned", nullable=False),
-            Column(
+            SimulatedColumn("order_id", "bigint unsigned", nullable=False),
+            SimulatedColumn("customer_id", "bigint unsigned", nullable=False),
+            SimulatedColumn(
                 "status",
                 "enum('new','paid','packed','shipped','delivered','returned')",
                 nullable=False,
                 default="new",
             ),
-            Column("total", "decimal(18,4)", nullable=False),
-            Column("currency", "char(3)", nullable=False),
-            Column("placed_at", "datetime", nullable=False),
-            Column("note", "text"),
+            SimulatedColumn("total", "decimal(18,4)", nullable=False),
+            SimulatedColumn("currency", "char(3)", nullable=False),
+            SimulatedColumn("placed_at", "datetime", nullable=False),
+            SimulatedColumn("note", "text"),
         ),
         primary_key=("order_id",),
     ),
-    Table(
+    SimulatedTable(
         SCHEMA,
         "order_items",
         (
-            Column("order_id", "bigint unsigned", nullable=False),
-            Column("line_no", "int", nullable=False),
-            Column("sku", "varchar(32)", nullable=False),
-            Column("qty", "smallint unsigned", nullable=False, default="1"),
-            Column("price", "decimal(10,2)", nullable=False),
-            Column("discount", "float"),
+            SimulatedColumn("order_id", "bigint unsigned", nullable=False),
+            SimulatedColumn("line_no", "int", nullable=False),
+            SimulatedColumn("sku", "varchar(32)", nullable=False),
+            SimulatedColumn("qty", "smallint unsigned", nullable=False, default="1"),
+            SimulatedColumn("price", "decimal(10,2)", nullable=False),
+            SimulatedColumn("discount", "float"),
         ),
         primary_key=("order_id", "line_no"),
     ),
-    Table(
+    SimulatedTable(
         SCHEMA,
         "payments",
         (
-            Column("payment_id", "char(36)", nullable=False),
-            Column("order_id", "bigint unsigned", nullable=False),
-            Column("method", "enum('card','sepa','paypal','gift,card')", nullable=False),
-            Column("amount", "decimal(20,4)", nullable=False),
-            Column("paid_at", "timestamp(3)", nullable=False),
-            Column("flags", "bit(8)", nullable=False, default="b'0'"),
-            Column("raw", "blob"),
+            SimulatedColumn("payment_id", "char(36)", nullable=False),
+            SimulatedColumn("order_id", "bigint unsigned", nullable=False),
+            SimulatedColumn("method", "enum('card','sepa','paypal','gift,card')", nullable=False),
+            SimulatedColumn("amount", "decimal(20,4)", nullable=False),
+            SimulatedColumn("paid_at", "timestamp(3)", nullable=False),
+            SimulatedColumn("flags", "bit(8)", nullable=False, default="b'0'"),
+            SimulatedColumn("raw", "blob"),
         ),
         primary_key=("payment_id",),
         clustered=False,

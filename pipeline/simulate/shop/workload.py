@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pipeline.simulate.database import Database, Transaction, Writer
+from pipeline.simulate.database import Database, Transacting, Transaction
 from pipeline.simulate.shop.customers import Customers
 from pipeline.simulate.shop.orders import Orders
 from pipeline.simulate.shop.products import Products
 from pipeline.simulate.shop.tables import CHANNEL, SCHEMA, TABLES
 from pipeline.simulate.shop.values import Dice
 
-Action = Callable[[Writer], None]
+Action = Callable[[Transacting], None]
 _STOCK = 5  # products and customers before the first order
 
 

@@ -22,7 +22,16 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change, conditions, places
-from pipeline.model.messages import Ddl, Guess, Messages, Ordering, Refused, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import (
+    Ddl,
+    Messages,
+    Ordering,
+    Prediction,
+    SeenVersion,
+    TableMessages,
+    TopicPartition,
+    Undecodable,
+)
 from pipeline.model.names import TableName
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
@@ -50,8 +59,8 @@ if TYPE_CHECKING:
     from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import Landing, Range
-    from pipeline.streaming.batch import Landed
+    from pipeline.model.messages import ColumnMapping, Range
+    from pipeline.streaming.batch import TableResult
     from pipeline.warehouse.layout import Column, Layout
 
 CORRUPT = "CORRUPT_VALUE"
@@ -161,7 +170,7 @@ class ModelProtocol:
         here = Col(lambda row: row["value"].place in refused)
         return Messages(
             tables=self._tables(seen),
-            refused=(Refused("REFUSED", "no table", here, len(refused)),) if refused else (),
+            refused=(Undecodable("REFUSED", "no table", here, len(refused)),) if refused else (),
             ddl=tuple(sorted(map(_statement, ddl.values()), key=lambda statement: statement.commit_ts)),
             watermarks=marks,
             starts=_extreme(records, min),
@@ -172,8 +181,8 @@ class ModelProtocol:
         )
 
     def guess(
-        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[TopicPartition, Range], landing: Landing
-    ) -> Guess | None:
+        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    ) -> Prediction | None:
         """See `SourceProtocol.guess`."""
         versions = [(schema and self.registry.find(schema), deletes) for _, schema, deletes in kinds]
         if any(version is None or version.version not in landing.fields for version, _ in versions):
@@ -190,7 +199,7 @@ class ModelProtocol:
         columns = (*_ENVELOPE, *(target.name for target in landing.targets))
         frame = Frame(lambda: [_changed(row, landing) for row in raw.rows], columns, raw.catalog)
         odd = Col(lambda row: _kind(row[change.VALUE_BYTES]) not in kinds)
-        return Guess(frame, messages.tables[0], lambda: messages, odd, messages.rows)
+        return Prediction(frame, messages.tables[0], lambda: messages, odd, messages.rows)
 
     def _tables(self, seen: Mapping[tuple[SchemaId, bool], list[Record]]) -> tuple[TableMessages, ...]:
         tables: dict[tuple[str, str], list[SeenVersion]] = {}
@@ -206,7 +215,7 @@ class ModelProtocol:
         topics = {at.topic for at in messages.partitions}
         return Col(lambda row: row["topic"] in topics and row["value"].message.schema in schemas)
 
-    def changes(self, raw: Frame, messages: TableMessages, landing: Landing) -> Frame:
+    def changes(self, raw: Frame, messages: TableMessages, landing: ColumnMapping) -> Frame:
         """See `SourceProtocol.changes`."""
         mine = raw.where(self.where(messages))
         columns = (*_ENVELOPE, *(target.name for target in landing.targets))
@@ -231,7 +240,7 @@ def _kind(record: Record) -> tuple[str, SchemaId | None, bool]:
     return "row" if message.kind == "damaged" else message.kind, message.schema, message.deletes
 
 
-def _changed(row: Mapping[str, Any], landing: Landing) -> dict[str, Any]:
+def _changed(row: Mapping[str, Any], landing: ColumnMapping) -> dict[str, Any]:
     """A row of the change frame."""
     record: Record = row["value"]
     message = record.message
@@ -417,7 +426,7 @@ class ModelLanding(TableWriter):
         assert not bad, f"{self.table.source} has rows that break a rule: {bad}"
         assert let_in or not added, f"{self.table.source} has rows of a batch that may not enter: {added}"
 
-    def publish(self) -> Landed:
+    def publish(self) -> TableResult:
         self._may_fail("publish")
         return super().publish()
 

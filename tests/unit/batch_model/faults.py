@@ -384,8 +384,8 @@ def released_rows_not_judged(plant: Plant) -> Hunt:
 def later_changes_overlooked(plant: Plant) -> Hunt:
     """A redriven row undoes what came after it."""
 
-    original = superseded.Standing._superseded
-    plant.setattr(superseded.Standing, "_superseded", lambda self, rows: original(self, rows).limit(0))
+    original = superseded.SupersededChanges._superseded
+    plant.setattr(superseded.SupersededChanges, "_superseded", lambda self, rows: original(self, rows).limit(0))
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 

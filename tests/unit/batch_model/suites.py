@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unit.batch_model.frames import Col, F
 
 from pipeline.model import change
-from pipeline.quality.rulebook import Rulebook, Shape
+from pipeline.quality.rulebook import JudgedShape, Rulebook
 from pipeline.quality.rules import Rule, RuleSet
 from pipeline.quality.suites import Severity
 
@@ -67,5 +67,5 @@ class ModelRulebook(Rulebook):
 
     suite: tuple[str, ...] = NONE
 
-    def _make(self, shape: Shape) -> RuleSet:  # noqa: ARG002 - rules of the model are the same for all
+    def _make(self, shape: JudgedShape) -> RuleSet:  # noqa: ARG002 - rules of the model are the same for all
         return rule_set(self.suite)

@@ -15,9 +15,9 @@ from pipeline.model.ddl.partitions.rows import (
     Ranges,
     Remainders,
     RowPredicate,
-    Span,
     Value,
     ValueKind,
+    ValueRange,
     predicate,
 )
 from pipeline.model.ddl.partitions.scheme import (
@@ -43,9 +43,9 @@ __all__ = [
     "Ranges",
     "Remainders",
     "RowPredicate",
-    "Span",
     "Value",
     "ValueKind",
+    "ValueRange",
     "applied",
     "created_like",
     "from_json",

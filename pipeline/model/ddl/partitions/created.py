@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.ddl.create import read_columns, read_model
 from pipeline.model.ddl.definition import read_charset
-from pipeline.model.ddl.lexemes import Cursor, Kind, NotParsedError, lexemes
+from pipeline.model.ddl.lexemes import Cursor, LexemeKind, NotParsedError, lexemes
 from pipeline.model.ddl.partitions.reading import read_scheme
 from pipeline.model.ddl.partitions.scheme import UNKNOWN_COLLATION
 from pipeline.model.names import folded
@@ -55,7 +55,7 @@ def _created(sql: str, table: TableName | None) -> tuple[Cursor, TableName] | No
 def _statements(read: Sequence[Lexeme]) -> Iterator[Sequence[Lexeme]]:
     start = 0
     for place, lexeme in enumerate(read):
-        if lexeme.kind is Kind.SYMBOL and lexeme.text == ";":
+        if lexeme.kind is LexemeKind.SYMBOL and lexeme.text == ";":
             yield read[start:place]
             start = place + 1
     if start < len(read):
@@ -66,7 +66,7 @@ def _name(cursor: Cursor) -> TableName | None:
     if not cursor.accept("CREATE"):
         return None
     while not cursor.accept("TABLE"):
-        if cursor.take().kind is not Kind.WORD:
+        if cursor.take().kind is not LexemeKind.WORD:
             return None
     cursor.accept("IF", "NOT", "EXISTS")
     return cursor.table_name(_UNSAID)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.model.ddl.lexemes import Kind, NotParsedError
+from pipeline.model.ddl.lexemes import LexemeKind, NotParsedError
 from pipeline.model.ddl.literals import EXPRESSION, Literal, LiteralKind, read_default
 from pipeline.model.ddl.partitions.scheme import (
     MAXVALUE,
@@ -50,7 +50,7 @@ def read_definitions(cursor: Cursor) -> tuple[Partition, ...]:
 
 def read_number(cursor: Cursor) -> int:
     """Read how many partitions."""
-    digits = cursor.expect_kind(Kind.NUMBER, "a number of partitions").text
+    digits = cursor.expect_kind(LexemeKind.NUMBER, "a number of partitions").text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST)) and 0 < int(digits) <= MOST):
         raise NotParsedError(f"“{digits[:_SHOWN]}” is not a number of partitions")
     return int(digits)
@@ -98,7 +98,7 @@ def _by(cursor: Cursor, kind: PartitionKind) -> tuple[tuple[str, ...], str]:
     """Read the columns in their parenthesis, or else the expression there."""
     if kind is PartitionKind.KEY and cursor.accept("ALGORITHM"):
         cursor.expect_symbol("=")
-        cursor.expect_kind(Kind.NUMBER, "a number")
+        cursor.expect_kind(LexemeKind.NUMBER, "a number")
     if kind not in (PartitionKind.RANGE, PartitionKind.LIST, PartitionKind.HASH):
         return _columns(cursor), ""
     start, depth = cursor.at, 0
@@ -189,7 +189,7 @@ def _member(cursor: Cursor) -> tuple[Literal, ...]:
 
 def _value(cursor: Cursor) -> Literal:
     """Read one value, which ends where the clause does: anything longer is an expression."""
-    typed = cursor.peek(1).kind is Kind.STRING and cursor.accept_any("DATE", "TIMESTAMP")
+    typed = cursor.peek(1).kind is LexemeKind.STRING and cursor.accept_any("DATE", "TIMESTAMP")
     found = Literal(LiteralKind.TEXT, cursor.take().text) if typed else read_default(cursor)
     if cursor.at_clause_end():
         return found

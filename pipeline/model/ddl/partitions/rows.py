@@ -57,7 +57,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ValueRange:
     """Rows below `high` and not below `low`; None where there is no such edge. NULL is below every value."""
 
     low: Edge | None
@@ -74,7 +74,7 @@ class Ranges:
     """Rows in one of these spans."""
 
     columns: tuple[Deciding, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[ValueRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ def _listed(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, 
     return replace(found, others=tuple(member for partition in left for member in _members(partition.among, columns)))
 
 
-def _spans(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, ...]) -> tuple[Span, ...]:
+def _spans(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, ...]) -> tuple[ValueRange, ...]:
     """One span for partitions that stand side by side."""
 
     def edge(place: int) -> Edge | None:
@@ -277,7 +277,7 @@ def _spans(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, .
 
     firsts = [place for place in places if place - 1 not in places]
     lasts = [place for place in places if place + 1 not in places]
-    return tuple(Span(edge(first - 1), edge(last)) for first, last in zip(firsts, lasts, strict=True))
+    return tuple(ValueRange(edge(first - 1), edge(last)) for first, last in zip(firsts, lasts, strict=True))
 
 
 def _edge(bound: Bound, columns: tuple[_Column, ...]) -> Edge | None:
