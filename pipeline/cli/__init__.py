@@ -136,7 +136,7 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
     if isinstance(error, _WrongUsage):
         return _usage(error, output)
     trace = "".join(traceback.format_exception(error)) if debug else ""
-    error = _behind(error)
+    error = _after(error)
     if isinstance(error, Explained):
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
@@ -145,7 +145,7 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
     return UNEXPECTED
 
 
-def _behind(error: Exception) -> Exception:
+def _after(error: Exception) -> Exception:
     """Give what is behind an error, as one of ours: the end of Spark, or what something outside says (`causes`).
 
     Who has not brought Spark has none to lose, and who has no error needs no causes: they take time to import.

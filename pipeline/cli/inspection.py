@@ -184,13 +184,13 @@ def _decode(
             layout = meet_key(layout, seen.version)
         else:
             layout, _ = meet(layout, seen.version, Policy())
-    landing = layout.landing
+    mapping = layout.mapping
     versions = tuple(seen.version for seen in table.versions if not seen.key_only)
-    rules = rulebook.of(JudgedShape(table.table, versions, landing, tuple(column.name for column in layout.columns)))
-    names = [target.name for target in landing.targets]
-    before = [_shown(F.col(change.BEFORE)[name]) for name in names] if landing.before else ()
+    rules = rulebook.of(JudgedShape(table.table, versions, mapping, tuple(column.name for column in layout.columns)))
+    names = [target.name for target in mapping.targets]
+    before = [_shown(F.col(change.BEFORE)[name]) for name in names] if mapping.before else ()
     old = F.when(F.col(change.BEFORE).isNotNull(), F.array(*before)) if before else F.lit(None)
-    rows = rules.judged(protocol.changes(prepared, table, landing)).select(
+    rows = rules.judged(protocol.changes(prepared, table, mapping)).select(
         change.OP, change.COMMIT_TS, change.INDEX, F.col(change.ERROR).alias("error"), change.CHECKSUM,
         F.array(*(_shown(F.col(quoted(name))) for name in names)).alias("after"),
         old.alias("old"),

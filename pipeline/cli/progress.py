@@ -46,16 +46,16 @@ class TableLine:
     note: str = ""
 
     @staticmethod
-    def of(landed: TableResult, now: float) -> TableLine:
-        """Put what landed into numbers; `now` in seconds since the epoch."""
-        counts: Counter[str] = Counter(dead_letters=landed.dead_letters, held=landed.held)
+    def of(result: TableResult, now: float) -> TableLine:
+        """Put what result into numbers; `now` in seconds since the epoch."""
+        counts: Counter[str] = Counter(dead_letters=result.dead_letters, held=result.held)
         for op, name in _OPS:
-            counts[name] += landed.counts.get(op.value, 0)
-        counts["quarantined"] = landed.quarantined
-        lag = age_of(landed.newest, now) if landed.newest else None
-        notes = [f"{rule} broken by {rows:,}" if rows else f"{rule} broken" for rule, rows in landed.broken.items()]
-        notes += ["keys in several partitions"] if landed.order_unknown else []
-        return TableLine(landed.table, counts, lag, landed.seconds, ", ".join(notes))
+            counts[name] += result.counts.get(op.value, 0)
+        counts["quarantined"] = result.quarantined
+        lag = age_of(result.newest, now) if result.newest else None
+        notes = [f"{rule} broken by {rows:,}" if rows else f"{rule} broken" for rule, rows in result.broken.items()]
+        notes += ["keys in several partitions"] if result.order_unknown else []
+        return TableLine(result.table, counts, lag, result.seconds, ", ".join(notes))
 
     @property
     def marks(self) -> Text:
@@ -109,8 +109,8 @@ class Progress:
         for line in lines:
             self.tables.setdefault(line.table, Counter()).update(line.counts)
         self.codes.update({refused.code: refused.rows for refused in outcome.messages.refused})
-        self.order_unknown.update(landed.table for landed in outcome.landed if landed.order_unknown)
-        self.broken.update((landed.table, rule) for landed in outcome.landed for rule in landed.broken)
+        self.order_unknown.update(result.table for result in outcome.tables if result.order_unknown)
+        self.broken.update((result.table, rule) for result in outcome.tables for rule in result.broken)
         for text in aligned(number, lines):
             self._print(text)
         for warning in outcome.messages.warnings:
@@ -146,12 +146,12 @@ class Progress:
 
 def lines_of(outcome: Outcome, now: float) -> list[TableLine]:
     """Make the lines of a batch: its tables by name, then the messages that belong to none."""
-    lines = sorted((TableLine.of(landed, now) for landed in outcome.landed), key=lambda line: line.table)
+    lines = sorted((TableLine.of(result, now) for result in outcome.tables), key=lambda line: line.table)
     lines = merged(lines)
-    homeless = outcome.dead_letters - sum(landed.dead_letters for landed in outcome.landed)
-    if homeless:
+    unattributed = outcome.dead_letters - sum(result.dead_letters for result in outcome.tables)
+    if unattributed:
         codes = ", ".join(sorted({refused.code for refused in outcome.messages.refused if not refused.tables}))
-        lines.append(TableLine(NO_TABLE, Counter(dead_letters=homeless), note=codes))
+        lines.append(TableLine(NO_TABLE, Counter(dead_letters=unattributed), note=codes))
     return [line for line in lines if line.marks or line.rest]
 
 

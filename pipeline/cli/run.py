@@ -173,7 +173,7 @@ class Run:
     def _waiting(self, pipeline: Pipeline) -> list[str]:
         """What waits by itself; what is committed is so, whether the catalog can be read from here or not."""
         context = pipeline.context
-        if context.protocol.ordering is not Ordering.BY_COMMIT_TS or not context.waits:
+        if context.protocol.ordering is not Ordering.BY_COMMIT_TS or not context.has_pending:
             return []
         try:
             found = reader(self._settings)

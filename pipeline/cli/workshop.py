@@ -131,7 +131,7 @@ def redrive(settings: Settings, selection: Sequence[str], waiting: Callable[[str
 
     def directly() -> dict[str, Any]:
         with Pipeline.open(settings, purpose="quarantine redrive") as pipeline:
-            return dict(pipeline.errand(REDRIVE, selection))
+            return dict(pipeline.operation(REDRIVE, selection))
 
     return dict(in_turn(settings.warehouse.path, (REDRIVE, selection), directly, waiting))
 
@@ -144,7 +144,7 @@ def check(
 
     def directly() -> dict[str, Any]:
         with Pipeline.open(settings, purpose="checks run") as pipeline:
-            return dict(pipeline.errand(CHECK, names))
+            return dict(pipeline.operation(CHECK, names))
 
     return dict(in_turn(settings.warehouse.path, (CHECK, names), directly, waiting))
 

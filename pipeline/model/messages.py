@@ -307,7 +307,7 @@ class SourceProtocol(Protocol):
         """Which raw messages are the table's rows; of `parts` those of any version, described or not."""
         ...
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """Change frame of one table.
 
         The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
@@ -316,8 +316,8 @@ class SourceProtocol(Protocol):
         """
         ...
 
-    def guess(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    def predict(
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """What a batch of these ranges is, if all its messages are of these kinds; None where that cannot be known.
 

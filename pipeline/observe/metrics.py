@@ -52,43 +52,54 @@ class BatchDone:
     seconds: float
     committed_at: float
     tables: Collection[TableDone] = ()
-    homeless: int = 0
+    unattributed: int = 0
     """Dead letters of no table."""
     held_tables: Collection[str] = ()
-    waits: bool = False
-    """Whether records wait for a schema or a statement."""
+    pending: bool = False
+    """Whether records wait for a schema or a DDL event."""
     cut_time: float | None = None
 
 
-class _Moment:
-    """A number that is not there until it is known: 0 would be a moment in 1970, or a Kafka that is away."""
+class _WhenKnown:
+    """A gauge that is absent until its first value is known: 0 would be a time in 1970, or a Kafka that is away.
 
-    def __init__(self, name: str, about: str, made: Mapping[str, Any]) -> None:
-        self._name, self._about, self._made = name, about, made
-        self._gauge: Gauge | None = None
+    `former`: the name that the metric had in the last release, under which it is shown, too.
+    """
+
+    def __init__(self, name: str, about: str, made: Mapping[str, Any], former: str = "") -> None:
+        self._names, self._about, self._made = (name, *filter(None, [former])), about, made
+        self._gauges: list[Gauge] = []
 
     def set(self, value: float) -> None:
         """It is this now."""
-        if self._gauge is None:
-            self._gauge = Gauge(self._name, self._about, **self._made)
-        self._gauge.set(value)
+        if not self._gauges:
+            self._gauges = [Gauge(name, self._about, **self._made) for name in self._names]
+        for gauge in self._gauges:
+            gauge.set(value)
 
 
-class _Standing:
-    """A number for each of some names, which come and go: one that stays is there at every scrape."""
+class _Labelled:
+    """A gauge with a label whose values come and go: a value that stays is there at every scrape.
 
-    def __init__(self, name: str, about: str, label: str, made: Mapping[str, Any]) -> None:
-        self._gauge = Gauge(name, about, [label], **made)
+    `former`: the name and the label that the metric had in the last release, under which it is shown, too.
+    """
+
+    def __init__(
+        self, name: str, about: str, label: str, made: Mapping[str, Any], former: tuple[str, str] | None = None
+    ) -> None:
+        names = [(name, label), *filter(None, [former])]
+        self._gauges = [Gauge(name, about, [label], **made) for name, label in names]
         self._shown: set[str] = set()
         self._changing = Lock()
 
     def show(self, numbers: Mapping[str, float]) -> None:
         """These now, and no others; batches and the look between them may call at once."""
         with self._changing:
-            for name, number in numbers.items():
-                self._gauge.labels(name).set(number)
-            for name in self._shown - numbers.keys():
-                self._gauge.remove(name)
+            for gauge in self._gauges:
+                for name, number in numbers.items():
+                    gauge.labels(name).set(number)
+                for name in self._shown - numbers.keys():
+                    gauge.remove(name)
             self._shown = set(numbers)
 
 
@@ -116,20 +127,31 @@ class Metrics:
         self._unnamed = Counter("members_unknown", "changes with ENUM or SET values that are kept as numbers",
                                 ["table"], **made)  # fmt: skip
         self._lag = Gauge("lag_seconds", "age of the newest change when its batch was committed", ["table"], **made)
-        self._table_held = _Standing("table_held", "1 for each table that waits for a person", "table", made)
-        self._waiting = Gauge("records_wait", "1 while records wait for a schema or a statement", **made)
-        self._committed = _Moment("last_batch_timestamp_seconds", "when the newest batch was committed", made)
-        self._number = _Moment("last_batch_id", "the newest batch", made)
-        self._cut = _Moment("last_cut_timestamp_seconds", "the moment of the source up to which all tables are", made)
-        self._errand = _Standing("errand_begun_timestamp_seconds", "when the errand began that is under way", "errand",
-                                 made)  # fmt: skip
-        self._errand_done = _Moment("last_errand_timestamp_seconds", "when the newest errand ended", made)
-        self._behind = _Standing("records_behind", "records that no batch has taken yet", "topic", made)
-        self._oldest = _Standing("oldest_behind_timestamp_seconds",
-                                 "when the oldest record came that no batch has taken, if that is long ago", "topic",
-                                 made)  # fmt: skip
-        self._reachable = _Moment("kafka_reachable", "1 where Kafka has answered when it was last asked, else 0", made)
-        self._answered = _Moment("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
+        self._table_held = _Labelled("table_held", "1 for each table that waits for a person", "table", made)
+        self._pending = _WhenKnown("pending_records", "1 while records wait for a schema or a DDL event", made,
+                                   former="records_wait")  # fmt: skip
+        self._pending.set(0)
+        self._committed = _WhenKnown("last_batch_timestamp_seconds", "when the newest batch was committed", made)
+        self._number = _WhenKnown("last_batch_id", "the newest batch", made)
+        self._cut = _WhenKnown(
+            "last_cut_timestamp_seconds", "the commit time up to which all tables are complete", made
+        )
+        self._operation = _Labelled(
+            "operation_started_timestamp_seconds", "when the operation began that is under way", "operation", made,
+            former=("errand_begun_timestamp_seconds", "errand"),
+        )  # fmt: skip
+        self._operation_done = _WhenKnown("last_operation_timestamp_seconds", "when the newest operation ended", made,
+                                          former="last_errand_timestamp_seconds")  # fmt: skip
+        self._lag_records = _Labelled("consumer_lag_records", "records that no batch has taken yet", "topic", made,
+                                      former=("records_behind", "topic"))  # fmt: skip
+        self._oldest = _Labelled(
+            "oldest_lag_timestamp_seconds", "when the oldest record came that no batch has taken, if that is long ago",
+            "topic", made, former=("oldest_behind_timestamp_seconds", "topic"),
+        )  # fmt: skip
+        self._reachable = _WhenKnown(
+            "kafka_reachable", "1 where Kafka has answered when it was last asked, else 0", made
+        )
+        self._answered = _WhenKnown("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
 
     def step(self, name: str, seconds: float) -> None:
         """A durable step was reached, so long after the one before it."""
@@ -144,10 +166,10 @@ class Metrics:
         self._number.set(done.number)
         for table in done.tables:
             self._table(table)
-        if done.homeless:
-            self._letters.labels("").inc(done.homeless)
+        if done.unattributed:
+            self._letters.labels("").inc(done.unattributed)
         self.held(done.held_tables)
-        self.waits(some=done.waits)
+        self.pending(some=done.pending)
         if done.cut_time is not None:
             self._cut.set(done.cut_time)
 
@@ -169,22 +191,22 @@ class Metrics:
         """Which tables wait for a person."""
         self._table_held.show(dict.fromkeys(tables, 1))
 
-    def behind(self, records: Mapping[str, int]) -> None:
+    def lag(self, records: Mapping[str, int]) -> None:
         """How many records of each topic no batch has taken yet."""
-        self._behind.show(records)
+        self._lag_records.show(records)
 
     def oldest(self, came: Mapping[str, float]) -> None:
         """When the oldest record of a topic came that no batch has taken, where it waits for long."""
         self._oldest.show(came)
 
-    def errand(self, what: str, begun: float) -> None:
+    def operation(self, what: str, begun: float) -> None:
         """Something that a person asks for has begun: no batch comes before it is done."""
-        self._errand.show({what: begun})
+        self._operation.show({what: begun})
 
-    def errand_done(self, at: float) -> None:
+    def operation_done(self, at: float) -> None:
         """It is done, or refused."""
-        self._errand_done.set(at)
-        self._errand.show({})
+        self._operation_done.set(at)
+        self._operation.show({})
 
     def answered(self, at: float) -> None:
         """Kafka has answered, at this time."""
@@ -194,12 +216,12 @@ class Metrics:
     def silent(self) -> None:
         """Kafka does not answer: how much it has is not known."""
         self._reachable.set(0)
-        self._behind.show({})
+        self._lag_records.show({})
         self._oldest.show({})
 
-    def waits(self, *, some: bool) -> None:
-        """Whether records wait for a schema or a statement."""
-        self._waiting.set(int(some))
+    def pending(self, *, some: bool) -> None:
+        """Whether records wait for a schema or a DDL event."""
+        self._pending.set(int(some))
 
     def _table(self, done: TableDone) -> None:
         for op, count in done.changes.items():

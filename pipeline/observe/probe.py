@@ -1,7 +1,7 @@
 """`python -m pipeline.observe.probe [URL [SECONDS]]`: whether a run does its work, by what its metrics say.
 
 For a container's health check: exit code 0 or 1, and a sentence. That the address answers proves nothing: it does so
-before the warehouse is open, which may be refused at each start. An errand is work, however long it takes.
+before the warehouse is open, which may be refused at each start. An operation is work, however long it takes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
             told.setdefault(sample.name.removeprefix(f"{PREFIX}_"), []).append(sample.value)
     if "dead_letters_total" not in told:
         return "the warehouse is not open: the run starts, or is refused (its log says why)"
-    if "errand_begun_timestamp_seconds" in told:
+    if "operation_started_timestamp_seconds" in told:
         return ""
     silent = now - max(told.get("last_kafka_answer_timestamp_seconds", (now,)))
     if silent > patience:
         return f"Kafka has not answered for {silent:,.0f} s"
-    behind = sum(told.get("records_behind", ()))
-    errand = max(told.get("last_errand_timestamp_seconds", (0,)))
-    if not behind or now - errand <= patience:
+    lag = sum(told.get("consumer_lag_records", ()))
+    operation = max(told.get("last_operation_timestamp_seconds", (0,)))
+    if not lag or now - operation <= patience:
         return ""
-    waits = f"{behind:,.0f} records wait, and"
+    waits = f"{lag:,.0f} records wait, and"
     if "last_batch_timestamp_seconds" not in told:
         return f"{waits} no batch was ever committed"
     ago = now - max(told["last_batch_timestamp_seconds"])

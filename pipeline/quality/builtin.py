@@ -33,19 +33,19 @@ _Landed = tuple["TableVersion", "SourceColumn", str]
 """A version, one of its columns, and the warehouse column where that lands."""
 
 
-def builtin(versions: Sequence[TableVersion], landing: ColumnMapping) -> tuple[Rule, ...]:
+def builtin(versions: Sequence[TableVersion], mapping: ColumnMapping) -> tuple[Rule, ...]:
     """The rules for messages of these versions, where they land so."""
-    types = {target.name: target.type for target in landing.targets}
+    types = {target.name: target.type for target in mapping.targets}
     landed = [
-        (version, column, landing.fields[version.version][column.name])
+        (version, column, mapping.fields[version.version][column.name])
         for version in versions
         for column in version.columns
-        if column.name in landing.fields[version.version]
+        if column.name in mapping.fields[version.version]
     ]
     numbers = [one for one in landed if one[1].unsigned and types[one[2]] != t.STRING]
     texts = [one for one in landed if types[one[2]] == t.STRING]
     made = (
-        _key_not_null(versions, landing),
+        _key_not_null(versions, mapping),
         _about("enum_members", (one for one in texts if _members(one[1], "ENUM")), _is_member, versions),
         _about("set_members", (one for one in texts if _members(one[1], "SET")), _are_members, versions),
         _about("length", (one for one in landed if _has_length(one[1], types[one[2]])), _fits, versions),
@@ -61,14 +61,14 @@ def builtin(versions: Sequence[TableVersion], landing: ColumnMapping) -> tuple[R
     return tuple(rule for rule in made if rule is not None)
 
 
-def _key_not_null(versions: Sequence[TableVersion], landing: ColumnMapping) -> Rule:
+def _key_not_null(versions: Sequence[TableVersion], mapping: ColumnMapping) -> Rule:
     """By the key of the row's own version, and by what of it may be NULL there: keys change, and so do their columns.
 
     A zero date is NULL with its text: that is a value.
     """
     sent: dict[tuple[str, ...], list[TableVersion]] = {}
     for version in versions:
-        fields, handle = landing.fields[version.version], () if version.keys_vary else version.handle or ()
+        fields, handle = mapping.fields[version.version], () if version.keys_vary else version.handle or ()
         key = [c.name for c in version.columns if c.nullable and c.name in handle and c.name in fields]
         if key:
             sent.setdefault(tuple(fields[name] for name in key), []).append(version)

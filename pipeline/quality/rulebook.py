@@ -31,7 +31,7 @@ class JudgedShape:
 
     table: TableName
     versions: tuple[TableVersion, ...]
-    landing: ColumnMapping
+    mapping: ColumnMapping
     live: tuple[str, ...]
     """The columns that checks may name: those of the changes table that the source still has."""
 
@@ -98,13 +98,13 @@ class Rulebook:
         return tuple(_gx().of_tables(checks)) if checks and only else checks
 
     def _make(self, shape: JudgedShape) -> RuleSet:
-        rules = list(builtin(shape.versions, shape.landing)) if self.built_in else []
+        rules = list(builtin(shape.versions, shape.mapping)) if self.built_in else []
         checks = self.checks(shape.table)
         numbered: Mapping[str, str] = {}
         unmade: tuple[RuleResult, ...] = ()
         beyond: tuple[Check, ...] = ()
         if checks:
-            types = {target.name: target.type for target in shape.landing.targets if target.name in shape.live}
+            types = {target.name: target.type for target in shape.mapping.targets if target.name in shape.live}
             found, unmade = self._compiled(checks, types)
             numbered, beyond = found.columns, _gx().of_batches(checks)
             rules += [_rule(one) for one in found.rules]

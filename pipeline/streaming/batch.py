@@ -50,7 +50,7 @@ class Outcome:
     """What one micro-batch did."""
 
     messages: Messages
-    landed: tuple[TableResult, ...] = ()
+    tables: tuple[TableResult, ...] = ()
     dead_letters: int = 0
 
 
@@ -138,7 +138,7 @@ class Port(Protocol):
         """Do the work for every table, several at once. The first error is raised when all have ended."""
         ...
 
-    def settle(self, landed: Sequence[TableResult]) -> Sequence[TableResult]:
+    def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
         """What is done when all tables have their changes: in the cut regime, show them up to the resolved ts."""
         ...
 
@@ -173,16 +173,16 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     step("read")
     refused = port.set_aside_refused(messages)  # first: a second try, to which they are readable, leaves them there
     step("dead-letters-appended")
-    landed: list[TableResult] = []
+    results: list[TableResult] = []
     for epoch in port.epochs(messages):
         for statement in epoch.ddl:
             port.apply(statement)
             step("ddl-applied")
-        landed += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
+        results += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
     if port.keep_waiting():
         step("waiting-held")
-    landed = list(port.settle(landed))
-    outcome = Outcome(messages, tuple(landed), refused + sum(table.dead_letters for table in landed))
+    results = list(port.settle(results))
+    outcome = Outcome(messages, tuple(results), refused + sum(table.dead_letters for table in results))
     port.commit(outcome)
     step("ledger-appended")
     return outcome

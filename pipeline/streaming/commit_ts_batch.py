@@ -55,13 +55,13 @@ Shown = tuple["WarehouseTable", "int | None"]
 class CommitTsBatch(SparkBatch):
     """One micro-batch. `raw` is prepared, and has besides what is new what has waited."""
 
-    chronicle: DdlApplier = field(init=False)
-    moments: dict[TopicPartition, Frontier] = field(default_factory=dict)
+    applier: DdlApplier = field(init=False)
+    frontiers: dict[TopicPartition, Frontier] = field(default_factory=dict)
     resolved: Frontier = NEVER
     """How far the tables are to be brought."""
-    read_to: Frontier = NEVER
+    read_frontier: Frontier = NEVER
     """How far all partitions have been read: what the ledger says."""
-    behind: Frontier = NEVER
+    late_frontier: Frontier = NEVER
     """How far the late topics have been read."""
     late: frozenset[str] = frozenset()
     """Topics that have not been read as far as the others: they came later, with a history of their own."""
@@ -77,7 +77,7 @@ class CommitTsBatch(SparkBatch):
     """Where rows without a key begin to be sent again, by the identity of their table's messages."""
     resent: dict[tuple[str, str], set[Place]] = field(default_factory=dict)
     """The same of rows that wait, by the name that they have (`TableName.key`)."""
-    marks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    last_watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
     """The last watermark of each partition, as far as it is known."""
     parts: dict[Part, str] = field(default_factory=dict)
     """What waits, with the reason."""
@@ -91,7 +91,7 @@ class CommitTsBatch(SparkBatch):
     """Records that began to wait in this batch."""
     let_in: int = 0
     """Events that have waited and do not wait any more."""
-    obliged: frozenset[tuple[str, str]] = frozenset()
+    forced: frozenset[tuple[str, str]] = frozenset()
     """Tables whose rows a person wants in, whatever the verdict on them is."""
     shown: list[Shown] = field(default_factory=list)
     """Tables whose snapshot changed, with the new one."""
@@ -108,14 +108,14 @@ class CommitTsBatch(SparkBatch):
     @property
     def leaves_some(self) -> bool:
         """See `SparkBatch.leaves_some`: statements whose time has come."""
-        return self.chronicle.wall is not None
+        return self.applier.barrier is not None
 
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return super()._prepared(raw).withColumn(WAITED, F.lit(False))
 
     def _lets_in(self) -> bool:
         """As long as anything may wait."""
-        return self.context.waits
+        return self.context.has_pending
 
     def _is_kept(self, tables: int) -> bool:
         """Always: to see what each event is costs as much as to read its row."""
@@ -131,14 +131,14 @@ class CommitTsBatch(SparkBatch):
         self.topic_ids = self.topic_ids or self.context.cluster.topic_ids()
         self.described.learn(messages.described)
         self._named("what has waited")
-        found = pending.waiting(self.context.records) if self.context.waits else None
+        found = pending.waiting(self.context.records) if self.context.has_pending else None
         if found is None:
             return messages
         held = self.context.protocol.prepare(found).withColumn(WAITED, F.lit(True))
         # as it is now: what begins to wait is no part of it
         self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.count()
-        self.obliged = pending.released(self.context.records)
+        self.forced = pending.released(self.context.records)
         held = pending.not_in_changes(self.context, self.held) if self.context.recovering else self.held
         waited = self.context.protocol.read(held)
         self.waited_topics = namesakes.topics_of(waited)
@@ -169,47 +169,47 @@ class CommitTsBatch(SparkBatch):
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
         topics = self.context.cluster.topics()
         partitions = [TopicPartition(topic.name, number) for topic in topics.values() for number in topic.partitions]
-        self.moments = frontier.progress(self.context.ledger.moments, messages.watermarks, messages.ddl)
+        self.frontiers = frontier.progress(self.context.ledger.frontiers, messages.watermarks, messages.ddl)
         committed = self.context.ledger.committed.of_names({t.id: t.name for t in topics.values()})
         reached = {**committed, **self._passed(), **messages.ends}
         latest = self.context.cluster.latest(partitions)
-        live = {at: moment for at, moment in self.moments.items() if at in latest}
+        live = {at: moment for at, moment in self.frontiers.items() if at in latest}
         read, passed = frontier.resolved(live, reached, latest), self.context.ledger.resolved
         if read < passed:
             slow = (at for at, end in latest.items() if live.get(at, NEVER) < passed and reached.get(at, 0) < end)
-            self.late, self.behind = frozenset(at.topic for at in slow), read
+            self.late, self.late_frontier = frozenset(at.topic for at in slow), read
             others = {at: end for at, end in latest.items() if at.topic not in self.late}
             read = frontier.resolved({at: live[at] for at in others if at in live}, reached, others)
-        self.read_to = max(passed, read)
+        self.read_frontier = max(passed, read)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
-        self.resolved = max(self.read_to, *shown, NEVER)
+        self.resolved = max(self.read_frontier, *shown, NEVER)
         self._named("statements")
-        alike = namesakes.Namesakes({topic.name: topic.id for topic in topics.values()}, self.obliged)
-        self.chronicle = DdlApplier.begin(self.context, messages, self._due, self.waited_statements, alike)
-        self.chronicle.late = bool(self.late)
+        alike = namesakes.Namesakes({topic.name: topic.id for topic in topics.values()}, self.forced)
+        self.applier = DdlApplier.begin(self.context, messages, self._due, self.waited_statements, alike)
+        self.applier.late = bool(self.late)
         if len(topics) > 1:
-            self.chronicle.unseen = frontier.commit_ts_of(self.resolved)
-        self._end_before(self.chronicle.wall)
-        yield Epoch(tuple(statement.ddl for statement in self.chronicle.applied), ())
+            self.applier.unseen = frontier.commit_ts_of(self.resolved)
+        self._end_before(self.applier.barrier)
+        yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
         self._hold_namesakes(alike)
-        self.parts = routing.waits(self.chronicle)
-        self._set_aside_undescribed(routing.undescribed(self.chronicle))
-        placed = routing.placed(self.chronicle)
-        gone = [one for one in placed if one.meaning == GONE]
+        self.parts = routing.waits(self.applier)
+        self._set_aside_undescribed(routing.undescribed(self.applier))
+        placed = routing.placed(self.applier)
+        gone = [one for one in placed if one.table_ref == GONE]
         self._set_aside_gone(gone)
-        self.placed = {id(one.messages): one for one in placed if one.meaning != GONE}
+        self.placed = {id(one.messages): one for one in placed if one.table_ref != GONE}
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another topic brings one of the same name."""
-        found = namesakes.joined(namesakes.topics_of(self.chronicle.messages), self.waited_topics)
+        found = namesakes.joined(namesakes.topics_of(self.applier.messages), self.waited_topics)
         for name, topics in found.items():
             until = max(topics.values())
-            why = alike.rows(name, self.chronicle.pair(name, until), topics)
+            why = alike.rows(name, self.applier.pair(name, until), topics)
             if why:
-                self.chronicle.hold_rows(name, why, until)
+                self.applier.hold_rows(name, why, until)
 
     def _see_sends(self) -> None:
         """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""
@@ -218,21 +218,23 @@ class CommitTsBatch(SparkBatch):
         late: dict[tuple[str, str], list[Part]] = {}
         for part in self.parts:
             late.setdefault(part.table.key, []).append(part)
-        if self.context.waits or late:
+        if self.context.has_pending or late:
             self.resent = redeliveries.remembered(self.context.records)
-        ledger, messages = self.context.ledger, self.chronicle.messages
+        ledger, messages = self.context.ledger, self.applier.messages
         if not (keyless or tables or late):
-            self.marks = {at: ts for at, ts in ledger.marks.items() if at not in messages.watermarks}
+            self.last_watermarks = {
+                at: ts for at, ts in ledger.last_watermarks.items() if at not in messages.watermarks
+            }
             return
         self._named("rows that are sent again")
-        told = redeliveries.watermarks(self.raw, self.context.protocol, ledger.marks)
-        self.marks = {**ledger.marks, **told.newest}
+        told = redeliveries.watermarks(self.raw, self.context.protocol, ledger.last_watermarks)
+        self.last_watermarks = {**ledger.last_watermarks, **told.newest}
         for table in tables if told.backs else ():
             self.context.tables.note_sends(table, told.backs)
         names = list(late)
         parts = [*(messages.parts for messages in keyless), *late.values()]
         begun = (
-            redeliveries.begun_again(self.raw, self.context.protocol, parts, ledger.moments, messages.ddl)
+            redeliveries.begun_again(self.raw, self.context.protocol, parts, ledger.frontiers, messages.ddl)
             if parts
             else {}
         )
@@ -243,18 +245,18 @@ class CommitTsBatch(SparkBatch):
         if self.resent != known:
             redeliveries.remember(self.context.records, self.resent)
 
-    def _end_before(self, wall: Statement | None) -> None:
+    def _end_before(self, barrier: Statement | None) -> None:
         """Bring the tables no further than to a statement that waits for the next batch."""
-        if wall is None:
+        if barrier is None:
             return
-        moment = frontier.closed_by_watermark(wall.ddl.commit_ts)
-        self.behind = min(self.behind, moment)
-        if not any(at.topic in self.late for at in wall.ddl.at):
+        moment = frontier.closed_by_watermark(barrier.ddl.commit_ts)
+        self.late_frontier = min(self.late_frontier, moment)
+        if not any(at.topic in self.late for at in barrier.ddl.at):
             self.resolved = min(self.resolved, moment)
 
     def _due(self, ddl: Ddl) -> Frontier:
         """Up to which moment a statement is applied."""
-        return self.behind if any(at.topic in self.late for at in ddl.at) else self.resolved
+        return self.late_frontier if any(at.topic in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
         """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
@@ -301,42 +303,42 @@ class CommitTsBatch(SparkBatch):
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
         self._named("statements")
-        self.chronicle.apply(next(s for s in self.chronicle.applied if s.ddl is ddl))
+        self.applier.apply(next(s for s in self.applier.applied if s.ddl is ddl))
 
-    def _landing(self, messages: TableMessages) -> CommitTsTableWriter:
-        meaning = self.placed[id(messages)].meaning
-        pair = self.chronicle.pair_of(meaning)
-        statements = self.chronicle.about(meaning)
-        landing = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
-        landing.spans = tuple(
+    def _writer(self, messages: TableMessages) -> CommitTsTableWriter:
+        table_ref = self.placed[id(messages)].table_ref
+        pair = self.applier.pair_of(table_ref)
+        statements = self.applier.about(table_ref)
+        writer = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
+        writer.spans = tuple(
             StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
-        landing.partners = self.chronicle.partners
-        landing.ended = pair is None and self._has_ended(messages)
+        writer.partners = self.applier.partners
+        writer.ended = pair is None and self._has_ended(messages)
         waited = (place for part in messages.parts for place in self.resent.get(part.table.key, ()))
-        landing.sends = [*self.sends.get(id(messages), ()), *waited] if redeliveries.may_double(messages) else ()
-        landing.unclear = self.chronicle.unclear.get(meaning, ("", 0))[0]
-        landing.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
-        landing.obliged = messages.table.key in self.obliged
-        return landing
+        writer.sends = [*self.sends.get(id(messages), ()), *waited] if redeliveries.may_double(messages) else ()
+        writer.ambiguous = self.applier.ambiguous.get(table_ref, ("", 0))[0]
+        writer.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
+        writer.forced = messages.table.key in self.forced
+        return writer
 
     def _has_ended(self, messages: TableMessages) -> bool:
-        return any(part.until in self.chronicle.drops(part.table.key) for part in messages.parts)
+        return any(part.until in self.applier.drops(part.table.key) for part in messages.parts)
 
     def keep_waiting(self) -> int:
         """See `Port.keep_waiting`."""
-        statements = self.chronicle.waiting_statements()
+        statements = self.applier.waiting_statements()
         if self.parts or statements:
             self._named("what waits")
             raw = self._not_landed(self.raw)
             self.kept = pending.keep(self.context, raw, self.batch_id, self.parts, statements)
         return self.kept
 
-    def settle(self, landed: Sequence[TableResult]) -> Sequence[TableResult]:
+    def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
         """See `Port.settle`: every table shows its changes up to the resolved ts, but where rows of it wait."""
-        landed = super().settle(landed)
+        results = super().settle(results)
         self._named("dead letters")
-        self.chronicle.letters_follow()
+        self.applier.letters_follow()
         exchanged = self._exchanged()
         due = [
             (table, until)
@@ -353,16 +355,16 @@ class CommitTsBatch(SparkBatch):
             if table.current is not None:
                 shown.setdefault(table.uuid, (table, table.current.head()))
         self.shown = [*shown.values(), *self._marked()]
-        known = {one.table for one in landed}
+        known = {one.table for one in results}
         snapshots = {str(table.source): snapshot for table, snapshot in shown.values()}
         others = [TableResult(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
         others += [TableResult(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
-        return [*(replace(one, snapshot=snapshots.get(one.table)) for one in landed), *others]
+        return [*(replace(one, snapshot=snapshots.get(one.table)) for one in results), *others]
 
     def _may_be_shown(self, table: WarehouseTable) -> bool:
         """Whether its columns let it be written; those that this batch has rows of were looked at before."""
-        landed = any(landing.table is table for landing in self.landings)
-        return not table.altered if landed else may_be_written(self.context, table)
+        has_rows = any(writer.table is table for writer in self.writers)
+        return not table.altered if has_rows else may_be_written(self.context, table)
 
     def _marked(self) -> list[Shown]:
         """Give tables an empty snapshot that are new without rows, or whose columns changed and no row; which."""
@@ -401,10 +403,10 @@ class CommitTsBatch(SparkBatch):
 
     def _until(self, table: WarehouseTable) -> int:
         """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""
-        until = frontier.commit_ts_of(self.behind if self._is_late(table) else self.resolved)
+        until = frontier.commit_ts_of(self.late_frontier if self._is_late(table) else self.resolved)
         until = min([until, *(one.removal.at for one in self.undone if table in (one.table, one.other))])
         for part in self.parts:
-            if self.chronicle.pair(part.table.key, part.since + 1) is table:
+            if self.applier.pair(part.table.key, part.since + 1) is table:
                 until = min(until, part.since)
         return until
 
@@ -427,7 +429,7 @@ class CommitTsBatch(SparkBatch):
         return table, done.snapshot
 
     def _statements(self) -> Sequence[Row]:
-        return self.chronicle.told()
+        return self.applier.told()
 
     def _described(self) -> list[Row]:
         return []
@@ -462,7 +464,11 @@ class CommitTsBatch(SparkBatch):
             self.described.written()
             self.context.step("schemas-appended")
         self._let_in()
-        fresh.moments, fresh.resolved, fresh.marks = self.moments, self.read_to, self.marks
+        fresh.frontiers, fresh.resolved, fresh.last_watermarks = (
+            self.frontiers,
+            self.read_frontier,
+            self.last_watermarks,
+        )
 
     def _let_in(self) -> None:
         still = self._still()
@@ -471,16 +477,16 @@ class CommitTsBatch(SparkBatch):
             self.let_in = let_in.count()
             pending.let_in(self.context, self.held, still)
             self.context.step("waiting-released")
-        self.context.waits = self.kept > 0 or still is not None
-        if self.resent and not self.context.waits:
+        self.context.has_pending = self.kept > 0 or still is not None
+        if self.resent and not self.context.has_pending:
             redeliveries.remember(self.context.records, {})
 
     def _still(self) -> Column | None:
         """Which of what waited waits on; None: nothing does."""
-        back = [landing for landing in self.landings if isinstance(landing, CommitTsTableWriter) and landing.waits_on]
-        parts = [*self.parts, *(part for landing in back for part in landing.messages.parts)]
-        statements = [statement for statement, _, _ in self.chronicle.waiting_statements()]
-        statements += [statement for landing in back for statement in landing.statements]
+        back = [writer for writer in self.writers if isinstance(writer, CommitTsTableWriter) and writer.waits_on]
+        parts = [*self.parts, *(part for writer in back for part in writer.messages.parts)]
+        statements = [statement for statement, _, _ in self.applier.waiting_statements()]
+        statements += [statement for writer in back for statement in writer.statements]
         wanted = []
         if parts:
             wanted.append(pending.rows_of(self.context.protocol, parts))

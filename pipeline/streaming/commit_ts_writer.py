@@ -86,7 +86,7 @@ class CommitTsTableWriter(TableWriter):
             if isinstance(entry, SeenVersion):
                 if not layout.columns:
                     layout = replace(layout, ddl_at=max(0, at))
-                layout = with_handles(self._met(layout, entry), _behind(layout, at))
+                layout = with_handles(self._met(layout, entry), _after(layout, at))
             else:
                 layout = with_handles(self._applied(layout, entry), at)
         known = self.table.layout if self.table else Layout()
@@ -102,14 +102,14 @@ class CommitTsTableWriter(TableWriter):
             self.context.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()
         self._note_topics(self.table)
-        if self.unclear:
+        if self.ambiguous:
             if self.table.state is State.LIVE:
-                self.context.tables.set_state(self.table, State.HELD, self.unclear)
+                self.context.tables.set_state(self.table, State.HELD, self.ambiguous)
             held_names.forget(self.context.records, self.table.source)
 
     def _held_by(self, state: State) -> dict[str, str]:
         """That a pair is to be held, for the commit of its layout, in which a second try finds nothing unclear."""
-        return written_state(State.HELD, self.unclear) if self.unclear and state is State.LIVE else {}
+        return written_state(State.HELD, self.ambiguous) if self.ambiguous and state is State.LIVE else {}
 
     def _note_sends(self) -> None:
         if self.sends and self.table is not None:
@@ -155,7 +155,7 @@ class CommitTsTableWriter(TableWriter):
         for action in statement.actions:
             other = self.partners.get(ddl.commit_ts, "")
             layout, why = apply_to_rows(layout, action, ddl.commit_ts, other)
-            if why and not self.obliged:
+            if why and not self.forced:
                 self._unclear(f"{NOT_UNDERSTOOD}: {why}: {ddl.sql}", other)
         if ddl.version is not None:
             layout, notes = meet(layout, ddl.version, self.context.policy)
@@ -164,7 +164,7 @@ class CommitTsTableWriter(TableWriter):
 
     def _unclear(self, reason: str, other: str) -> None:
         """Hold the pair behind its evolution, and the one that it would have exchanged rows with."""
-        self.unclear = self.unclear or reason
+        self.ambiguous = self.ambiguous or reason
         partner = self.context.tables.by_uuid(other)
         if partner is not None and partner.state is State.LIVE:
             self.context.tables.set_state(partner, State.HELD, reason)
@@ -218,7 +218,7 @@ def _is_present(layout: Layout, seen: SeenVersion) -> bool:
     return seen.since > max(layout.ddl_at, layout.handles[-1][0] if layout.handles else 0)
 
 
-def _behind(layout: Layout, at: int) -> int:
+def _after(layout: Layout, at: int) -> int:
     """Behind what a handle holds that rows behind `at` have: behind the statement, if they are the first since then.
 
     Rows of another partition that lie between the two may come in a later batch.

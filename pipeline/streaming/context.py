@@ -55,13 +55,13 @@ class Ledger:
     topics: dict[str, str] = field(default_factory=dict)
     """Topic id → the name that it had."""
     watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
-    moments: dict[TopicPartition, Frontier] = field(default_factory=dict)
+    frontiers: dict[TopicPartition, Frontier] = field(default_factory=dict)
     """Cut regime: how far each partition has come."""
     resolved: Frontier = NEVER
     """Cut regime: the moment that the newest cut has."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
-    marks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    last_watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
     """Cut regime: the last watermark of each partition, be it the greatest or not, as far as that is known."""
 
     @staticmethod
@@ -90,10 +90,10 @@ class Ledger:
             ENDS: write_ends(self.ends),
             TOPIC_NAMES: json.dumps(self.topics),
             WATERMARKS: marks_to_json(self.watermarks),
-            MOMENTS: marks_to_json(self.moments),
+            MOMENTS: marks_to_json(self.frontiers),
             RESOLVED: str(self.resolved),
             UNFINISHED: str(self.unfinished),
-            MARKS: marks_to_json(self.marks),
+            MARKS: marks_to_json(self.last_watermarks),
         }
 
     @property
@@ -108,9 +108,9 @@ def own_types(settings: Settings) -> dict[str, WarehouseType]:
     return {name: STRING if members_of(kind) else WarehouseType(kind) for name, kind in said.items()}
 
 
-def marks_to_json(marks: Mapping[TopicPartition, int]) -> str:
+def marks_to_json(last_watermarks: Mapping[TopicPartition, int]) -> str:
     """Watermarks by topic and partition as JSON."""
-    return json.dumps([[at.topic, at.partition, mark] for at, mark in sorted(marks.items())])
+    return json.dumps([[at.topic, at.partition, mark] for at, mark in sorted(last_watermarks.items())])
 
 
 def marks_from_json(text: str | None) -> dict[TopicPartition, CommitTs]:
@@ -136,10 +136,10 @@ class PipelineContext:
     gate: Gate = field(default_factory=Gate)
     order_unknown: set[tuple[str, str]] | None = None
     """Tables (`TableName.key`) of which it was said that keys stand in several partitions; None: not read yet."""
-    expected: BatchProfile = field(default_factory=BatchProfile)
+    profile: BatchProfile = field(default_factory=BatchProfile)
     """What the batches until now have taught of the next one."""
     _done: dict[str, float] = field(default_factory=dict)
-    untold: set[str] = field(default_factory=set)
+    unrecorded: set[str] = field(default_factory=set)
     """Tables (uuid) of which something other than a batch has shown a new snapshot, which no cut has yet."""
     partial: set[str] = field(default_factory=set)
     """Tables (uuid) of which the newest row of `cuts` says that changes may be missing."""
@@ -147,7 +147,7 @@ class PipelineContext:
     """The newest cut that this process has written; 0: none."""
     late: frozenset[str] = frozenset()
     """Cut regime: tables (uuid) that the newest cut does not show as far as the others."""
-    waits: bool = True
+    has_pending: bool = True
     """Cut regime: whether records may wait in `_pipeline.held` that are let in by themselves."""
     altered: bool = False
     """Whether a table was held for its columns, which `_pipeline.tables` does not say yet."""
@@ -166,7 +166,7 @@ class PipelineContext:
         """What judges the messages of a table that has this layout."""
         versions = tuple(seen.version for seen in messages.versions if not seen.key_only)
         live = tuple(column.name for column in layout.columns if column.live)
-        return self.rulebook.of(JudgedShape(messages.table, versions, layout.landing, live))
+        return self.rulebook.of(JudgedShape(messages.table, versions, layout.mapping, live))
 
     @property
     def overrides(self) -> Mapping[str, WarehouseType]:

@@ -96,7 +96,7 @@ def _due(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -
 
     `whole`: nothing is missing up to the cut, but from tables in `late`: what cuts have said of others holds no more.
     """
-    due = set(context.untold)
+    due = set(context.unrecorded)
     if context.recovering:  # another process, or a try that died, may have shown more than cuts tell
         told = context.records.newest_cuts()
         context.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
@@ -162,7 +162,11 @@ def record(
         return NONE
     held = _held(context)
     level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
-    snapshots = {landed.table: landed.snapshot for landed in outcome.landed if landed.snapshot is not None}
+    snapshots = {
+        table_results.table: table_results.snapshot
+        for table_results in outcome.tables
+        if table_results.snapshot is not None
+    }
     due = {table.uuid for table in _due(context, whole=not held)}
     heads = {name: _head(table) for name, table in _meant(context.tables).items() if table.uuid in due}
     _write(context, batch_id, cut_ts, by_name(context.tables, heads | snapshots), lambda _: (level, reason))
@@ -189,4 +193,4 @@ def _write(
         })  # fmt: skip
         (context.partial.add if level == PARTIAL else context.partial.discard)(table.uuid)
     context.records.write("cuts", batch_id, rows)
-    context.untold.clear()
+    context.unrecorded.clear()

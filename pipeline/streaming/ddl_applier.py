@@ -57,11 +57,11 @@ class DdlApplier:
     """Those whose time has come, in the order of commit ts."""
     pending: tuple[Statement, ...]
     """Those whose time has not come."""
-    stuck: tuple[tuple[Statement, str], ...] = ()
+    blocked: tuple[tuple[Statement, str], ...] = ()
     """Those about tables that are held, with the reason of that."""
     pairs: dict[str, WarehouseTable] = field(default_factory=dict)
     """Pairs made in this batch, by what made them."""
-    unclear: dict[str, tuple[str, int]] = field(default_factory=dict)
+    ambiguous: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Why pairs are to be held that are yet to be made, or to note an exchange of rows, and since when."""
     partners: dict[int, str] = field(default_factory=dict)
     """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned."""
@@ -75,7 +75,7 @@ class DdlApplier:
     """Whether topics are read that have a history of their own: what they tell of the past is new."""
     unseen: int | None = None
     """Behind this commit ts another topic may yet tell of a RENAME; None where there is no other topic."""
-    wall: Statement | None = None
+    barrier: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 
     @classmethod
@@ -88,14 +88,14 @@ class DdlApplier:
         namesakes: Namesakes,
     ) -> DdlApplier:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
-        now, later, wall, said = told_apart(context, messages, due, waited, namesakes)
+        now, later, barrier, said = told_apart(context, messages, due, waited, namesakes)
         names = NameHistory.of(_spans(context), said)
         known = held_names.remembered(context.records)
-        unclear = {names.at(hold.name.key, hold.at + 1).meaning: (hold.reason, hold.at) for hold in known}
-        made = cls(context, messages, names, (), tuple(later), unclear=unclear, said=said, wall=wall)
-        made.stuck = tuple((s, why) for s in now if (why := made._held_with(s)))
-        stuck = [s for s, _ in made.stuck]
-        made.applied = tuple(s for s in now if s not in stuck)
+        ambiguous = {names.at(hold.name.key, hold.at + 1).table_ref: (hold.reason, hold.at) for hold in known}
+        made = cls(context, messages, names, (), tuple(later), ambiguous=ambiguous, said=said, barrier=barrier)
+        made.blocked = tuple((s, why) for s in now if (why := made._held_with(s)))
+        blocked = [s for s, _ in made.blocked]
+        made.applied = tuple(s for s in now if s not in blocked)
         return made
 
     def _held_with(self, statement: Statement) -> str:
@@ -114,7 +114,7 @@ class DdlApplier:
 
     def _stuck(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
         """Those about tables that are held, with the table as this batch leaves it."""
-        for statement, why in self.stuck:
+        for statement, why in self.blocked:
             table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
             if table is not None:
                 yield statement, table, why
@@ -133,11 +133,11 @@ class DdlApplier:
 
     def pair(self, name: Name, commit_ts: int) -> WarehouseTable | None:
         """The pair that a name means for a change of this commit ts, if it has been made."""
-        return self.pair_of(self.names.at(name, commit_ts).meaning)
+        return self.pair_of(self.names.at(name, commit_ts).table_ref)
 
-    def pair_of(self, meaning: str) -> WarehouseTable | None:
+    def pair_of(self, table_ref: str) -> WarehouseTable | None:
         """The pair of a meaning, if it has been made."""
-        return self.pairs.get(meaning) or self.context.tables.by_uuid(meaning)
+        return self.pairs.get(table_ref) or self.context.tables.by_uuid(table_ref)
 
     # ---- what is applied
 
@@ -164,7 +164,7 @@ class DdlApplier:
         if statement.naming or not name.table:
             return False
         span = self.names.at(name.key, at)
-        known = span.until < EVER or span.meaning == REMOVED or self.pair_of(span.meaning) is not None
+        known = span.until < EVER or span.table_ref == REMOVED or self.pair_of(span.table_ref) is not None
         return not known and bool(unmade(self.context, name))
 
     def told(self) -> list[dict[str, object]]:
@@ -266,17 +266,17 @@ class DdlApplier:
         at, version = statement.ddl.commit_ts, statement.ddl.version
         if self.names.open(table.key) is not None:
             return Done("there already")
-        meaning = f"new@{at}:{table.key[0]}.{table.key[1]}"
+        table_ref = f"new@{at}:{table.key[0]}.{table.key[1]}"
         born = next(
             (pair for pair in self.context.tables if pair.created_at == at and pair.source.key == table.key), None
         )
         if born is not None:
-            self.pairs[meaning] = born
+            self.pairs[table_ref] = born
         elif self.context.tables.obstacle(table) is not None:
             return Done.held(table)
         elif version is not None:
             span = Kept(table.schema, table.table, at, EVER, self.clause)
-            self.make(meaning, table, version, span, self._partitioned(statement.ddl, table))
+            self.make(table_ref, table, version, span, self._partitioned(statement.ddl, table))
         return Done("created")
 
     def _partitioned(self, ddl: Ddl, table: TableName) -> PartitionScheme | None:
@@ -286,19 +286,19 @@ class DdlApplier:
 
     def _partitions(self, name: Name, at: int) -> PartitionScheme | None:
         """How a table is partitioned at a commit ts, also by statements that its layout has yet to note."""
-        meaning = self.names.at(name, at).meaning
-        pair = self.pair_of(meaning)
+        table_ref = self.names.at(name, at).table_ref
+        pair = self.pair_of(table_ref)
         if pair is None:
             return None
         scheme = None if pair.layout.partitions is None else from_json(dict(pair.layout.partitions))
-        told = [*self.applied, *self.pending, *(statement for statement, _ in self.stuck)]
+        told = [*self.applied, *self.pending, *(statement for statement, _ in self.blocked)]
         for statement in sorted(told, key=lambda one: one.ddl.commit_ts):
-            if pair.layout.ddl_at < statement.ddl.commit_ts < at and self._is_about(statement, meaning):
+            if pair.layout.ddl_at < statement.ddl.commit_ts < at and self._is_about(statement, table_ref):
                 scheme = reduce(applied, statement.actions, scheme)
         return scheme
 
     def make(
-        self, meaning: str, table: TableName, version: TableVersion, span: Kept, scheme: PartitionScheme | None = None
+        self, table_ref: str, table: TableName, version: TableVersion, span: Kept, scheme: PartitionScheme | None = None
     ) -> WarehouseTable:
         """A new pair, with the columns of a version."""
         layout = Layout(before=self.context.protocol.sends_before, ddl_at=span.since)
@@ -307,17 +307,17 @@ class DdlApplier:
         created = span.since if span.cause else 0
         spans = json.dumps([span])
         made = self.context.tables.create(table, layout, created, {SPANS: spans})
-        if meaning not in self.unclear:
+        if table_ref not in self.ambiguous:
             held_names.forget(self.context.records, table)
-        self.pairs[meaning] = made
+        self.pairs[table_ref] = made
         return made
 
     def _ensure(self, name: TableName | Name, at: int) -> WarehouseTable | None:
         """The pair of a name at a time; made, where rows of this batch show that there is one."""
         key = name if isinstance(name, tuple) else name.key
         span = self.names.now(key, at)
-        pair = self.pair_of(span.meaning)
-        if pair is not None or span.meaning == REMOVED:
+        pair = self.pair_of(span.table_ref)
+        if pair is not None or span.table_ref == REMOVED:
             return pair
         seen = self._first(key, span, at)
         if seen is None or unmade(self.context, seen.version.table):
@@ -325,7 +325,7 @@ class DdlApplier:
         table = seen.version.table
         self.names.settle(key, at)
         return self.make(
-            span.meaning, table, seen.version, Kept(table.schema, table.table, span.since, EVER, span.cause)
+            span.table_ref, table, seen.version, Kept(table.schema, table.table, span.since, EVER, span.cause)
         )
 
     def _first(self, key: Name, span: NameBinding, at: int) -> SeenVersion | None:
@@ -344,7 +344,7 @@ class DdlApplier:
         if pair.parked:
             held_names.forget(self.context.records, old)
         span = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
-        taken = self.pair_of(span.meaning) if span is not None and span.since <= at else None
+        taken = self.pair_of(span.table_ref) if span is not None and span.since <= at else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
             self._drop(new.key, at)
         give_name(self.context, pair, new, statement.ddl, spans, until=at)
@@ -364,16 +364,16 @@ class DdlApplier:
         why = unmade(self.context, name) or unmade(self.context, own)
         waits = {held.key for held in last_held(self.context)} & {name.key, own.key}  # the latter in a second try
         known = waits or self._first(name.key, span, at) is not None
-        if not known or not why or span.meaning == REMOVED or self.context.tables.find(name) is not None:
+        if not known or not why or span.table_ref == REMOVED or self.context.tables.find(name) is not None:
             return None
         records.rename_aside(name, own, at)
-        first, _ = self.unclear.pop(span.meaning, ("", 0))
+        first, _ = self.ambiguous.pop(span.table_ref, ("", 0))
         why = also(first, why)
         spans = [Kept(name.schema, name.table, span.since, EVER, span.cause)]
         noted = {**written_state(State.HELD, why), DUE: json.dumps([name.schema, name.table]), SPANS: json.dumps(spans)}
         pair = self.context.tables.create(own, Layout(before=self.context.protocol.sends_before), noted=noted)
         pair.state, pair.held_reason, pair.due = State.HELD, why, name
-        self.pairs[span.meaning] = pair
+        self.pairs[span.table_ref] = pair
         return pair
 
     def _drop(self, key: Name, at: int) -> str:
@@ -394,8 +394,8 @@ class DdlApplier:
         pair = self._ensure(name, at)
         if pair is not None and not (pair.state is State.LIVE and pair.layout.ddl_at < at):
             return Done.stays(name, pair.state)
-        if pair is None or self._exchanges(span.meaning, besides=at):
-            self.unclear[span.meaning] = (reason, at)
+        if pair is None or self._exchanges(span.table_ref, besides=at):
+            self.ambiguous[span.table_ref] = (reason, at)
             held_names.remember(self.context.records, held_names.HeldName(name.schema, name.table, reason, at))
         else:
             self.context.tables.set_state(pair, State.HELD, reason)
@@ -405,11 +405,11 @@ class DdlApplier:
         """Hold the table that a name means at a commit ts, whether it has a pair yet or not."""
         self._hold(TableName(*name), reason, commit_ts)
 
-    def _exchanges(self, meaning: str, besides: int) -> bool:
+    def _exchanges(self, table_ref: str, besides: int) -> bool:
         """Whether another statement of this batch exchanges partitions of a table, which is held when it is noted."""
         found = ((s.ddl.commit_ts, action) for s in self.applied for action in s.actions)
         return any(
-            isinstance(action, text.ExchangePartition) and self.names.at(action.table.key, at).meaning == meaning
+            isinstance(action, text.ExchangePartition) and self.names.at(action.table.key, at).table_ref == table_ref
             for at, action in found if at != besides
         )  # fmt: skip
 
@@ -417,21 +417,21 @@ class DdlApplier:
         """Let dead letters of this batch that were sent again go where the tables that they name have gone."""
         for name in {table.key: table for refused in self.messages.refused for table in refused.tables}.values():
             for span in (one for one in self.names.spans.get(name.key, ()) if one.until < EVER):
-                pair = self.pair_of(span.meaning)
-                if span.meaning == REMOVED or (pair is not None and pair.state is State.DROPPED):
+                pair = self.pair_of(span.table_ref)
+                if span.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED):
                     self.context.records.mark_dropped(name, span.until, LETTERS)
                 elif pair is not None and pair.source.key != name.key:
                     self.context.records.rename_aside(name, pair.source, span.until, LETTERS)
 
-    def about(self, meaning: str) -> list[Statement]:
+    def about(self, table_ref: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
-        return [statement for statement in self.applied if self._is_about(statement, meaning)]
+        return [statement for statement in self.applied if self._is_about(statement, table_ref)]
 
-    def _is_about(self, statement: Statement, meaning: str) -> bool:
+    def _is_about(self, statement: Statement, table_ref: str) -> bool:
         ddl = statement.ddl
         if not ddl.table.table or any(isinstance(a, text.CreateTable | text.DropTable) for a in statement.actions):
             return False
-        return self.names.at(ddl.table.key, ddl.commit_ts + bool(statement.naming)).meaning == meaning
+        return self.names.at(ddl.table.key, ddl.commit_ts + bool(statement.naming)).table_ref == table_ref
 
 
 def _was_there(pair: WarehouseTable, at: int) -> bool:
@@ -461,7 +461,7 @@ def _spans(context: PipelineContext) -> Iterable[NameBinding]:
 def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> Kept | None:
     """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
     span = NameHistory.of(_spans(context)).at(table.key, commit_ts)
-    known = span.meaning == REMOVED or context.tables.by_uuid(span.meaning) is not None
+    known = span.table_ref == REMOVED or context.tables.by_uuid(span.table_ref) is not None
     return None if known or span.until != EVER else Kept(table.schema, table.table, span.since, EVER)
 
 

@@ -61,7 +61,7 @@ class DdlPlan:
     """Commit ts of the newest statement about names that was applied."""
     history: list[dict[str, object]] = field(default_factory=list)
     """Rows of `_pipeline.ddl_history`: what was done."""
-    unclear: dict[tuple[str, str], str] = field(default_factory=dict)
+    ambiguous: dict[tuple[str, str], str] = field(default_factory=dict)
     """Why tables that do not exist yet are to be held."""
     truncated: dict[tuple[str, str], int] = field(default_factory=dict)
     """When tables were truncated that do not exist yet: the rows before it are in the same batch."""
@@ -95,27 +95,27 @@ class DdlPlan:
             history.mark({BINDINGS: json.dumps({"batch": batch_id, "names": listed})}, "main")
         return names
 
-    def landing(self, raw: DataFrame, messages: TableMessages, topic_ids: Mapping[str, str]) -> TableWriter:
+    def writer(self, raw: DataFrame, messages: TableMessages, topic_ids: Mapping[str, str]) -> TableWriter:
         """The part of the batch that belongs to the table which a name means now."""
         key = messages.table.key
-        meaning = self.bindings.get(key, "")
-        known = self._bound(messages.table) if meaning else self.context.tables.find(messages.table)
+        table_ref = self.bindings.get(key, "")
+        known = self._bound(messages.table) if table_ref else self.context.tables.find(messages.table)
         about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
-        landing = TableWriter(self.context, raw, self.batch_id, messages, topic_ids, about, known)
-        landing.birth = meaning if isinstance(meaning, Birth) else None
-        landing.applied_until = self.past.newest.get(key, 0) if known is None else 0
-        landing.entered = self.entered
-        landing.unclear = self.unclear.get(key, "")
-        landing.truncated_at = self.truncated.get(key, 0)
-        return landing
+        writer = TableWriter(self.context, raw, self.batch_id, messages, topic_ids, about, known)
+        writer.birth = table_ref if isinstance(table_ref, Birth) else None
+        writer.applied_until = self.past.newest.get(key, 0) if known is None else 0
+        writer.entered = self.entered
+        writer.ambiguous = self.ambiguous.get(key, "")
+        writer.truncated_at = self.truncated.get(key, 0)
+        return writer
 
-    def apply(self, ddl: Ddl, landings: Sequence[TableWriter]) -> None:
+    def apply(self, ddl: Ddl, writers: Sequence[TableWriter]) -> None:
         """Obey one statement; `landings` are those of the messages before it."""
         statement = next(s for s in self.statements if s.ddl is ddl)
         self.epoch = next(epoch for epoch in self.epochs if ddl in epoch.ddl)
         self.bindings = dict(self.bindings)
-        for landing in landings:  # pairs that rows have made since
-            table, name = landing.table, landing.messages.table.key
+        for writer in writers:  # pairs that rows have made since
+            table, name = writer.table, writer.messages.table.key
             if table is not None and table.source.key == name and table.state != State.DROPPED:
                 self.bindings[name] = table.uuid
         for action in statement.actions:
@@ -174,10 +174,10 @@ class DdlPlan:
         self.history.append(statement.history_row(action, done))
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
-        meaning = self.bindings.get(name.key, "")
-        if isinstance(meaning, Birth):
-            return self.context.tables.born(*meaning) or self._made_since(name)
-        return self.context.tables.by_uuid(meaning)
+        table_ref = self.bindings.get(name.key, "")
+        if isinstance(table_ref, Birth):
+            return self.context.tables.born(*table_ref) or self._made_since(name)
+        return self.context.tables.by_uuid(table_ref)
 
     def _made_since(self, name: TableName) -> WarehouseTable | None:
         """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
@@ -211,7 +211,7 @@ class DdlPlan:
         if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= at):
             return Done.stays(name, table.state)
         if table is None:
-            self.unclear[name.key] = reason
+            self.ambiguous[name.key] = reason
         else:
             self.context.tables.set_state(table, State.HELD, reason)
         return Done.held(name)

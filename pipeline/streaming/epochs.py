@@ -231,7 +231,7 @@ def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[Seen
     ]
     slot = 0
     for seen in sorted(table.versions, key=lambda seen: (seen.key_only, seen.version.version)):
-        behind = [n for n, s in enumerate(ordered) if _behind(seen, s.ddl)]
+        behind = [n for n, s in enumerate(ordered) if _after(seen, s.ddl)]
         if behind or any(at in s.ddl.at for s in ordered for at in seen.first):
             slot = max(behind) + 1 if behind else 0
         slots.append((slot, 0, seen))
@@ -239,7 +239,7 @@ def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[Seen
     return [entry for _, _, entry in slots]
 
 
-def _behind(seen: SeenVersion, ddl: Ddl) -> bool:
+def _after(seen: SeenVersion, ddl: Ddl) -> bool:
     return any(at in ddl.at and first > ddl.at[at] for at, first in seen.first.items())
 
 

@@ -30,7 +30,7 @@ def closed_by_watermark(commit_ts: int) -> Frontier:
     return Frontier(commit_ts << 1)
 
 
-def behind_ddl(commit_ts: int) -> Frontier:
+def after_ddl(commit_ts: int) -> Frontier:
     """What a DDL says."""
     return Frontier(commit_ts << 1 | 1)
 
@@ -49,7 +49,7 @@ def progress(
         found[at] = max(closed_by_watermark(ts), found.get(at, NEVER))
     for statement in ddl:
         for at in statement.at:
-            found[at] = max(behind_ddl(statement.commit_ts), found.get(at, NEVER))
+            found[at] = max(after_ddl(statement.commit_ts), found.get(at, NEVER))
     return found
 
 
@@ -75,7 +75,7 @@ def believed(messages: Messages) -> Messages:
 
 
 def resolved(
-    moments: Mapping[TopicPartition, Frontier],
+    frontiers: Mapping[TopicPartition, Frontier],
     reached: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
 ) -> Frontier:
@@ -85,12 +85,12 @@ def resolved(
     that is not in `reached` has not been begun. One that has been read up to its end is stale, and left out: TiCDC
     sends a watermark only when all before it is acknowledged, so what that one is yet to get is newer.
     """
-    if not moments:
+    if not frontiers:
         return NEVER
-    high = max(moments.values())
+    high = max(frontiers.values())
     live = [
-        moments.get(at, NEVER)
+        frontiers.get(at, NEVER)
         for at, end in latest.items()
-        if moments.get(at, NEVER) < high and reached.get(at, 0) < end
+        if frontiers.get(at, NEVER) < high and reached.get(at, 0) < end
     ]
     return min([high, *live])

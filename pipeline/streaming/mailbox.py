@@ -46,15 +46,15 @@ class Inbox:
     def __init__(self, warehouse: Path) -> None:
         self._folder = warehouse / _FOLDER
 
-    def take(self, errand: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> None:
+    def take(self, operation: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> None:
         """Do what is asked, in the order of asking, and answer. An error is an answer too.
 
         One that nobody has foreseen is answered and raised: what it has left half done is ended by the next start. Not
-        so of an errand that leaves nothing half done (`SEPARATE`): the run goes on.
+        so of an operation that leaves nothing half done (`SEPARATE`): the run goes on.
         """
         for path, request in sorted(self._waiting(), key=lambda waiting: waiting[1]["asked"]):
             try:
-                answer: dict[str, Any] = {"done": dict(errand(request["what"], request["names"]))}
+                answer: dict[str, Any] = {"done": dict(operation(request["what"], request["names"]))}
             except (PipelineError, RegistryError) as error:
                 answer = {"refused": [error.code, error.message, error.hint]}
             except Exception as error:
@@ -65,7 +65,7 @@ class Inbox:
                 if not separate:
                     _answer(path, answer)
                     raise
-                _log.exception("errand", what=request["what"])
+                _log.exception("operation", what=request["what"])
             _answer(path, answer)
 
     def _waiting(self) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -35,7 +35,7 @@ class NameBinding:
     """
 
     name: Name
-    meaning: str
+    table_ref: str
     since: int = 0
     until: int = EVER
     cause: str = ""
@@ -110,13 +110,13 @@ class NameHistory:
                 taken = self._end(old.key, at)
                 if taken is not None:
                     self._end(new.key, at)
-                    self._begin(new.key, taken.meaning, at, cause)
+                    self._begin(new.key, taken.table_ref, at, cause)
             case text.DropDatabase(schema):
                 for name in [name for name in self.spans if name[0] == folded(schema)]:
                     self._end(name, at)
 
-    def _begin(self, name: Name, meaning: str, at: int, cause: str) -> None:
-        self.spans.setdefault(name, []).append(NameBinding(name, meaning, at, EVER, cause))
+    def _begin(self, name: Name, table_ref: str, at: int, cause: str) -> None:
+        self.spans.setdefault(name, []).append(NameBinding(name, table_ref, at, EVER, cause))
 
     def _end(self, name: Name, at: int) -> NameBinding | None:
         """End what a name means; the rows of one that nobody knows may be yet to come."""

@@ -32,7 +32,7 @@ SEPARATE = frozenset({MAINTAIN, ORPHANS, CHECK, TAG})
 NO_CURRENT_TABLE = "NO_CURRENT_TABLE"
 
 
-def errand(context: PipelineContext, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
+def operation(context: PipelineContext, maintainer: Maintainer, what: str, names: Sequence[str]) -> Mapping[str, Any]:
     """Do one of the above.
 
     `names`: warehouse tables to maintain or to rid of orphans, a selection to redrive, what to tag (`tagged`), else
@@ -53,7 +53,7 @@ def errand(context: PipelineContext, maintainer: Maintainer, what: str, names: S
 
 
 def _rebuilt(context: PipelineContext, table: WarehouseTable) -> int:
-    context.untold.add(table.uuid)
+    context.unrecorded.add(table.uuid)
     return rebuild(context.spark, context.tables, table, context.timezone)
 
 

@@ -164,5 +164,5 @@ def not_in_changes(context: PipelineContext, raw: DataFrame) -> DataFrame:
     for name in ("dead_letters", "quarantine"):
         rows = context.records.read(name).where(F.col("batch_id") >= since)
         places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
-    landed = reduce(DataFrame.union, places).localCheckpoint()
-    return raw.join(F.broadcast(landed), list(_PLACE.values()), "left_anti").select(*raw.columns)
+    placed = reduce(DataFrame.union, places).localCheckpoint()
+    return raw.join(F.broadcast(placed), list(_PLACE.values()), "left_anti").select(*raw.columns)

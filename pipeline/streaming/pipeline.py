@@ -27,7 +27,7 @@ from pipeline.streaming.commit_ts_batch import batch_of
 from pipeline.streaming.context import Ledger, PipelineContext, own_types
 from pipeline.streaming.lock import JvmLock, WriterLock, made
 from pipeline.streaming.mailbox import Inbox
-from pipeline.streaming.operations import errand
+from pipeline.streaming.operations import operation
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.session import session, spread
 from pipeline.streaming.telemetry import Telemetry
@@ -87,7 +87,7 @@ class Pipeline:
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._error: BaseException | None = None
-        self._landed: set[str] = set()
+        self._with_new_rows: set[str] = set()
         self._left = False
 
     @classmethod
@@ -125,10 +125,10 @@ class Pipeline:
         """Ask a running `run` to end after its current batch; may be called from a signal handler."""
         self._stopping.set()
 
-    def errand(self, what: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Do what a person asks for (`errands`)."""
-        with self._telemetry.errand(what):
-            return errand(self.context, self._maintainer, what, names)
+    def operation(self, what: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """Do what a person asks for (`operations`)."""
+        with self._telemetry.operation(what):
+            return operation(self.context, self._maintainer, what, names)
 
     def run(self, *, available_now: bool = False) -> None:
         """Stream until stopped, or with `available_now` until everything that is there now is committed."""
@@ -137,7 +137,7 @@ class Pipeline:
 
     def _run(self, well: Callable[[], None], *, available_now: bool) -> None:
         self._error = None
-        self._landed.clear()
+        self._with_new_rows.clear()
         self._left = False
         state = kafka_state(self.context.cluster)
         if not state.topics and available_now:
@@ -210,7 +210,7 @@ class Pipeline:
         """Do what others ask for, unless a batch is under way: then after it."""
         if self._working.acquire(blocking=False):
             try:
-                self._inbox.take(self.errand)
+                self._inbox.take(self.operation)
             finally:
                 self._working.release()
 
@@ -232,7 +232,7 @@ class Pipeline:
         while self._left and not self._stopping.is_set():
             self._land(pending.nothing(self.context), f"{self.context.settings.name}/rest")
         if not self._stopping.is_set():
-            audit_after(self.context, frozenset(self._landed))
+            audit_after(self.context, frozenset(self._with_new_rows))
         self._stopping.clear()
 
     def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
@@ -271,9 +271,9 @@ class Pipeline:
             batch.close()
 
     def _maintain(self, outcome: Outcome) -> None:
-        landed = {table.table for table in outcome.landed}
-        self._landed |= landed
-        changed = [table for table in self.context.tables if str(table.source) in landed]
+        tables = {table.table for table in outcome.tables}
+        self._with_new_rows |= tables
+        changed = [table for table in self.context.tables if str(table.source) in tables]
         self._maintainer.after_batch(changed, self.context.records, self.context.tables)
 
     def _raise_unreachable(self, error: Exception) -> None:

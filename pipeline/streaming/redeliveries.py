@@ -66,14 +66,16 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[TopicPa
     Where they go back, everything in the partition is sent again from there on.
     """
     about, place = protocol.about(), F.struct(*_PLACE)
-    marks = raw.where(~F.col(WAITED) & _is_mark(about)).select(*_PARTITION, *_PLACE, about.commit_ts.alias(_TS))
+    last_watermarks = raw.where(~F.col(WAITED) & _is_mark(about)).select(
+        *_PARTITION, *_PLACE, about.commit_ts.alias(_TS)
+    )
     known = [(at.topic, at.partition, -1, 0, ts) for at, ts in newest.items()]
     if known:
-        marks = marks.union(raw.sparkSession.createDataFrame(known, marks.schema))
+        last_watermarks = last_watermarks.union(raw.sparkSession.createDataFrame(known, last_watermarks.schema))
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE)
     goes_back = F.lag(_TS).over(order) > F.col(_TS)
     found = (
-        marks.withColumn(_BEFORE, F.when(goes_back, place))
+        last_watermarks.withColumn(_BEFORE, F.when(goes_back, place))
         .groupBy(*_PARTITION)
         .agg(F.max_by(_TS, place).alias(_TS), F.slice(F.array_sort(F.collect_list(_BEFORE)), 1, MOST).alias(_BEFORE))
     )
@@ -88,7 +90,7 @@ def begun_again(
     raw: DataFrame,
     protocol: SourceProtocol,
     tables: Sequence[Sequence[Part]],
-    moments: Mapping[TopicPartition, Frontier],
+    frontiers: Mapping[TopicPartition, Frontier],
     statements: Iterable[Ddl] = (),
 ) -> dict[int, list[Place]]:
     """Where in a prepared batch rows begin to be sent again that were closed before: places by their table's number.
@@ -106,7 +108,7 @@ def begun_again(
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAITED)).select(*place, number.alias(_OF), about.commit_ts.alias(_TS), mark.alias(_MARK))
     events = events.where(F.col(_OF).isNotNull() | F.col(_MARK))
-    closed = [(at.topic, at.partition, -1, 0, None, commit_ts_of(moment), True) for at, moment in moments.items()]
+    closed = [(at.topic, at.partition, -1, 0, None, commit_ts_of(moment), True) for at, moment in frontiers.items()]
     closed += [
         (at.topic, at.partition, offset, 0, None, one.commit_ts, True)
         for one in statements

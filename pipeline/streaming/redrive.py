@@ -196,12 +196,12 @@ class _Part:
         known = self.context.tables.find(self.source)
         if known is not None and _is_multiset(known) and EXCHANGED in known.changes.properties:
             return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
-        landing = self._landing()
-        if landing is None or landing.table is None:
+        writer = self._writer()
+        if writer is None or writer.table is None:
             return {}
-        table, rules = landing.table, self.context.rules_of(landing.messages, landing.table.layout)
+        table, rules = writer.table, self.context.rules_of(writer.messages, writer.table.layout)
         _named(self.context, str(self.source))
-        decided = self._decided(landing.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        decided = self._decided(writer.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
             if counts.get(QUARANTINED):
@@ -210,7 +210,7 @@ class _Part:
             fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
             if not fresh.isEmpty():
                 late = _by_cut(self.context)
-                entry = changes.Entry(self.context.ledger.batch_id, {}, self.operation, times=landing.times, late=late)
+                entry = changes.Entry(self.context.ledger.batch_id, {}, self.operation, times=writer.times, late=late)
                 changes.append(table, fresh, entry)
             self.context.step("redrive-appended")
             _show(self.context, table, self.operation)
@@ -220,7 +220,7 @@ class _Part:
         self.context.step("redrive-marked")
         return counts
 
-    def _landing(self) -> TableWriter | None:
+    def _writer(self) -> TableWriter | None:
         """The table, with the versions of these records met; None where it is not one that takes records."""
         versions = tuple(seen for named in self.messages.tables for seen in named.versions)
         table = self.context.tables.find(self.source)
@@ -235,15 +235,15 @@ class _Part:
         part = TableMessages(self.source, versions)
         raw = self.context.protocol.prepare(self.waiting)
         kind = CommitTsTableWriter if _by_cut(self.context) else TableWriter
-        landing = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
-        if table is None and isinstance(landing, CommitTsTableWriter):
+        writer = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
+        if table is None and isinstance(writer, CommitTsTableWriter):
             made = made_by_rows(self.context, self.source, min(seen.since for seen in versions))
             if made is None:
                 return None
-            landing.spans = (made,)
-        landing.operation, landing.obliged, landing.settles = self.operation, True, False
-        landing.evolve()
-        return None if landing.held else landing
+            writer.spans = (made,)
+        writer.operation, writer.forced, writer.settles = self.operation, True, False
+        writer.evolve()
+        return None if writer.held else writer
 
     def _decided(self, judged: DataFrame, rules: RuleSet, table: WarehouseTable) -> DataFrame:
         """The readable records as judged changes, each with what becomes of it."""
@@ -271,8 +271,8 @@ class _Part:
         )
         own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
         first = self.context.records.read(QUARANTINE).where(own & (F.col("code") != dead_letters.FENCED))
-        stuck = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
-        rows = decided.join(stuck.withColumn(_STUCK, F.lit(True)), _KEY, "left")
+        blocked = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
+        rows = decided.join(blocked.withColumn(_STUCK, F.lit(True)), _KEY, "left")
         waits = F.col(change.FENCED) & F.col(_STUCK) & (F.col(_STATUS) == REDRIVEN)
         return rows.withColumn(_STATUS, F.when(waits, OPEN).otherwise(F.col(_STATUS)))
 
@@ -306,7 +306,7 @@ def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> No
 
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """
-    context.untold.add(table.uuid)
+    context.unrecorded.add(table.uuid)
     if not _by_cut(context):
         current.publish(context.spark, table, context.timezone, operation, context.step)
     elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:

@@ -68,8 +68,8 @@ def release(context: PipelineContext, source: TableName) -> int:
     if part.versions or (statements and table is not None):
         table = _replay(context, waiting, part, statements, table, operation)
     if table is not None:
-        context.untold.add(table.uuid)
-        _landing(context, waiting, None, [], table, operation).publish()
+        context.unrecorded.add(table.uuid)
+        _writer(context, waiting, None, [], table, operation).publish()
     _named(context, source)
     context.records.mark_held(source, "released")
     if table is not None:
@@ -102,7 +102,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
     else:
         context.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
     context.step("release-begun")
-    context.waits = True
+    context.has_pending = True
     batch = CommitTsBatch(context, nothing(context), f"release of {source}")
     batch.gives_up = source.key if gives_up else None
     try:
@@ -274,8 +274,8 @@ def _set_aside_refused(
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:
         if table is not None:
-            landed = places_since(context, table, context.ledger.batch_id)
-            waiting = without(waiting, landed)
+            appended = places_since(context, table, context.ledger.batch_id)
+            waiting = without(waiting, appended)
         set_aside_refused(context, waiting, refused, context.ledger.batch_id)
 
 
@@ -305,23 +305,23 @@ def _replay(
     table: WarehouseTable | None,
     operation: str,
 ) -> WarehouseTable:
-    landing = _landing(context, waiting, messages, statements, table, operation)
-    landing.evolve()
-    if landing.table is not None:
-        refuse(landing.table, "released")
-    if landing.table is None:
+    writer = _writer(context, waiting, messages, statements, table, operation)
+    writer.evolve()
+    if writer.table is not None:
+        refuse(writer.table, "released")
+    if writer.table is None:
         raise AssertionError(f"{messages.table} has records but was not made")
-    appended = landing.table.changes.inherited(OPERATION) == operation
-    counts = {"errors": 1, "quarantined": 1} if appended else landing.append({})
+    appended = writer.table.changes.inherited(OPERATION) == operation
+    counts = {"errors": 1, "quarantined": 1} if appended else writer.append({})
     context.step("release-appended")
     if counts.get("errors"):
-        landing.set_aside_unreadable({})
+        writer.set_aside_unreadable({})
     if counts.get("quarantined"):
-        landing.quarantine({}, again=appended)
-    return landing.table
+        writer.quarantine({}, again=appended)
+    return writer.table
 
 
-def _landing(
+def _writer(
     context: PipelineContext,
     waiting: DataFrame,
     messages: TableMessages | None,
@@ -332,6 +332,6 @@ def _landing(
     own = TableMessages(table.source, ()) if messages is None and table is not None else messages
     if own is None:
         raise AssertionError("nothing to land")
-    landing = TableWriter(context, waiting, context.ledger.batch_id, own, {}, statements, table)
-    landing.operation, landing.obliged, landing.during = operation, True, "release"
-    return landing
+    writer = TableWriter(context, waiting, context.ledger.batch_id, own, {}, statements, table)
+    writer.operation, writer.forced, writer.during = operation, True, "release"
+    return writer

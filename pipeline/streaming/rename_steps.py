@@ -45,11 +45,10 @@ def _in_order(group: list[Statement], live: set[Name]) -> list[Statement]:
     if len(renames) < 2:  # noqa: PLR2004 - nothing to order
         return group
     links = [_link(one, other, renames, live) for one in renames for other in renames if _meet(one, other)]
-    unclear = [link.name for link in links if link.first is None]
-    if unclear:
-        why = (
-            f"RENAMEs of one commit ts give the name {unclear[0][1]} and take it away, maybe of one table, maybe of two"
-        )
+    unordered = [link.name for link in links if link.first is None]
+    if unordered:
+        name = unordered[0][1]
+        why = f"RENAMEs of one commit ts give the name {name} and take it away, maybe of one table, maybe of two"
         return [replace(s, actions=(text.NotUnderstood(why),)) if _rename_of(s) else s for s in group]
     ordered = iter(_ordered(renames, links))
     return [next(ordered) if _rename_of(statement) else statement for statement in group]

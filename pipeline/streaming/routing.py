@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Placed:
     """Messages of one pair. `meaning`: its uuid, or what will make it."""
 
-    meaning: str
+    table_ref: str
     messages: TableMessages
 
 
@@ -41,7 +41,7 @@ def waits(told: DdlApplier) -> dict[Part, str]:
     found: dict[tuple[Name, int], tuple[Part, str]] = {}
     for statement in told.pending:
         reason = f"{pending.DDL_PENDING}: {statement.ddl.sql}"
-        for name in _behind(told, statement):
+        for name in _after(told, statement):
             _earliest(found, Part(name, statement.ddl.commit_ts), reason)
     for part in _unconfirmed(told):
         reason = f"{pending.DDL_PENDING}: a RENAME to {part.table} may stand in a topic that has not been read as far"
@@ -81,19 +81,19 @@ def undescribed(told: DdlApplier) -> list[tuple[Unknown, Part]]:
 
 def _is_over(told: DdlApplier, span: NameBinding) -> bool:
     """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
-    pair = told.pair_of(span.meaning)
+    pair = told.pair_of(span.table_ref)
     if span.until == EVER or (pair is not None and pair.state is not State.DROPPED):
         return False
-    known = pair is not None or span.meaning == GONE
+    known = pair is not None or span.table_ref == GONE
     return known or any(span.since < at <= span.until for at in told.drops(span.name))
 
 
 def _is_past(told: DdlApplier, span: NameBinding) -> bool:
     """Whether rows are of a table that was gone before anything was known of it."""
-    return not told.late and told.pair_of(span.meaning) is None and told.names.is_past(span)
+    return not told.late and told.pair_of(span.table_ref) is None and told.names.is_past(span)
 
 
-def _behind(told: DdlApplier, statement: Statement) -> Iterator[TableName]:
+def _after(told: DdlApplier, statement: Statement) -> Iterator[TableName]:
     """The names whose rows behind a statement need it."""
     if statement.ddl.table.table:
         yield from concerned(statement)
@@ -109,29 +109,29 @@ def placed(told: DdlApplier) -> list[Placed]:
     for table in told.messages.tables:
         for version in table.versions:
             for span in _meanings(told, table.table.key, version):
-                wall = _wall_in(span, walls)
-                if wall < max(version.since, span.since + 1):
+                barrier = _wall_in(span, walls)
+                if barrier < max(version.since, span.since + 1):
                     continue
-                part = Part(table.table, span.since, min(span.until, wall))
-                mine = parts.setdefault(span.meaning, [])
+                part = Part(table.table, span.since, min(span.until, barrier))
+                mine = parts.setdefault(span.table_ref, [])
                 if part not in mine:
                     mine.append(part)
-                versions, number = seen.setdefault(span.meaning, {}), version.version.version
+                versions, number = seen.setdefault(span.table_ref, {}), version.version.version
                 versions[number] = versions[number].joined(version) if number in versions else version
     for statement in told.applied:
         if not statement.naming and statement.ddl.table.table:
             span = told.names.at(statement.ddl.table.key, statement.ddl.commit_ts)
-            if told.pair_of(span.meaning) is not None:
-                parts.setdefault(span.meaning, [])
-            elif span.meaning not in parts and told.waits_for_its_name(statement):
-                parts[span.meaning] = [Part(statement.ddl.table, span.since, _wall_in(span, walls))]
-    return [_placed(told, meaning, parts[meaning], seen.get(meaning, {})) for meaning in parts]
+            if told.pair_of(span.table_ref) is not None:
+                parts.setdefault(span.table_ref, [])
+            elif span.table_ref not in parts and told.waits_for_its_name(statement):
+                parts[span.table_ref] = [Part(statement.ddl.table, span.since, _wall_in(span, walls))]
+    return [_placed(told, table_ref, parts[table_ref], seen.get(table_ref, {})) for table_ref in parts]
 
 
-def _placed(told: DdlApplier, meaning: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
-    pair = told.pair_of(meaning)
+def _placed(told: DdlApplier, table_ref: str, parts: list[Part], seen: Mapping[int, SeenVersion]) -> Placed:
+    pair = told.pair_of(table_ref)
     name = pair.source if pair is not None else parts[-1].table
-    return Placed(meaning, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
+    return Placed(table_ref, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time))))
 
 
 def _meanings(told: DdlApplier, key: Name, version: SeenVersion | Unknown) -> Iterator[NameBinding]:
@@ -141,7 +141,7 @@ def _meanings(told: DdlApplier, key: Name, version: SeenVersion | Unknown) -> It
         span = told.names.at(key, ts)
         inside = version.since < span.since and span.until < version.until and not span.cause
         if not inside:  # a gap between a DROP and a CREATE, of which no row can be
-            yield replace(span, meaning=GONE) if _is_past(told, span) else span
+            yield replace(span, table_ref=GONE) if _is_past(told, span) else span
         ts = span.until + 1
 
 

@@ -71,7 +71,7 @@ class SparkBatch:
     planned: Planned | None = None
     started: float = field(default_factory=time.monotonic)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    landings: list[TableWriter] = field(default_factory=list)
+    writers: list[TableWriter] = field(default_factory=list)
     ddl_plan: DdlPlan = field(init=False)
     speculation: Speculation | None = None
     origins: Origins | None = None
@@ -179,19 +179,19 @@ class SparkBatch:
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
         self._named("statements")
-        self.ddl_plan.apply(ddl, self.landings)
+        self.ddl_plan.apply(ddl, self.writers)
 
     def table(self, messages: TableMessages) -> TableWriter:
         """See `Port.table`."""
-        landing = self._landing(messages)
-        if landing.table is not None:
-            may_be_written(self.context, landing.table)
-        landing.speculation = self.speculation
-        self.landings.append(landing)
-        return landing
+        writer = self._writer(messages)
+        if writer.table is not None:
+            may_be_written(self.context, writer.table)
+        writer.speculation = self.speculation
+        self.writers.append(writer)
+        return writer
 
-    def _landing(self, messages: TableMessages) -> TableWriter:
-        return self.ddl_plan.landing(self.raw, messages, self.topic_ids)
+    def _writer(self, messages: TableMessages) -> TableWriter:
+        return self.ddl_plan.writer(self.raw, messages, self.topic_ids)
 
     def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
         """See `Port.side_by_side`."""
@@ -211,9 +211,9 @@ class SparkBatch:
         """See `Port.keep_waiting`: in the offset regime nothing waits by itself."""
         return 0
 
-    def settle(self, landed: Sequence[TableResult]) -> Sequence[TableResult]:
+    def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
         """See `Port.settle`: in the offset regime each table shows its changes when it has them."""
-        return [*(TableResult(table, dead_letters=count) for table, count in self.letters.items()), *landed]
+        return [*(TableResult(table, dead_letters=count) for table, count in self.letters.items()), *results]
 
     def set_aside_refused(self, messages: Messages) -> int:
         """See `Port.set_aside_refused`."""
@@ -231,8 +231,8 @@ class SparkBatch:
             return raw
         for table in self.context.tables:
             if any(end > self.context.ledger.ends.get(at, 0) for at, end in table.ends.items()):
-                landed = places_since(self.context, table, self.context.ledger.unfinished)
-                raw = without(raw, landed)
+                appended = places_since(self.context, table, self.context.ledger.unfinished)
+                raw = without(raw, appended)
         return raw
 
     def commit(self, outcome: Outcome) -> None:
@@ -240,10 +240,10 @@ class SparkBatch:
         self._named("ledger")
         ledger, messages = self.context.ledger, outcome.messages
         number = self.batch_id
-        held = sum(landed.held for landed in outcome.landed)
+        held = sum(result.held for result in outcome.tables)
         self._check_held(held, outcome)
         self._write_history(number, outcome)
-        self.write_results(outcome.landed)
+        self.write_results(outcome.tables)
         self.context.step("results-appended")
         watermarks = {**ledger.watermarks, **messages.watermarks}
         level = self._cut(outcome, watermarks)
@@ -265,7 +265,7 @@ class SparkBatch:
         self.context.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
         self.context.ledger, self.context.recovering = fresh, unpassed
         if self.speculation is None:
-            self.context.expected.learn(outcome)
+            self.context.profile.learn(outcome)
 
     def _passed(self) -> dict[TopicPartition, int]:
         """Where the stream stands in partitions that it has not begun at their beginning, records of theirs or not."""
@@ -281,10 +281,10 @@ class SparkBatch:
 
     def _row(self, outcome: Outcome, level: str) -> dict[str, object]:
         counts: Counter[str] = Counter()
-        for landed in outcome.landed:
-            counts.update(landed.counts)
+        for result in outcome.tables:
+            counts.update(result.counts)
         dead_letters, rows = outcome.dead_letters, outcome.messages.rows + self._came_in()
-        quarantined = sum(landed.quarantined for landed in outcome.landed)
+        quarantined = sum(result.quarantined for result in outcome.tables)
         if self.context.recovering:
             counts, aside = self._recounted()
             dead_letters, quarantined = aside["dead_letters"], aside["quarantine"]
@@ -324,30 +324,32 @@ class SparkBatch:
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
         """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them."""
         counts: Counter[str] = Counter()
-        landed = {landing.table.uuid for landing in self.landings if landing.table is not None}
+        written = {writer.table.uuid for writer in self.writers if writer.table is not None}
         for table in self.context.tables:
-            if table.uuid in landed or any(end > self.context.ledger.ends.get(at, 0) for at, end in table.ends.items()):
+            if table.uuid in written or any(
+                end > self.context.ledger.ends.get(at, 0) for at, end in table.ends.items()
+            ):
                 rows = self.context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]
         read = self.context.records.read
         return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in ASIDE}
 
-    def write_results(self, landed: Sequence[TableResult] = ()) -> None:
+    def write_results(self, results: Sequence[TableResult] = ()) -> None:
         """Record what the rules say of this batch; also of one that they have stopped."""
-        snapshots = {table.table: table.snapshot for table in landed}
-        rows = [row for landing in self.landings for row in self._results(landing, snapshots)]
+        snapshots = {table.table: table.snapshot for table in results}
+        rows = [row for writer in self.writers for row in self._results(writer, snapshots)]
         self._named("ledger")  # behind the tables' samples
         self.context.records.write("quality_results", self.batch_id, rows)
 
-    def _results(self, landing: TableWriter, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
-        source = landing.messages.table
-        failed = any(result.unexpected and not result.success for result in landing.judged)
+    def _results(self, writer: TableWriter, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
+        source = writer.messages.table
+        failed = any(result.unexpected and not result.success for result in writer.judged)
         due = failed and self.context.is_due(f"samples of {source}", SAMPLE_SECONDS)
-        rows = landing.samples() if due else {}
-        for result in landing.judged:
+        rows = writer.samples() if due else {}
+        for result in writer.judged:
             said = told(result, rows.get(result.rule, ()))
-            yield as_row(result, source, landing.fingerprint, snapshots.get(str(source)), said)
+            yield as_row(result, source, writer.fingerprint, snapshots.get(str(source)), said)
 
     def _check_held(self, held: int, outcome: Outcome) -> None:
         if not held and not self.context.recovering:  # a try that was stopped here has written all of them
@@ -356,7 +358,7 @@ class SparkBatch:
         counts = self.context.records.waiting().items()
         waiting = sum(records for (_, code), records in counts if code != RELEASED)  # those come in with this batch
         if waiting > limit:
-            names = ", ".join(sorted({*self._waited_for(), *(one.table for one in outcome.landed if one.held)}))
+            names = ", ".join(sorted({*self._waited_for(), *(one.table for one in outcome.tables if one.held)}))
             raise Refused(
                 "HELD_TOO_MANY",
                 f"{waiting} records wait ({names}), more than hold.max_records ({limit})",
@@ -370,12 +372,12 @@ class SparkBatch:
 
     def _write_history(self, number: int, outcome: Outcome) -> None:
         rows: list[Row] = [*self._statements(), *self._unordered(outcome)]
-        for landing in self.landings:
-            rows += [_note(landing, note) for note in landing.notes]
+        for writer in self.writers:
+            rows += [_note(writer, note) for note in writer.notes]
         self.context.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
         if (
             rows
-            or any(landing.met or landing.forbidden for landing in self.landings)
+            or any(writer.met or writer.forbidden for writer in self.writers)
             or self.context.altered
             or (self.context.recovering and is_behind(self.context))
         ):
@@ -395,13 +397,13 @@ class SparkBatch:
 
     def _unordered(self, outcome: Outcome) -> Iterator[dict[str, object]]:
         """Tables with keys in two partitions, the first time that each is seen, by this process or another."""
-        landings = {str(landing.messages.table): landing for landing in self.landings}
-        for landed in outcome.landed:
-            landing = landings.get(landed.table)
-            if landing and landed.order_unknown and landing.messages.table.key not in self._known_unordered():
-                self._known_unordered().add(landing.messages.table.key)
-                detail = f"{landed.order_unknown} keys have changes in several partitions: ordered by Kafka's timestamp"
-                yield _note(landing, Note(ORDER_UNKNOWN, "key", detail))
+        writers = {str(writer.messages.table): writer for writer in self.writers}
+        for result in outcome.tables:
+            writer = writers.get(result.table)
+            if writer and result.order_unknown and writer.messages.table.key not in self._known_unordered():
+                self._known_unordered().add(writer.messages.table.key)
+                detail = f"{result.order_unknown} keys have changes in several partitions: ordered by Kafka's timestamp"
+                yield _note(writer, Note(ORDER_UNKNOWN, "key", detail))
 
     def _known_unordered(self) -> set[tuple[str, str]]:
         """The tables of which that was said. Read when it is first asked for; what an unfinished try said is not."""
@@ -422,9 +424,9 @@ class SparkBatch:
     def _described(self) -> list[Row]:
         """Rows of `schemas`: the versions that this batch was the first to bring."""
         return [
-            descriptions.as_row(replace(seen.version, table=landing.table.source))
-            for landing in self.landings if landing.table is not None
-            for seen in landing.messages.versions if seen.version.version in landing.met
+            descriptions.as_row(replace(seen.version, table=writer.table.source))
+            for writer in self.writers if writer.table is not None
+            for seen in writer.messages.versions if seen.version.version in writer.met
         ]  # fmt: skip
 
     def _named(self, what: str) -> None:
@@ -457,8 +459,8 @@ def _version(row: Row) -> object:
     return row["schema_name"], row["table_name"], row["version"]
 
 
-def _note(landing: TableWriter, note: Note) -> dict[str, object]:
-    table = landing.messages.table
+def _note(writer: TableWriter, note: Note) -> dict[str, object]:
+    table = writer.messages.table
     return {
         "commit_ts": None, "schema_name": table.schema, "table_name": table.table, "ddl_type": note.action,
         "sql": None, "action": f"{note.column}: {note.detail}", "status": APPLIED,

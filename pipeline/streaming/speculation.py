@@ -43,16 +43,16 @@ class Speculation:
     """An append that waits on a branch. `messages`: what it was found to have."""
 
     staged: Staged
-    landing: ColumnMapping
+    mapping: ColumnMapping
     rules: RuleSet
     messages: Messages
 
     def fits(
-        self, table: WarehouseTable, landing: ColumnMapping, rules: RuleSet, ranges: Mapping[TopicPartition, Range]
+        self, table: WarehouseTable, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[TopicPartition, Range]
     ) -> bool:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
-        same = table is self.staged.table and landing == self.landing and rules is self.rules
+        same = table is self.staged.table and mapping == self.mapping and rules is self.rules
         return self.staged.waits and same and ranges == whole
 
     def drop(self) -> None:
@@ -64,7 +64,7 @@ def speculate(
     context: PipelineContext, raw: DataFrame, planned: Planned | None, topic_ids: Mapping[str, str], batch_id: int
 ) -> Speculation | None:
     """Append the batch on a branch as if it were as expected; None where nothing is, or it turned out otherwise."""
-    table = context.tables.find(context.expected.table) if context.expected.table else None
+    table = context.tables.find(context.profile.table) if context.profile.table else None
     known = context.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
     ranges = _ranges(planned, known) if planned else {}
     topics = {topic_ids[at.topic] for at in ranges}
@@ -74,11 +74,11 @@ def speculate(
     # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
     if not table.layout.handle or not topics <= table.topics_at() or not may_be_written(context, table):
         return None
-    landing = table.layout.landing
-    guess = context.protocol.guess(raw, context.expected.kinds, ranges, landing)
-    if guess is None:
+    mapping = table.layout.mapping
+    prediction = context.protocol.predict(raw, context.profile.kinds, ranges, mapping)
+    if prediction is None:
         return None
-    rules = context.rules_of(guess.table, table.layout)
+    rules = context.rules_of(prediction.table, table.layout)
     if (
         rules.gates and context.settings.quality.fenced == "hold"
     ):  # which keys wait is known when the batch has been read
@@ -86,22 +86,22 @@ def speculate(
     context.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
     with bound(table=str(table.source)):
-        staged = stage(table, guess.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, guess.odd))
+        staged = stage(table, prediction.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, prediction.odd))
         context.step("speculated")
-    messages = guess.found() if _is_right(guess, staged.appended) else None
+    messages = prediction.found() if _is_right(prediction, staged.appended) else None
     if messages is not None and _is_of(table, messages):
-        return Speculation(staged, landing, rules, messages)
+        return Speculation(staged, mapping, rules, messages)
     staged.drop()
     return None
 
 
-def _is_right(guess: Prediction, appended: Appended) -> bool:
+def _is_right(prediction: Prediction, appended: Appended) -> bool:
     """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind.
 
     Where the pass has not counted each row once, nothing that it has counted is of use (`protocols.census`).
     """
     found = appended.rows + appended.errors + appended.aside
-    return not (appended.odd or appended.recounted) and guess.rows in {found, None}
+    return not (appended.odd or appended.recounted) and prediction.rows in {found, None}
 
 
 def _is_of(table: WarehouseTable, messages: Messages) -> bool:

@@ -13,7 +13,7 @@ from pipeline.model import ddl as text
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.frontier import NEVER, behind_ddl
+from pipeline.streaming.frontier import NEVER, after_ddl
 from pipeline.streaming.name_bindings import cause_of
 from pipeline.streaming.rename_steps import executable
 from pipeline.warehouse.exchange import exchanges
@@ -39,7 +39,7 @@ class DdlTimeline(NamedTuple):
 
     now: list[Statement]
     later: list[Statement]
-    wall: Statement | None
+    barrier: Statement | None
     """The first of `later` whose time has come, and which waits for the next batch all the same (`_wall`)."""
     said: set[str]
     """Those that the history has already, by `cause_of`."""
@@ -64,12 +64,12 @@ def told_apart(
         executable(sent, pairs | {table.table.key for table in messages.tables}), context.tables
     )
     news = [s for s in statements if s.ddl.identity in waited or not _passed(s, context)]
-    now = [s for s in news if behind_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-    waits = behind_exchanges(now, _exchanging(context), _held(context))
+    now = [s for s in news if after_ddl(s.ddl.commit_ts) <= due(s.ddl)]
+    waits = after_exchanges(now, _exchanging(context), _held(context))
     now = [s for s in now if s not in waits]
-    wall = _wall(now)
-    now = now if wall is None else now[: now.index(wall)]
-    return DdlTimeline(now, [s for s in news if s not in now], wall, _said(context, news))
+    barrier = _wall(now)
+    now = now if barrier is None else now[: now.index(barrier)]
+    return DdlTimeline(now, [s for s in news if s not in now], barrier, _said(context, news))
 
 
 def understood(context: PipelineContext, ddl: Ddl) -> Statement:
@@ -107,10 +107,10 @@ def _passed(statement: Statement, context: PipelineContext) -> bool:
     In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
     topics bring have been shown beyond it, and what they became behind it too.
     """
-    moment, at = behind_ddl(statement.ddl.commit_ts), statement.ddl.at
+    moment, at = after_ddl(statement.ddl.commit_ts), statement.ddl.at
     if moment >= context.ledger.resolved:
         return False
-    if all(moment < context.ledger.moments.get(partition, NEVER) for partition in at):
+    if all(moment < context.ledger.frontiers.get(partition, NEVER) for partition in at):
         return True
     here = {partition.topic for partition in at}
     names = {topic: name for topic, name in context.ledger.topics.items() if name not in here}
@@ -163,7 +163,7 @@ def _held(context: PipelineContext) -> set[Name]:
     return {(pair.due or pair.source).key for pair in context.tables if pair.state is State.HELD}
 
 
-def behind_exchanges(
+def after_exchanges(
     statements: Sequence[Statement], exchanging: Mapping[Name, int], held: Iterable[Name] = ()
 ) -> list[Statement]:
     """The statements about the columns of such tables, those that drop them, and all about the same tables behind them.

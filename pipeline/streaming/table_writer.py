@@ -73,7 +73,7 @@ class TableWriter:
     """Commit ts of the newest statement about a table that had no rows: older ones are re-sent, and change nothing."""
     entered: int = 0
     """Commit ts of the statement with which the messages' epoch begins."""
-    unclear: str = ""
+    ambiguous: str = ""
     """A statement that is not understood and came before the table's first row."""
     truncated_at: int = 0
     """Commit ts of a TRUNCATE that came before the pair was made."""
@@ -88,7 +88,7 @@ class TableWriter:
     """Why the verdict has made the rows wait, with their table if the source still has that."""
     settles: bool = True
     """Whether a version that the table knows may be the one that the newest statement has made."""
-    obliged: bool = False
+    forced: bool = False
     """Whether a person wants the rows in, whatever the verdict on all of them is."""
     operation: str = ""
     """Names the staging branch and marks every commit."""
@@ -151,7 +151,7 @@ class TableWriter:
         else:
             self.context.tables.evolve(self.table, layout, self._noted())
             self._note_topics(self.table)
-        why = self.unclear or (NAMELESS if self.nameless else "")
+        why = self.ambiguous or (NAMELESS if self.nameless else "")
         if why and self.table.state == State.LIVE:
             self.context.tables.set_state(self.table, State.HELD, why)
 
@@ -224,9 +224,9 @@ class TableWriter:
 
     def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
         """See `TablePort.append`."""
-        table, rules, landing = self._made(), self._rules(), self._made().layout.landing
+        table, rules, mapping = self._made(), self._rules(), self._made().layout.mapping
         ahead = self.speculation
-        if ahead is not None and not self._fences and ahead.fits(table, landing, rules, ranges):
+        if ahead is not None and not self._fences and ahead.fits(table, mapping, rules, ranges):
             return self._let_in(ahead.staged, rules)
         if ahead is not None:
             ahead.drop()
@@ -250,7 +250,7 @@ class TableWriter:
         """Let main have what was appended on a branch, unless the verdict forbids it."""
         beyond = self._beyond(rules, staged.name)
         results = (*staged.appended.results, *beyond)
-        forbidden = None if self.obliged else self.context.gate.verdict(results, staged.appended.aside)
+        forbidden = None if self.forced else self.context.gate.verdict(results, staged.appended.aside)
         counts = self._counted(staged.appended, beyond, rules)
         if forbidden is None:
             staged.show()
@@ -321,7 +321,7 @@ class TableWriter:
         return fence(self.context, judged, rules, layout, self.messages.table) if self._fences else judged
 
     def _frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
-        return self.context.protocol.changes(self._only(ranges), self._known(), self._made().layout.landing)
+        return self.context.protocol.changes(self._only(ranges), self._known(), self._made().layout.mapping)
 
     def _known(self) -> TableMessages:
         """The messages of versions that the table has met: all, unless it is held."""
@@ -332,7 +332,7 @@ class TableWriter:
     @property
     def _fences(self) -> bool:
         """Whether changes wait behind quarantined ones of their key; a redrive sees to that itself."""
-        return self.context.settings.quality.fenced == "hold" and self._rules().gates and not self.obliged
+        return self.context.settings.quality.fenced == "hold" and self._rules().gates and not self.forced
 
     def hold(self) -> int:
         """See `TablePort.hold`."""

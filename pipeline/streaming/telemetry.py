@@ -81,28 +81,28 @@ class Telemetry:
             return
         self._metrics.answered(time.time())  # without Kafka none is opened
         self._metrics.held(_names(last_held(context)))
-        self._metrics.waits(some=_waits(context))
+        self._metrics.pending(some=_waits(context))
         self._metrics.begin(str(table.source) for table in context.tables)
         committed_at = context.records.tables["batches"].said_at(BATCH)
         if committed_at is not None:
             self._metrics.opened(context.ledger.batch_id, committed_at, _cut_time(context))
 
     @contextmanager
-    def errand(self, what: str) -> Iterator[None]:
+    def operation(self, what: str) -> Iterator[None]:
         """What a person asks for is done in this block."""
         self.begun()
         if self._metrics is None:
             yield
             return
-        self._metrics.errand(what, time.time())
+        self._metrics.operation(what, time.time())
         try:
             yield
         finally:
-            self._metrics.errand_done(time.time())
+            self._metrics.operation_done(time.time())
 
     @contextmanager
     def looking(self, context: PipelineContext) -> Iterator[Callable[[], None]]:
-        """Look now and then while the block lasts, in a thread of its own: a batch may hang, an errand take an hour.
+        """Look now and then while the block lasts, in a thread of its own: a batch may hang, an operation take an hour.
 
         Gives what raises the error that has ended the looks, if one has.
         """
@@ -132,7 +132,7 @@ class Telemetry:
         )  # those that a batch has made, before it ends
         try:
             backlog = Backlog(context.cluster.within(START), context.ledger.committed)  # the end of a run waits for it
-            self._metrics.behind(backlog.records())
+            self._metrics.lag(backlog.records())
             if context.is_due("since when records wait", _AGE_SECONDS):
                 self._metrics.oldest(backlog.oldest(time.time()))
             self._metrics.answered(time.time())
@@ -152,29 +152,29 @@ class Telemetry:
 def batch_done(context: PipelineContext, number: int, outcome: Outcome, clock: tuple[float, float]) -> BatchDone:
     """A batch in numbers. `clock`: how long it took, and the time now, in seconds since the epoch."""
     seconds, now = clock
-    tables = tuple(_table(landed, now) for landed in outcome.landed)
+    tables = tuple(_table(result, now) for result in outcome.tables)
     return BatchDone(
         number,
         outcome.messages.rows,
         seconds,
         now,
         tables,
-        homeless=outcome.dead_letters - sum(table.dead_letters for table in tables),
+        unattributed=outcome.dead_letters - sum(table.dead_letters for table in tables),
         held_tables=_names(held_tables(context)),
-        waits=context.protocol.ordering is Ordering.BY_COMMIT_TS and context.waits,
+        pending=context.protocol.ordering is Ordering.BY_COMMIT_TS and context.has_pending,
         cut_time=_cut_time(context),
     )
 
 
-def _table(landed: TableResult, now: float) -> TableDone:
+def _table(result: TableResult, now: float) -> TableDone:
     return TableDone(
-        landed.table,
-        {op: landed.counts[op] for op in _OPS if landed.counts.get(op)},
-        landed.quarantined,
-        landed.dead_letters,
-        landed.held,
-        age_of(landed.newest, now) if landed.newest else None,
-        landed.unnamed,
+        result.table,
+        {op: result.counts[op] for op in _OPS if result.counts.get(op)},
+        result.quarantined,
+        result.dead_letters,
+        result.held,
+        age_of(result.newest, now) if result.newest else None,
+        result.unnamed,
     )
 
 

@@ -47,9 +47,9 @@ def audit(
     return found
 
 
-def audit_after(context: PipelineContext, landed: frozenset[str]) -> None:
+def audit_after(context: PipelineContext, tables: frozenset[str]) -> None:
     """What a run that takes everything ends with. Holds tables, and raises `QualityStop`, as batches do."""
-    audited = audit(context, [table for table in context.tables if str(table.source) in landed], only=True)
+    audited = audit(context, [table for table in context.tables if str(table.source) in tables], only=True)
     stops = []
     for table in context.tables:
         broken = [result for result in audited.get(str(table.source), ()) if not result.success]

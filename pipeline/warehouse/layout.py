@@ -191,7 +191,7 @@ class Layout:
         return tuple(self.column(column_id) for column_id in self.handle or ())
 
     @property
-    def landing(self) -> ColumnMapping:
+    def mapping(self) -> ColumnMapping:
         """Where the fields of each version land in the changes table."""
         names = {column.id: column.name for column in self.columns}
         fields: dict[SchemaId, dict[str, str]] = {

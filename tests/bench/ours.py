@@ -53,12 +53,12 @@ class Ours:
         batch = {
             "batch": number,
             "rows": outcome.messages.rows,
-            "tables": len(outcome.landed),
+            "tables": len(outcome.tables),
             "seconds": round(seconds, 3),
             "committed_at": now - self._started,
-            "slowest_table": round(max((landed.seconds for landed in outcome.landed), default=0.0), 3),
+            "slowest_table": round(max((landed.seconds for landed in outcome.tables), default=0.0), 3),
         }
-        if len(outcome.landed) == 1:  # the steps of several tables run side by side
+        if len(outcome.tables) == 1:  # the steps of several tables run side by side
             batch["steps"] = self._durations(now - seconds)
         self._steps.clear()
         self._batches.append(batch)

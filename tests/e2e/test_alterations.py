@@ -106,8 +106,8 @@ class TestWhatUsersMay:
         with till.living() as (pipeline, takes):
             takes()
             assert_right(till)
-            pipeline.errand(MAINTAIN, ["bank.account", "bank.account__changes"])
-            pipeline.errand(REBUILD, [SCHEMA, ACCOUNT.name])
+            pipeline.operation(MAINTAIN, ["bank.account", "bank.account__changes"])
+            pipeline.operation(REBUILD, [SCHEMA, ACCOUNT.name])
             assert_right(till)
             till.accounts((6, 600))
             takes()
@@ -188,7 +188,7 @@ class TestWhatHoldsATable:
         till.run()
         till.assert_right()
         with Pipeline.open(load(till.file)) as pipeline:
-            pipeline.errand(REBUILD, [SCHEMA, ACCOUNT.name])
+            pipeline.operation(REBUILD, [SCHEMA, ACCOUNT.name])
         till.assert_right()
         found = till.warehouse.changes()["bank.account"]
         assert {row["id"]: row["balance"] for row in found if row["_op"] == "insert"} == {
@@ -208,7 +208,7 @@ class TestWhatHoldsATable:
             held, reason = state(till)
             assert held == "held"
             with pytest.raises(Refused, match="is not built again") as refused:
-                pipeline.errand(REBUILD, [SCHEMA, ACCOUNT.name])
+                pipeline.operation(REBUILD, [SCHEMA, ACCOUNT.name])
             assert refused.value.code == COLUMNS_CHANGED
             for statement in undone(reason):
                 pipeline.context.spark.sql(statement)
@@ -290,7 +290,7 @@ class TestByOffset:
         bank.rounds(5)
         run()
         with Pipeline.open(load(file)) as pipeline:
-            pipeline.errand(REBUILD, [SCHEMA, ACCOUNT.name])
+            pipeline.operation(REBUILD, [SCHEMA, ACCOUNT.name])
         for table in (ACCOUNT, NOTE):
             want = {row[table.primary_key[0]]: row for row in bank.truth(table)}
             have = {row.values[table.primary_key[0]]: row.values for row in found.current(table.full_name).rows}

@@ -230,7 +230,7 @@ class TestRun:
         assert seen, errors
         assert 'ticdc_warehouse_changes_total{op="' in told
         assert 'ticdc_warehouse_step_seconds_count{step="changes-appended"}' in told
-        assert f'ticdc_warehouse_records_behind{{topic="{warehouse.prefix}_shop_orders"}}' in told
+        assert f'ticdc_warehouse_consumer_lag_records{{topic="{warehouse.prefix}_shop_orders"}}' in told
         lags = [
             float(line.split()[-1]) for line in told.splitlines() if line.startswith("ticdc_warehouse_lag_seconds{")
         ]

@@ -239,7 +239,7 @@ def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
     until(lambda: (metric("last_batch_timestamp_seconds") or 0) > max(before, time.time() - 5))
     compose("--profile", "stream", "stop", "shop")
     sent = re.findall(r"([\d,]+) transactions, [\d,]+ row events", container(engine, "shop").logs().decode())
-    until(lambda: metric("records_behind") == 0)
+    until(lambda: metric("consumer_lag_records") == 0)
     compose("--profile", "stream", "stop", "stream")
     stream = container(engine, "stream")
     assert stream.wait(timeout=PATIENCE)["StatusCode"] == 0

@@ -157,7 +157,7 @@ class TestQuarantine:
         assert simple.redrive() == Redriven(redriven=1 if whole else 2, superseded=2 if whole else 1)
         assert shown() == ([4, 5] if whole else [2, 4, 5])
         with simple.living() as (pipeline, _):
-            pipeline.errand(REBUILD, ["bank", "parts"])
+            pipeline.operation(REBUILD, ["bank", "parts"])
         assert shown() == ([4, 5] if whole else [2, 4, 5])
 
     @pytest.mark.slow
@@ -188,7 +188,7 @@ class TestQuarantine:
         assert simple.redrive() == Redriven(redriven=3)
         assert shown() == [(2, 20, 2), (6, 1, 60), (7, 20, -7)]
         with simple.living() as (pipeline, _):
-            pipeline.errand(REBUILD, ["bank", "parts"])
+            pipeline.operation(REBUILD, ["bank", "parts"])
         assert shown() == [(2, 20, 2), (6, 1, 60), (7, 20, -7)]
 
     @pytest.mark.slow
@@ -279,7 +279,7 @@ class TestQuarantine:
         assert [row["status"] for row in simple.own("quarantine")] == ["redriven"] * 2
 
 
-class TestErrandsOfALivingRun:
+class TestOperationsOfALivingRun:
     @pytest.mark.slow
     def test_a_redrive_goes_by_the_suites_of_now_and_is_in_the_next_cut(self, till):
         till.expect(no_debt("quarantine"))
@@ -289,11 +289,11 @@ class TestErrandsOfALivingRun:
             assert till.cut() == ("partial", "1 in quarantine")
             till.expect({**no_debt("quarantine"), "severity": "nonsense"})
             with pytest.raises(SettingsError, match="SUITE_INVALID"):
-                pipeline.errand(REDRIVE, ["quarantine"])
+                pipeline.operation(REDRIVE, ["quarantine"])
             till.expect(no_debt("warn", least=-1))
-            (told,) = pipeline.errand(CHECK, [])[str(NAME)]
+            (told,) = pipeline.operation(CHECK, [])[str(NAME)]
             assert (told["severity"], told["unexpected"]) == ("warn", 0)
-            assert pipeline.errand(REDRIVE, ["quarantine"])["redriven"] == 1
+            assert pipeline.operation(REDRIVE, ["quarantine"])["redriven"] == 1
             till.note("later")
             takes()
             newest = max(till.own("cuts", table_name="account"), key=lambda row: row["cut_ts"])
@@ -305,7 +305,7 @@ class TestErrandsOfALivingRun:
             assert sorted(till.balances()) == [1, 2]  # batches go by the suites of the run's start
             assert till.cut() == ("partial", "1 in quarantine")
             till.expect()
-            assert pipeline.errand(REDRIVE, ["quarantine"])["redriven"] == 1
+            assert pipeline.operation(REDRIVE, ["quarantine"])["redriven"] == 1
             till.note("again")
             takes()
         assert till.cut() == ("exact", "")

@@ -77,7 +77,7 @@ def test_there_are_as_many_equal_rows_as_the_source_has(till, story):
     wanted = sorted(line for lines in TRANSACTIONS for line in lines)
     assert lines(till) == wanted
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.errand(REBUILD, [LOG.schema, LOG.name])
+        pipeline.operation(REBUILD, [LOG.schema, LOG.name])
     assert lines(till) == wanted
 
 

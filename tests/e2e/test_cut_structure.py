@@ -520,7 +520,7 @@ def test_a_table_that_another_commits_to_while_it_is_published_is_published_all_
 def rebuilt(till, *names):
     with till.living() as (pipeline, _):
         for name in names:
-            pipeline.errand(REBUILD, ["bank", name])
+            pipeline.operation(REBUILD, ["bank", name])
 
 
 def heaps(till, *columns):

@@ -62,7 +62,7 @@ def steps(capsys):
     logging.getLogger("pipeline").setLevel(level)
 
 
-def test_jobs_and_log_events_of_a_batch_of_its_compaction_and_of_errands_say_so(stack, tmp_path, jobs, steps):
+def test_jobs_and_log_events_of_a_batch_of_its_compaction_and_of_operations_say_so(stack, tmp_path, jobs, steps):
     till = Till(stack, tmp_path, "simple")
     till.set("warehouse", maintenance={"compact_files": 2, "expire_after_commits": 1, "keep_snapshots": 1})
     till.accounts((1, 500))

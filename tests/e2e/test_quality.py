@@ -233,7 +233,7 @@ class TestVerdicts:
         branch.run()
         assert sorted(branch.balances()) == [1, 2, 3]
         with Pipeline.open(load(branch.file)) as pipeline:
-            pipeline.errand(RELEASE, ["bank", "account"])
+            pipeline.operation(RELEASE, ["bank", "account"])
         branch.run()
         assert sorted(branch.balances()) == [1, 2]
         branch.assert_right()
@@ -410,7 +410,7 @@ class TestRedrive:
         assert branch.redrive(what="dead_letters") == Redriven()
 
 
-class TestErrandsOfALivingRun:
+class TestOperationsOfALivingRun:
     @pytest.mark.slow
     def test_what_a_redrive_a_release_and_a_rebuild_have_published_is_in_the_next_cut(self, branch):
         branch.expect({**NO_DEBT, "severity": "quarantine"})
@@ -430,15 +430,15 @@ class TestErrandsOfALivingRun:
 
             assert shown() == [1]
             branch.expect()
-            pipeline.errand(REDRIVE, ["quarantine"])
+            pipeline.operation(REDRIVE, ["quarantine"])
             assert sorted(shown()) == [1, 2]
             branch.bank.puzzle(ACCOUNT)
             branch.accounts((3, "Cyd", 5))
             branch.bank.checkpoint()
             pipeline.run(available_now=True)
-            pipeline.errand(RELEASE, account)
+            pipeline.operation(RELEASE, account)
             assert sorted(shown()) == [1, 2, 3]
-            pipeline.errand(REBUILD, account)
+            pipeline.operation(REBUILD, account)
             assert sorted(shown()) == [1, 2, 3]
         branch.assert_right()
 

@@ -169,7 +169,7 @@ class Till:
 
     @contextmanager
     def living(self):
-        """A run that does errands between its batches: gives the pipeline and what lets it take what was sent."""
+        """A run that does operations between its batches: gives the pipeline and what lets it take what was sent."""
         with Pipeline.open(load(self.file)) as pipeline:
 
             def takes():

@@ -30,7 +30,7 @@ HELD = f"nk.log is held ({NAMELESS}); to go on: {GET_A_KEY}"
 
 def refused(run, what):
     with pytest.raises(Refused) as caught:
-        run.pipeline.errand(what, (LOG.schema, LOG.table))
+        run.pipeline.operation(what, (LOG.schema, LOG.table))
     return caught.value.code, caught.value.hint
 
 
@@ -83,7 +83,7 @@ def test_a_release_that_an_earlier_version_has_begun_holds_the_table_again(runni
         context = run.pipeline.context
         monkeypatch.setattr(release, "_named_rows", lambda _, __, rows, ___: (rows, context.protocol.read(rows), ()))
         with pytest.raises(IndexError):
-            run.pipeline.errand(RELEASE, (LOG.schema, LOG.table))
+            run.pipeline.operation(RELEASE, (LOG.schema, LOG.table))
         assert len(run.warehouse.changes()["nk.log"]) == 2
         monkeypatch.undo()
         run.restart()
@@ -98,7 +98,7 @@ def test_when_its_rows_come_with_a_key_it_is_released_and_the_others_are_dead_le
         run.take()
         send_with_key(run, "y")
         run.pipeline.run(available_now=True)
-        run.pipeline.errand(RELEASE, (LOG.schema, LOG.table))
+        run.pipeline.operation(RELEASE, (LOG.schema, LOG.table))
         assert [row.values for row in run.warehouse.current("nk.log").rows] == [{"line": "y"}]
         letters = [(row["code"], row["status"]) for row in run.warehouse.own("dead_letters")]
         assert sorted(letters) == [("EMPTY_MESSAGE", "open"), *[("NO_HANDLE_KEY", "open")] * 2]
@@ -194,15 +194,15 @@ def test_with_old_values_it_is_released_and_read_as_any_other_also_when_it_is_se
     with running(part(without, *OF_BEFORE)) as run:
         run.take([without])
         with pytest.raises(Refused, match="NO_HANDLE_KEY"):
-            run.pipeline.errand(RELEASE, ("nk", "part"))
+            run.pipeline.operation(RELEASE, ("nk", "part"))
         run.take(OF_BEFORE[:4])
-        run.pipeline.errand(RELEASE, ("nk", "part"))
+        run.pipeline.operation(RELEASE, ("nk", "part"))
         assert parts(run) == [(1, None), (3, "x")]
         run.take(OF_BEFORE[4:])
         assert parts(run) == [(3, "x")]
         run.take(OF_BEFORE[2:])
         assert parts(run) == [(3, "x")]
-        run.pipeline.errand(REBUILD, ("nk", "part"))
+        run.pipeline.operation(REBUILD, ("nk", "part"))
         assert parts(run) == [(3, "x")]
         assert [row["code"] for row in run.warehouse.own("dead_letters")] == ["NO_HANDLE_KEY"]
         changes = {row["_commit_ts"] >> 18: row["_before"] for row in run.warehouse.changes()["nk.part"]}

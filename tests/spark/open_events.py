@@ -62,7 +62,7 @@ def protocol(known=None, **options):
     return OpenProtocol(**{"timezone": "UTC", "overrides": {}, "known": known or Memory()} | options)
 
 
-def landing_of(messages, *, before=True):
+def mapping_of(messages, *, before=True):
     """A changes table with all columns of all versions; of two types of one name, the newest has the name."""
     names, fields = {}, {}
     for seen in reversed(messages.versions):
@@ -87,7 +87,7 @@ def events_of(prepared):
 
 def changed(open_protocol, prepared, messages, **options):
     """The change frame of one table as dictionaries, in the order in which they apply."""
-    frame = open_protocol.changes(prepared, messages, landing_of(messages, **options))
+    frame = open_protocol.changes(prepared, messages, mapping_of(messages, **options))
     position = (change.COMMIT_TS, change.PARTITION, change.OFFSET, change.INDEX)
     return sorted(rows_of(frame), key=lambda row: [row[name] for name in position])
 

@@ -347,8 +347,8 @@ def plan(frame):
 def test_it_costs_nothing_where_nobody_asks(spark):
     schema = record(INT)
     writers = [WriterSchema(1, read_schema(json.dumps(schema)), key_only=False)]
-    landing = ColumnMapping((Target("v", "int"),), {1: {"v": "v"}})
-    frame = decode.change_frame(raw_frame(spark, [message(schema, {"v": 1, SUM: ""})]), writers, landing, "UTC")
+    mapping = ColumnMapping((Target("v", "int"),), {1: {"v": "v"}})
+    frame = decode.change_frame(raw_frame(spark, [message(schema, {"v": 1, SUM: ""})]), writers, mapping, "UTC")
     assert change.CHECKSUM in frame.columns
     assert "crc32" in plan(frame)
     assert "crc32" not in plan(frame.drop(change.CHECKSUM))

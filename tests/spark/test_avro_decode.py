@@ -146,7 +146,7 @@ def test_decimals_that_come_as_bytes_and_as_text_in_one_batch_are_of_one_decimal
             for text in ("2.50", "2.500", "2.505", "123456789.00")
         ),
     ]
-    changed = decode.change_frame(raw_frame(spark, *sent), (precise, as_text), layout.landing, "UTC")
+    changed = decode.change_frame(raw_frame(spark, *sent), (precise, as_text), layout.mapping, "UTC")
     shape = current_shape(layout, "UTC")
     shown = changed.select(change.OFFSET, shape.columns["total"].alias("total"), shape.unrepresentable.alias("lost"))
     for frame, lost in ((changed, change.UNREPRESENTABLE), (shown, "lost")):
@@ -181,14 +181,14 @@ LONG_DECIMAL = {"logicalType": "decimal", "precision": 65, "scale": 30}
 def test_a_field_that_is_no_value_of_its_type_makes_a_dead_letter_of_its_message(spark, field, kind, good, want, bad):
     fields = [FIELDS[0], {**field, "type": ["null", field["type"]]}]
     bare = [FIELDS[0], {"name": "v", "type": ["null", field["type"]["type"]]}]
-    landing = ColumnMapping((Target("id", "bigint"), Target("v", kind)), {VALUE_ID: {"id": "id", "v": "v"}})
+    mapping = ColumnMapping((Target("id", "bigint"), Target("v", kind)), {VALUE_ID: {"id": "id", "v": "v"}})
     sent = (
         encoded(VALUE_ID, {"id": 1, "v": good}, *fields),
         encoded(VALUE_ID, {"id": 2, "v": bad}, *bare),
         encoded(VALUE_ID, {"id": 3, "v": None}, *fields),
     )
     raw = raw_frame(spark, *((KEY, bytearray(one)) for one in sent))
-    rows = decode.change_frame(raw, (writer(VALUE_ID, *fields),), landing, "UTC").orderBy(change.OFFSET).collect()
+    rows = decode.change_frame(raw, (writer(VALUE_ID, *fields),), mapping, "UTC").orderBy(change.OFFSET).collect()
     assert [(row["v"], row[change.ERROR], row[change.UNREPRESENTABLE]) for row in rows] == [
         (want, None, None),
         (None, CORRUPT_VALUE, None),
@@ -199,9 +199,9 @@ def test_a_field_that_is_no_value_of_its_type_makes_a_dead_letter_of_its_message
 
 def test_a_key_that_is_no_value_of_its_type_is_told(spark):
     field = typed("string", "BIGINT UNSIGNED")
-    landing = ColumnMapping((Target("v", "decimal(20,0)"),), {KEY_ID: {"v": "v"}})
+    mapping = ColumnMapping((Target("v", "decimal(20,0)"),), {KEY_ID: {"v": "v"}})
     raw = raw_frame(spark, (encoded(KEY_ID, {"v": "abc"}, field), None))
-    (row,) = decode.change_frame(raw, (writer(KEY_ID, field, key_only=True),), landing, "UTC").collect()
+    (row,) = decode.change_frame(raw, (writer(KEY_ID, field, key_only=True),), mapping, "UTC").collect()
     assert (row["v"], row[change.ERROR]) == (None, CORRUPT_KEY)
 
 
@@ -230,14 +230,14 @@ def test_decoding_is_generated_code_from_end_to_end(spark):
     fields = [*FIELDS, {"name": "day", "type": DAY}, {"name": "until", "type": DAY}]
     names = ["id", "name", "day", "until"]
     types = [*TYPES.values(), "date", "date"]
-    landing = ColumnMapping(
+    mapping = ColumnMapping(
         tuple(Target(name, kind) for name, kind in zip(names, types, strict=True)),
         {VALUE_ID: {name: name for name in names}},
     )
     writers = (writer(VALUE_ID, *fields),)
     row = {"id": 1, "name": "a", "day": "0000-00-00", "until": "2024-01-00"}
     frame = decode.change_frame(
-        raw_frame(spark, (KEY, bytearray(encoded(VALUE_ID, row, *fields)))), writers, landing, "UTC"
+        raw_frame(spark, (KEY, bytearray(encoded(VALUE_ID, row, *fields)))), writers, mapping, "UTC"
     )
     spark.conf.set("spark.sql.maxPlanStringLength", "1000000")
     plan = frame._jdf.queryExecution().executedPlan().toString()

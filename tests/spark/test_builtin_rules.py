@@ -45,8 +45,8 @@ def version(number=1, kinds=("new", "old"), **told):
 
 
 def rules_for(*versions):
-    landing = ColumnMapping(TARGETS, {one.version: {name: name for name in NAMES} for one in versions})
-    return RuleSet(builtin(versions, landing))
+    mapping = ColumnMapping(TARGETS, {one.version: {name: name for name in NAMES} for one in versions})
+    return RuleSet(builtin(versions, mapping))
 
 
 def broken(spark, rules, *rows):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from golden.corpus import manifest
 from pyspark.sql import functions as F
-from spark.open_events import golden_frame, landing_of, protocol, raw_frame, record, rows_of
+from spark.open_events import golden_frame, mapping_of, protocol, raw_frame, record, rows_of
 from support.slow import EVERY
 
 from pipeline.model import change
@@ -56,12 +56,12 @@ def event(text='"a"', number="1", **images):
 
 def both_ways(subject, prepared, table):
     """The change frame of a table, by shapes and by JSON."""
-    landing = landing_of(table)
+    mapping = mapping_of(table)
     readers = tuple(subject._readers(table))
     assert any(one.shapes for one in readers)
     mine = prepared.where(subject.where(table))
     for shaped in (readers, tuple(replace(one, shapes=()) for one in readers)):
-        made = recipe(shaped, landing, subject.timezone, old_values=True)
+        made = recipe(shaped, mapping, subject.timezone, old_values=True)
         yield sorted(rows_of(made.of(mine)), key=lambda row: tuple(row[name] for name in change.POSITION))
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 from pyspark.sql import functions as F
-from spark.open_events import Memory, changed, landing_of, protocol, raw_frame, record, rows_of
+from spark.open_events import Memory, changed, mapping_of, protocol, raw_frame, record, rows_of
 
 from pipeline.model import change
 from pipeline.model.messages import ColumnMapping, Target
@@ -62,13 +62,13 @@ def ddl(ts, sql, kind):
     return key(ts, kind=2), json.dumps({"q": sql, "t": kind})
 
 
-def read(spark, *events, known=None, landing=None, **options):
+def read(spark, *events, known=None, mapping=None, **options):
     """(messages, change rows) of the events."""
     subject = protocol(known, **options)
     prepared = subject.prepare(raw_frame(spark, [record(*events)]))
     messages = subject.read(prepared)
     (table,) = messages.tables
-    frame = subject.changes(prepared, table, landing or landing_of(table))
+    frame = subject.changes(prepared, table, mapping or mapping_of(table))
     return messages, sorted(rows_of(frame), key=lambda row: row[change.INDEX])
 
 
@@ -185,13 +185,13 @@ def test_versions_of_one_table_are_read_each_in_its_way(spark):
         insert(1, c=(3, 65, 5)),
         insert(2, c=(252, 64, "Zml2ZQ==")),
         insert(3, C=(15, 64, "plain")),
-        landing=None,
+        mapping=None,
     )
     table = messages.tables[0]
     assert len(table.versions) == 3
     assert [row[change.ERROR] for row in rows] == [None] * 3
     first, second, third = (seen.version.version for seen in table.versions)
-    landing = ColumnMapping(
+    mapping = ColumnMapping(
         (Target("id", "bigint"), Target("c__v1", "int"), Target("c", "string")),
         {first: {"id": "id", "c": "c__v1"}, second: {"id": "id", "c": "c"}, third: {"id": "id", "C": "c"}},
     )
@@ -200,7 +200,7 @@ def test_versions_of_one_table_are_read_each_in_its_way(spark):
         insert(1, c=(3, 65, 5)),
         insert(2, c=(252, 64, "Zml2ZQ==")),
         insert(3, C=(15, 64, "plain")),
-        landing=landing,
+        mapping=mapping,
     )
     assert [(row["id"], row["c__v1"], row["c"]) for row in rows] == [
         (1, 5, None),
@@ -226,13 +226,13 @@ def test_a_decimal_column_takes_decimals_that_no_ddl_has_defined_as_they_are_and
     fields = {name: {"t": 246, "f": 65, "v": value} for name, value in (("p", "2.5"), ("u", "2.505"))}
     image = {"id": {"t": 3, "h": True, "f": 11, "v": 3}}
     update = key(3), json.dumps({side: {**image, "d": field} for side, field in fields.items()})
-    untold, _ = read(spark, update)
+    unrecorded, _ = read(spark, update)
     layout = Layout(before=True)
-    for messages in (told, untold):
+    for messages in (told, unrecorded):
         (seen,) = messages.tables[0].versions
         layout, _ = meet(layout, seen.version, Policy())
     assert [(column.name, column.type) for column in layout.columns] == [("id", "int"), ("d", "decimal(6,2)")]
-    _, (row,) = read(spark, update, landing=layout.landing)
+    _, (row,) = read(spark, update, mapping=layout.mapping)
     assert (row["d"], dict(row[change.UNREPRESENTABLE])) == (None, {"d": "2.505"})
     assert row[change.BEFORE] == {"id": 3, "d": Decimal("2.50"), change.UNREPRESENTABLE: None}
 

@@ -11,7 +11,7 @@ import pytest
 from golden import simple_avro
 from golden.corpus import GoldenCase
 from golden.decode_simple import message as read
-from spark.test_simple_decode import landing_of, protocol_of, raw_frame
+from spark.test_simple_decode import mapping_of, protocol_of, raw_frame
 
 from pipeline.model import change
 
@@ -55,7 +55,7 @@ def verdicts(spark, scenario, encoding, records):
     messages, said = protocol.read(prepared), {}
     assert (messages.refused, messages.unknown) == ((), ())
     for table in messages.tables:
-        frame = protocol.changes(prepared, table, landing_of(table))
+        frame = protocol.changes(prepared, table, mapping_of(table))
         for row in frame.select(change.PARTITION, change.OFFSET, change.CHECKSUM).collect():
             said[row[0], row[1]] = row[2]
     prepared.unpersist()

@@ -56,7 +56,7 @@ def raw_frame(spark, records):
     return spark.createDataFrame(rows, RAW_TYPES).coalesce(1).select(*RAW)
 
 
-def landing_of(table, *, before=True):
+def mapping_of(table, *, before=True):
     """Every column under its own name; of several versions the last decides."""
     targets, fields = {}, {}
     for seen in table.versions:
@@ -120,7 +120,7 @@ def test_every_table_is_tidbs_after_all_changes(case, spark):
         if source not in tables:
             assert not expected.rows, source
             continue
-        compare(protocol.changes(prepared, tables[source], landing_of(tables[source])), tables[source], sent, expected)
+        compare(protocol.changes(prepared, tables[source], mapping_of(tables[source])), tables[source], sent, expected)
     prepared.unpersist()
 
 

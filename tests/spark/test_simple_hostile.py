@@ -154,8 +154,8 @@ class Batch:
         table = table or self.table
         columns = {column.name: column.type for seen in table.versions for column in seen.version.columns} | targets
         fields = {seen.version.version: {name: name for name in columns} for seen in table.versions}
-        landing = ColumnMapping(tuple(Target(*one) for one in columns.items()), fields, before=True)
-        return self.protocol.changes(self.prepared, table, landing).orderBy(change.OFFSET).collect()
+        mapping = ColumnMapping(tuple(Target(*one) for one in columns.items()), fields, before=True)
+        return self.protocol.changes(self.prepared, table, mapping).orderBy(change.OFFSET).collect()
 
     @property
     def refused(self):
@@ -508,8 +508,8 @@ def test_a_message_is_decoded_once_whatever_is_asked_of_it(spark, encoding):
     """Spark would push a filter below the decoding, with a decoding for each of its conditions."""
     batch = Batch(spark, encoding, bootstrap(encoding), insert(encoding))
     names = {"id": "id", "name": "name"}
-    landing = ColumnMapping((Target("id", "int"), Target("name", "string")), {VERSION: names}, before=True)
-    frame = batch.protocol.changes(batch.prepared, batch.table, landing)
+    mapping = ColumnMapping((Target("id", "int"), Target("name", "string")), {VERSION: names}, before=True)
+    frame = batch.protocol.changes(batch.prepared, batch.table, mapping)
     asked = frame.where((F.col("id") > 0) & F.col(change.ERROR).isNull() & (F.col("_op") != "x"))
     spark.conf.set("spark.sql.maxPlanStringLength", "1000000")
     plan = asked._jdf.queryExecution().executedPlan().toString()

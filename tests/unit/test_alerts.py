@@ -24,10 +24,10 @@ def alerts():
 def test_an_alert_is_of_metrics_that_a_run_has(name):
     metrics = Metrics("shop", "1.2.3")
     metrics.begin(["shop.orders"])
-    metrics.behind({"cdc": 1})
+    metrics.lag({"cdc": 1})
     metrics.oldest({"cdc": 1.0})
     metrics.answered(1.0)
-    metrics.errand("rebuild", 1.0)
+    metrics.operation("rebuild", 1.0)
     metrics.batch(
         BatchDone(1, 1, 1.0, 1.0, [TableDone("shop.orders", lag=1.0)], held_tables=["shop.orders"], cut_time=1.0)
     )

@@ -7,7 +7,7 @@ from pipeline.model.ddl import ActionType, parse
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement
-from pipeline.streaming.statements import behind_exchanges
+from pipeline.streaming.statements import after_exchanges
 from pipeline.warehouse.exchange import Exchange
 from pipeline.warehouse.layout import Removal
 
@@ -22,7 +22,7 @@ def said(ts, kind, sql, table=PARTS, old=None):
 
 def waiting(*statements, exchanging=((PARTS, AT),), held=()):
     known = {table.key: at for table, at in exchanging}
-    return [s.ddl.commit_ts for s in behind_exchanges(statements, known, {table.key for table in held})]
+    return [s.ddl.commit_ts for s in after_exchanges(statements, known, {table.key for table in held})]
 
 
 def add_column(ts, table=PARTS):

@@ -68,9 +68,9 @@ def context(held, monkeypatch):
     monkeypatch.setattr(Records, "write", lambda _self, _name, _batch, rows: written.extend(rows))
     own = Records(None, None, "file:/data", "shop", {"held": held, "ddl_history": SimpleNamespace(properties={})})
     return SimpleNamespace(
-        tables=known, records=own, recovering=True, late=frozenset(), untold=set(), partial=set(), cut_ts=0,
+        tables=known, records=own, recovering=True, late=frozenset(), unrecorded=set(), partial=set(), cut_ts=0,
         cuts=written,
-        waits=False, ledger=SimpleNamespace(resolved=0, committed=SimpleNamespace(of_names=lambda _: {})),
+        has_pending=False, ledger=SimpleNamespace(resolved=0, committed=SimpleNamespace(of_names=lambda _: {})),
         protocol=SimpleNamespace(ordering=None), cluster=SimpleNamespace(latest=lambda _: {}),
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ class TestCuts:
     )
     def test_in_the_offset_regime_it_is_partial_instead_of_bounded(self, context, held, rows, said):
         held.have(rows)
-        outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), landed=())
+        outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), tables=())
         assert cuts.record(context, 3, outcome, {TopicPartition("t", 0): CUT}, {}) == said[0]
         assert {(row["level"], row["reason"]) for row in context.cuts} == {said}
         assert {row["cut_time"] for row in context.cuts} == {time_of(CUT)}
@@ -231,7 +231,7 @@ class TestCuts:
         assert {row["table_uuid"]: row["snapshot_id"] for row in context.cuts} == {str(ORDERS): 8, str(ITEMS): 7}
 
     def test_in_the_offset_regime_a_table_that_was_partial_is_told_again_too(self, context, held):
-        outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), landed=())
+        outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), tables=())
         for rows, told in [({(UPPER, ""): 3}, {"partial"}), ({}, {"bounded"}), ({}, set())]:
             held.have(rows)
             context.cuts.clear()
@@ -239,9 +239,9 @@ class TestCuts:
             assert {row["level"] for row in context.cuts} == told
             context.recovering = False
 
-    def test_what_an_errand_has_published_is_told_once(self, context):
+    def test_what_an_operation_has_published_is_told_once(self, context):
         context.recovering, (table, _) = False, tuple(context.tables)
-        context.untold.add(table.uuid)
+        context.unrecorded.add(table.uuid)
         assert cut(context, late=set())[0] == "exact"
         assert [row["table_uuid"] for row in context.cuts] == [table.uuid]
         cut(context, late=set())
@@ -250,7 +250,7 @@ class TestCuts:
 
 def test_metrics_tell_a_table_without_a_place_as_held(context, held):
     held.have({(UPPER, ""): 3})
-    outcome = SimpleNamespace(landed=(), dead_letters=0, messages=SimpleNamespace(rows=1))
+    outcome = SimpleNamespace(tables=(), dead_letters=0, messages=SimpleNamespace(rows=1))
     assert batch_done(context, 1, outcome, (0.1, 5.0)).held_tables == ["Shop!.orders"]
 
 

@@ -69,7 +69,8 @@ def context():
     )  # fmt: skip
     spark = SimpleNamespace(sparkContext=SimpleNamespace(setJobDescription=nothing))
     return SimpleNamespace(
-        spark=spark, settings=settings, step=Step(), timezone="UTC", tables=[pair(ORDERS), pair(ITEMS)], untold=set(),
+        spark=spark, settings=settings, step=Step(), timezone="UTC", tables=[pair(ORDERS), pair(ITEMS)],
+        unrecorded=set(),
         ledger=SimpleNamespace(batch_id=BATCH - 1),
         records=SimpleNamespace(tables={"cuts": Iceberg("_pipeline.cuts")}),
     )  # fmt: skip
@@ -116,7 +117,7 @@ def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatc
     monkeypatch.setattr(commit_ts_batch, "exchanges", lambda _: [])
     monkeypatch.setattr(commit_ts_batch, "may_be_written", lambda *_: True)
     batch = CommitTsBatch(context, None, "q")
-    batch.chronicle = SimpleNamespace(letters_follow=nothing)
+    batch.applier = SimpleNamespace(letters_follow=nothing)
     assert [one.table for one in batch.settle([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
     assert of_both(said(), "published")
 

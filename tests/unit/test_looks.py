@@ -1,4 +1,4 @@
-"""What a run tells while its own thread is busy: a look of its own, whatever batches and errands do."""
+"""What a run tells while its own thread is busy: a look of its own, whatever batches and operations do."""
 
 import time
 from contextlib import ExitStack
@@ -58,7 +58,7 @@ def context(tmp_path):
 
 @pytest.fixture
 def opened(context, metrics, monkeypatch):
-    """A pipeline whose query runs until its first errand is done."""
+    """A pipeline whose query runs until its first operation is done."""
     monkeypatch.setattr(telemetry, "_BEHIND_SECONDS", 0.01)
     made = pipeline.Pipeline(context, ExitStack(), lambda *_: None, Telemetry(metrics))
     query = SimpleNamespace(
@@ -66,8 +66,8 @@ def opened(context, metrics, monkeypatch):
         awaitTermination=lambda _seconds: None, exception=lambda: None, stop=lambda: None,
     )  # fmt: skip
 
-    def take(errand):
-        errand(*REBUILD)
+    def take(operation):
+        operation(*REBUILD)
         query.isActive = False
 
     monkeypatch.setattr(made, "_start", lambda **_: query)
@@ -88,31 +88,31 @@ def comes(wanted):
     return wanted()
 
 
-def test_what_waits_is_told_while_an_errand_is_under_way_and_so_is_the_errand(opened, metrics, monkeypatch):
+def test_what_waits_is_told_while_an_operation_is_under_way_and_so_is_the_operation(opened, metrics, monkeypatch):
     seen = []
 
-    def errand(*_asked):
-        before = told(metrics, "records_behind").get("cdc", 0)
-        seen.append(comes(lambda: told(metrics, "records_behind").get("cdc", 0) > before))
-        seen.append(set(told(metrics, "errand_begun_timestamp_seconds")))
+    def operation(*_asked):
+        before = told(metrics, "consumer_lag_records").get("cdc", 0)
+        seen.append(comes(lambda: told(metrics, "consumer_lag_records").get("cdc", 0) > before))
+        seen.append(set(told(metrics, "operation_started_timestamp_seconds")))
         return {}
 
-    monkeypatch.setattr(pipeline, "errand", errand)
+    monkeypatch.setattr(pipeline, "operation", operation)
     began = time.time()
     opened.run()
     assert seen == [True, {"rebuild"}]
-    assert told(metrics, "errand_begun_timestamp_seconds") == {}
-    assert told(metrics, "last_errand_timestamp_seconds")[""] >= began
+    assert told(metrics, "operation_started_timestamp_seconds") == {}
+    assert told(metrics, "last_operation_timestamp_seconds")[""] >= began
 
 
-def test_an_errand_that_is_refused_is_under_way_no_longer(opened, metrics):
+def test_an_operation_that_is_refused_is_under_way_no_longer(opened, metrics):
     with pytest.raises(Refused):
-        opened.errand("what nobody knows", ())
-    assert told(metrics, "errand_begun_timestamp_seconds") == {}
+        opened.operation("what nobody knows", ())
+    assert told(metrics, "operation_started_timestamp_seconds") == {}
 
 
 def test_the_looks_end_with_the_run(opened, context, monkeypatch):
-    monkeypatch.setattr(pipeline, "errand", lambda *_: {})
+    monkeypatch.setattr(pipeline, "operation", lambda *_: {})
     opened.run()
     asked = context.cluster.end
     time.sleep(0.05)
@@ -128,6 +128,6 @@ def test_what_nobody_has_foreseen_of_a_look_ends_the_run(opened, context, monkey
 
     asked = []
     monkeypatch.setattr(context.cluster, "latest", broken)
-    monkeypatch.setattr(opened._inbox, "take", lambda _errand: None)
+    monkeypatch.setattr(opened._inbox, "take", lambda _operation: None)
     with pytest.raises(ZeroDivisionError):
         opened.run()

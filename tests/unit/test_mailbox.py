@@ -30,18 +30,18 @@ def locked(folder):
 
 @pytest.fixture
 def run(tmp_path):
-    """A process that has the lock and takes requests: `run(errand)` until the test ends."""
+    """A process that has the lock and takes requests: `run(operation)` until the test ends."""
     ends = threading.Event()
     threads = []
 
-    def start(errand, purpose="run"):
+    def start(operation, purpose="run"):
         begun = threading.Event()
 
         def work():
             with WriterLock(tmp_path, purpose):
                 begun.set()
                 while not ends.wait(0.02):
-                    Inbox(tmp_path).take(errand)
+                    Inbox(tmp_path).take(operation)
 
         threads.append(threading.Thread(target=work))
         threads[-1].start()
@@ -105,13 +105,13 @@ def test_one_that_is_withdrawn_while_another_is_done_is_passed_over(tmp_path):
     asked(tmp_path, "first", asked=1)
     second, done = asked(tmp_path, "second", asked=2), []
 
-    def errand(_what, names):
+    def operation(_what, names):
         done.extend(names)
         second.unlink(missing_ok=True)
         return {}
 
-    Inbox(tmp_path).take(errand)
-    Inbox(tmp_path).take(errand)
+    Inbox(tmp_path).take(operation)
+    Inbox(tmp_path).take(operation)
     assert done in (["first"], ["first", "second"])
     assert not second.exists()
 
@@ -169,10 +169,10 @@ def test_a_request_that_goes_without_an_answer_is_made_again(tmp_path, run):
 def test_what_another_part_refuses_ends_no_run(tmp_path, error, code):
     path = asked(tmp_path, "orders", asked=1)
 
-    def errand(_what, _names):
+    def operation(_what, _names):
         raise error
 
-    Inbox(tmp_path).take(errand)
+    Inbox(tmp_path).take(operation)
     answer = json.loads(path.with_name("orders.answer.json").read_text())
     assert answer["refused"][0] == code
 

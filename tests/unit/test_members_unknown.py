@@ -25,12 +25,12 @@ def version(number, **columns):
 def told(layout, *versions, key_only=False):
     """The layout behind these versions, and the columns of which a process that knows nothing else has told."""
     protocol = SimpleNamespace(is_newest=lambda _seen: True, sends_before=True)
-    landing = CommitTsTableWriter(
+    writer = CommitTsTableWriter(
         SimpleNamespace(protocol=protocol, policy=KEEP), None, 1, TableMessages(NAME, ()), {}, (), None
     )
     for one in versions:
-        layout = landing._met(layout, SeenVersion(one, AT, AT, 1, key_only=key_only, since=int(one.version)))
-    return layout, [note.column for note in landing.notes if note.action == MEMBERS_UNKNOWN]
+        layout = writer._met(layout, SeenVersion(one, AT, AT, 1, key_only=key_only, since=int(one.version)))
+    return layout, [note.column for note in writer.notes if note.action == MEMBERS_UNKNOWN]
 
 
 def test_a_column_is_told_of_once_whatever_else_changes_and_whoever_goes_on():

@@ -40,7 +40,7 @@ def batch(number=7, **facts):
 
 
 def test_a_batch_counts_what_it_did_by_table(metrics):
-    metrics.batch(batch(tables=(ORDERS,), homeless=3))
+    metrics.batch(batch(tables=(ORDERS,), unattributed=3))
     metrics.batch(batch(8, tables=(ORDERS,)))
     told = scraped(metrics)
     assert told["batches_total",] == 2
@@ -65,21 +65,21 @@ def test_what_may_be_set_aside_is_counted_from_nothing(metrics):
 
 
 def test_what_holds_no_longer_is_gone(metrics):
-    metrics.batch(batch(held_tables=("shop.orders",), waits=True, cut_time=5.0))
-    metrics.behind({"a": 3, "b": 0})
+    metrics.batch(batch(held_tables=("shop.orders",), pending=True, cut_time=5.0))
+    metrics.lag({"a": 3, "b": 0})
     told = scraped(metrics)
-    assert (told["table_held", "shop.orders"], told["records_wait",], told["last_cut_timestamp_seconds",]) == (
+    assert (told["table_held", "shop.orders"], told["pending_records",], told["last_cut_timestamp_seconds",]) == (
         1,
         1,
         5.0,
     )
-    assert (told["records_behind", "a"], told["records_behind", "b"]) == (3, 0)
+    assert (told["consumer_lag_records", "a"], told["consumer_lag_records", "b"]) == (3, 0)
     metrics.batch(batch())
-    metrics.behind({"b": 1})
+    metrics.lag({"b": 1})
     told = scraped(metrics)
     assert ("table_held", "shop.orders") not in told
-    assert (told["records_wait",], told["last_cut_timestamp_seconds",]) == (0, 5.0)
-    assert ("records_behind", "a") not in told
+    assert (told["pending_records",], told["last_cut_timestamp_seconds",]) == (0, 5.0)
+    assert ("consumer_lag_records", "a") not in told
 
 
 def test_seconds_stand_by_step(metrics):
@@ -104,20 +104,20 @@ def test_no_series_says_when_another_was_made(metrics):
 def test_what_stays_is_there_at_every_moment(metrics):
     """A scrape may come while a batch tells which tables wait, and while Kafka is asked how much it has."""
     metrics.held(["shop.orders"])
-    metrics.behind({"a": 1})
+    metrics.lag({"a": 1})
     told, done = [], threading.Event()
 
     def scrape():
         while not done.is_set():
             families = {family.name.removeprefix(f"{PREFIX}_"): family for family in metrics.registry.collect()}
-            held, behind = families["table_held"].samples, families["records_behind"].samples
+            held, behind = families["table_held"].samples, families["consumer_lag_records"].samples
             told.append(({s.labels["table"] for s in held}, {s.labels["topic"] for s in behind}))
 
     scraping = threading.Thread(target=scrape)
     scraping.start()
     for number in range(2_000):
         metrics.held(["shop.orders", f"shop.t{number}"])
-        metrics.behind({"a": number, f"t{number}": 1})
+        metrics.lag({"a": number, f"t{number}": 1})
     done.set()
     scraping.join()
     assert told
@@ -150,12 +150,12 @@ def test_what_kafka_has_is_not_told_while_it_does_not_answer(metrics):
     telemetry, context = Telemetry(metrics), opened_bench()
     assert "kafka_reachable" not in {name for name, *_ in scraped(metrics)}  # nobody has asked
     telemetry.opened(context)
-    metrics.behind({"orders": 0})
+    metrics.lag({"orders": 0})
     begun = scraped(metrics)["last_kafka_answer_timestamp_seconds",]
     context.cluster.within(0).topics = away
     telemetry.look(context)
     told = scraped(metrics)
-    assert ("records_behind", "orders") not in told
+    assert ("consumer_lag_records", "orders") not in told
     assert told["kafka_reachable",] == 0
     assert told["last_kafka_answer_timestamp_seconds",] == begun
     context.cluster.within(0).topics = dict
@@ -176,7 +176,7 @@ def test_what_kafka_has_is_not_told_while_it_does_not_answer(metrics):
 def test_records_that_wait_since_another_process_are_told_before_the_first_batch(metrics, ordering, code, told):
     waiting = {(TableName("shop", "orders"), code): 1}
     Telemetry(metrics).opened(opened_bench(waiting=waiting, ordering=ordering))
-    assert scraped(metrics)["records_wait",] == told
+    assert scraped(metrics)["pending_records",] == told
 
 
 def test_a_table_that_a_batch_has_just_made_counts_from_nothing_before_the_batch_ends(metrics):
@@ -185,3 +185,22 @@ def test_a_table_that_a_batch_has_just_made_counts_from_nothing_before_the_batch
     telemetry.look(opened_bench("shop.orders", "shop.items"))
     told = scraped(metrics)
     assert (told["dead_letters_total", "shop.orders"], told["dead_letters_total", "shop.items"]) == (0, 0)
+
+
+def test_a_metric_that_has_a_new_name_is_shown_under_its_former_one_too(metrics):
+    metrics.lag({"orders": 3})
+    metrics.oldest({"orders": 5.0})
+    metrics.operation("rebuild", 7.0)
+    metrics.pending(some=True)
+    told = scraped(metrics)
+    for name, former in (
+        ("consumer_lag_records", "records_behind"),
+        ("oldest_lag_timestamp_seconds", "oldest_behind_timestamp_seconds"),
+    ):
+        assert told[name, "orders"] == told[former, "orders"] > 0
+    assert told["operation_started_timestamp_seconds", "rebuild"] == told["errand_begun_timestamp_seconds", "rebuild"]
+    assert told["pending_records",] == told["records_wait",] == 1
+    metrics.operation_done(9.0)
+    told = scraped(metrics)
+    assert told["last_operation_timestamp_seconds",] == told["last_errand_timestamp_seconds",]
+    assert ("errand_begun_timestamp_seconds", "rebuild") not in told

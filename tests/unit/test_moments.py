@@ -3,7 +3,7 @@
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl, TopicPartition
 from pipeline.model.names import TableName
-from pipeline.streaming.frontier import NEVER, behind_ddl, closed_by_watermark, commit_ts_of, progress, resolved
+from pipeline.streaming.frontier import NEVER, after_ddl, closed_by_watermark, commit_ts_of, progress, resolved
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 
@@ -38,11 +38,11 @@ def test_a_ddl_closes_what_a_watermark_of_its_ts_closes_and_itself():
     before = progress({}, {P0: 10, P1: 10}, [])
     after = progress(before, {}, [ddl(10, P0)])
     ends = {P0: 9, P1: 9}
-    assert resolved(before, {}, ends) == closed_by_watermark(10) < behind_ddl(10)
+    assert resolved(before, {}, ends) == closed_by_watermark(10) < after_ddl(10)
     assert resolved(after, {}, ends) == closed_by_watermark(10)
-    assert resolved(progress(after, {P1: 11}, []), {}, ends) == behind_ddl(10)
-    assert resolved(progress(after, {}, [ddl(10, P1)]), {}, ends) == behind_ddl(10)
-    assert commit_ts_of(behind_ddl(10)) == 10
+    assert resolved(progress(after, {P1: 11}, []), {}, ends) == after_ddl(10)
+    assert resolved(progress(after, {}, [ddl(10, P1)]), {}, ends) == after_ddl(10)
+    assert commit_ts_of(after_ddl(10)) == 10
 
 
 def test_it_makes_no_difference_on_which_side_of_a_ddl_its_watermark_stands():

@@ -32,24 +32,24 @@ def test_a_name_means_what_it_meant_at_that_time():
     known = names((A.key, "u"))
     apply(known, statement(10, RenameTable(A, B)))
     apply(known, statement(20, CreateTable(A)))
-    assert [known.at(A.key, ts).meaning for ts in (5, 10)] == ["u", "u"]
-    assert known.at(B.key, 11).meaning == "u"
-    assert known.at(A.key, 21).meaning == "new@20:s.a"
+    assert [known.at(A.key, ts).table_ref for ts in (5, 10)] == ["u", "u"]
+    assert known.at(B.key, 11).table_ref == "u"
+    assert known.at(A.key, 21).table_ref == "new@20:s.a"
 
 
 def test_names_can_be_swapped():
     known = names((A.key, "u"), (B.key, "v"))
     for number, action in enumerate((RenameTable(A, C), RenameTable(B, A), RenameTable(C, B))):
         apply(known, Statement(Ddl(CommitTs(10), A, 0, f"statement {number}", {}), (action,)))
-    assert [known.at(name.key, 11).meaning for name in (A, B)] == ["v", "u"]
-    assert [known.at(name.key, 10).meaning for name in (A, B)] == ["u", "v"]
+    assert [known.at(name.key, 11).table_ref for name in (A, B)] == ["v", "u"]
+    assert [known.at(name.key, 10).table_ref for name in (A, B)] == ["u", "v"]
 
 
 def test_a_table_that_is_dropped_and_made_again_is_another():
     known = names((A.key, "u"))
     apply(known, statement(10, DropTable(A)))
     apply(known, statement(12, CreateTable(A)))
-    assert [known.at(A.key, ts).meaning for ts in (10, 13)] == ["u", "new@12:s.a"]
+    assert [known.at(A.key, ts).table_ref for ts in (10, 13)] == ["u", "new@12:s.a"]
 
 
 def test_a_statement_that_comes_again_changes_nothing():
@@ -67,23 +67,23 @@ def test_rows_of_a_name_that_nobody_knows_make_a_table():
     span = known.settle(A.key, 5)
     assert (span.since, span.until) == (0, EVER)
     apply(known, statement(10, DropTable(A)))
-    assert known.at(A.key, 7).meaning == span.meaning
-    assert known.at(A.key, 11).meaning != span.meaning
+    assert known.at(A.key, 7).table_ref == span.table_ref
+    assert known.at(A.key, 11).table_ref != span.table_ref
 
 
 def test_a_name_that_is_dropped_before_its_rows_are_known_still_had_a_table():
     known = NameHistory()
     apply(known, statement(10, DropTable(A)))
     apply(known, statement(11, CreateTable(A)))
-    assert known.at(A.key, 3).meaning == "rows@0:s.a"
-    assert known.at(A.key, 12).meaning == "new@11:s.a"
+    assert known.at(A.key, 3).table_ref == "rows@0:s.a"
+    assert known.at(A.key, 12).table_ref == "new@11:s.a"
 
 
 def test_a_database_takes_its_tables_along():
     known = names((A.key, "u"), (("other", "a"), "v"))
     apply(known, statement(10, DropDatabase("S")))
     assert known.open(A.key) is None
-    assert known.open(("other", "a")).meaning == "v"
+    assert known.open(("other", "a")).table_ref == "v"
 
 
 ACTIONS = st.sampled_from([
@@ -102,5 +102,5 @@ def test_the_spans_of_a_name_never_overlap_and_a_table_never_has_two_names(drawn
     for ts in range(1, now + 3):
         held = [name for name, spans in known.spans.items() for span in spans if span.has(ts)]
         assert len(held) == len(set(held))
-        meanings = [known.at(name, ts).meaning for name in held]
+        meanings = [known.at(name, ts).table_ref for name in held]
         assert len(meanings) == len(set(meanings))

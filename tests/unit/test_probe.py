@@ -30,14 +30,14 @@ def test_a_run_that_has_not_opened_its_warehouse_is_not_well(metrics):
 def test_one_that_has_and_waits_for_records_is(metrics):
     metrics.begin([])
     assert trouble(metrics) == ""
-    metrics.behind({"orders": 0})
+    metrics.lag({"orders": 0})
     metrics.opened(7, NOW - 86_400, None)
     assert trouble(metrics) == ""
 
 
 def test_records_that_wait_while_no_batch_is_committed_are_told(metrics):
     metrics.begin(["shop.orders"])
-    metrics.behind({"orders": 1_200, "items": 34})
+    metrics.lag({"orders": 1_200, "items": 34})
     assert trouble(metrics) == "1,234 records wait, and no batch was ever committed"
     metrics.batch(BatchDone(1, 10, 0.5, NOW))
     assert trouble(metrics, NOW + 99) == ""
@@ -48,7 +48,7 @@ def test_a_kafka_that_does_not_answer_is_told_when_it_has_not_for_long(metrics):
     """What it has is not known meanwhile: neither the last number nor none is a reason to be well."""
     metrics.begin(["shop.orders"])
     metrics.answered(NOW)
-    metrics.behind({"orders": 0})
+    metrics.lag({"orders": 0})
     metrics.silent()
     assert trouble(metrics, NOW + 99) == ""
     assert trouble(metrics, NOW + 101) == "Kafka has not answered for 101 s"
@@ -56,15 +56,15 @@ def test_a_kafka_that_does_not_answer_is_told_when_it_has_not_for_long(metrics):
     assert trouble(metrics, NOW + 111) == ""
 
 
-def test_an_errand_is_work_and_after_it_there_is_time_for_a_batch(metrics):
+def test_an_operation_is_work_and_after_it_there_is_time_for_a_batch(metrics):
     """A rebuild of an hour: no batch is taken meanwhile, and whoever ends the process ends the rebuild."""
     metrics.begin(["shop.orders"])
     metrics.answered(NOW)
-    metrics.behind({"orders": 1_200})
+    metrics.lag({"orders": 1_200})
     metrics.batch(BatchDone(1, 10, 0.5, NOW))
-    metrics.errand("rebuild", NOW + 10)
+    metrics.operation("rebuild", NOW + 10)
     assert trouble(metrics, NOW + 3_600) == ""
-    metrics.errand_done(NOW + 3_610)
+    metrics.operation_done(NOW + 3_610)
     metrics.answered(NOW + 3_610)
     assert trouble(metrics, NOW + 3_710) == ""
     metrics.answered(NOW + 3_711)
@@ -85,7 +85,7 @@ def test_the_command_says_so_and_ends_with_it(metrics):
         assert said() == (1, "the warehouse is not open: the run starts, or is refused (its log says why)\n")
         metrics.begin([])
         assert said() == (0, "it works\n")
-        metrics.behind({"orders": 1})
+        metrics.lag({"orders": 1})
         metrics.batch(BatchDone(1, 10, 0.5, time.time() - 300))
         assert said()[0] == 1
         line.append("600")

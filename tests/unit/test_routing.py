@@ -28,7 +28,7 @@ def seen(number, since, until):
     return SeenVersion(TableVersion(A, SchemaId(number), ()), {}, {}, 1, since=since, until=until)
 
 
-def chronicle(*spans, states=(), versions=(), unknown=(LOST,), applied=(), pending=()):
+def applier(*spans, states=(), versions=(), unknown=(LOST,), applied=(), pending=()):
     """A batch with rows of one table name. `states`: of the pairs that are there, by their uuid."""
     pairs = {uuid: SimpleNamespace(state=state, source=A) for uuid, state in dict(states).items()}
     context = SimpleNamespace(tables=SimpleNamespace(by_uuid=pairs.get))
@@ -37,12 +37,12 @@ def chronicle(*spans, states=(), versions=(), unknown=(LOST,), applied=(), pendi
 
 
 def placed(told):
-    return {one.meaning: one.messages.parts for one in routing.placed(told)}
+    return {one.table_ref: one.messages.parts for one in routing.placed(told)}
 
 
 def test_rows_that_nothing_describes_are_in_the_way_of_their_table_and_not_of_the_next_of_its_name():
     versions = seen(1, 3, 8), seen(9, 13, 20)
-    told = chronicle(FIRST, SECOND, states={"first": State.LIVE, "second": State.LIVE}, versions=versions)
+    told = applier(FIRST, SECOND, states={"first": State.LIVE, "second": State.LIVE}, versions=versions)
     assert list(routing.waits(told)) == [Part(A, 4, 10)]
     assert placed(told) == {"first": (Part(A, 0, 4),), "second": (Part(A, 12, EVER),)}
     assert routing.undescribed(told) == []
@@ -50,32 +50,32 @@ def test_rows_that_nothing_describes_are_in_the_way_of_their_table_and_not_of_th
 
 def test_rows_of_a_version_stay_together_with_what_they_are_of_when_a_name_comes_back():
     lost = Unknown(A, SchemaId(3), 2, 5, 15, where=None)
-    told = chronicle(FIRST, SECOND, states={"first": State.DROPPED, "second": State.LIVE}, unknown=(lost,))
+    told = applier(FIRST, SECOND, states={"first": State.DROPPED, "second": State.LIVE}, unknown=(lost,))
     assert routing.undescribed(told) == [(lost, Part(A, 4, 10))]
     assert list(routing.waits(told)) == [Part(A, 12, EVER)]
 
 
 @pytest.mark.parametrize("meaning", ["first", GONE])
-def test_rows_of_a_dropped_table_that_nothing_has_described_are_in_nobodys_way(meaning):
+def test_rows_of_a_dropped_table_that_nothing_has_described_are_in_nobodys_way(table_ref):
     versions = seen(1, 3, 8), seen(9, 13, 20)
-    told = chronicle(NameBinding(A.key, meaning, 0, 10), SECOND, states={"first": State.DROPPED}, versions=versions)
+    told = applier(NameBinding(A.key, table_ref, 0, 10), SECOND, states={"first": State.DROPPED}, versions=versions)
     assert routing.undescribed(told) == [(LOST, Part(A, 4, 10))]
     assert routing.waits(told) == {}
-    assert placed(told) == {meaning: (Part(A, 0, 10),), "second": (Part(A, 12, EVER),)}
+    assert placed(told) == {table_ref: (Part(A, 0, 10),), "second": (Part(A, 12, EVER),)}
 
 
 @pytest.mark.parametrize("action", [DROP, DROP_DATABASE])
 def test_rows_of_a_table_that_was_never_made_end_with_the_statement_that_drops_it(action):
     dropped = statement(10, action)
-    ended = chronicle(NameBinding(A.key, "rows@0:s.a", 0, 10), applied=(dropped,))
-    again = chronicle(SECOND, applied=(dropped,))  # a second try: the first has made the table that comes behind it
+    ended = applier(NameBinding(A.key, "rows@0:s.a", 0, 10), applied=(dropped,))
+    again = applier(SECOND, applied=(dropped,))  # a second try: the first has made the table that comes behind it
     assert routing.undescribed(ended) == [(LOST, Part(A, 4, 10))]
     assert routing.undescribed(again) == [(LOST, Part(A, 4, 12))]
     assert (routing.waits(ended), routing.waits(again)) == ({}, {})
 
 
 def test_rows_of_a_table_that_was_never_made_and_that_no_statement_drops_wait_on():
-    told = chronicle(SECOND, versions=(seen(9, 13, 20),))
+    told = applier(SECOND, versions=(seen(9, 13, 20),))
     assert routing.undescribed(told) == []
     assert list(routing.waits(told)) == [Part(A, 4, 12)]
     assert placed(told) == {"second": (Part(A, 12, EVER),)}
@@ -85,14 +85,14 @@ MADE = NameBinding(A.key, "made", 12, cause="12:create/0")
 
 
 def test_rows_from_before_a_table_was_made_are_of_one_that_nobody_misses():
-    told = chronicle(MADE, states={"made": State.LIVE}, versions=(seen(1, 3, 8), seen(9, 13, 20)))
+    told = applier(MADE, states={"made": State.LIVE}, versions=(seen(1, 3, 8), seen(9, 13, 20)))
     assert placed(told) == {GONE: (Part(A, 0, 12),), "made": (Part(A, 12, EVER),)}
     assert routing.undescribed(told) == [(LOST, Part(A, 4, 12))]
     assert routing.waits(told) == {}
 
 
 def test_rows_from_before_a_table_was_made_are_new_where_a_topic_came_late():
-    told = chronicle(MADE, states={"made": State.LIVE}, versions=(seen(1, 3, 8), seen(9, 13, 20)))
+    told = applier(MADE, states={"made": State.LIVE}, versions=(seen(1, 3, 8), seen(9, 13, 20)))
     told.late = True
     assert "rows@0:s.a" in placed(told)
     assert list(routing.waits(told)) == [Part(A, 4, 12)]
@@ -101,8 +101,8 @@ def test_rows_from_before_a_table_was_made_are_new_where_a_topic_came_late():
 def test_a_statement_that_waits_is_in_the_way_of_everything_behind_it():
     versions = seen(1, 3, 8), seen(9, 13, 20)
     pending = (statement(15, DROP),)
-    told = chronicle(FIRST, SECOND, states={"first": State.LIVE}, versions=versions, pending=pending)
+    told = applier(FIRST, SECOND, states={"first": State.LIVE}, versions=versions, pending=pending)
     assert list(routing.waits(told)) == [Part(A, 15, EVER), Part(A, 4, 10)]
     assert placed(told) == {"first": (Part(A, 0, 4),), "second": (Part(A, 12, 15),)}
-    early = chronicle(FIRST, SECOND, versions=versions, unknown=(), pending=(statement(2, DROP),))
+    early = applier(FIRST, SECOND, versions=versions, unknown=(), pending=(statement(2, DROP),))
     assert placed(early) == {}

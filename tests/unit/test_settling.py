@@ -22,7 +22,7 @@ ALTERED = replace(
 OLD, NEW = version(1, c=types.INT), version(2, c=types.BIGINT)
 
 
-def landing(kind, **more):
+def writer(kind, **more):
     protocol = SimpleNamespace(is_newest=lambda _seen: False)
     context = SimpleNamespace(protocol=protocol, policy=KEEP)
     return kind(context, None, 1, TableMessages(NAME, ()), {}, [], None, **more)
@@ -35,7 +35,7 @@ def seen(one, since):
 @pytest.mark.parametrize("kind", [TableWriter, CommitTsTableWriter])
 def test_the_new_version_settles_it(kind):
     assert not ALTERED.settled
-    layout = landing(kind)._met(ALTERED, seen(NEW, ALTERED_AT + 1))
+    layout = writer(kind)._met(ALTERED, seen(NEW, ALTERED_AT + 1))
     assert (layout.settled, layout.version(2).number) == (True, ALTERED.head)
 
 
@@ -43,10 +43,10 @@ def test_the_new_version_settles_it(kind):
     ("kind", "more"), [(TableWriter, {"settles": False}), (CommitTsTableWriter, {})], ids=["redriven", "re-sent by cut"]
 )
 def test_a_row_from_before_it_does_not(kind, more):
-    assert landing(kind, **more)._met(ALTERED, seen(OLD, ALTERED_AT - 1)) == ALTERED
+    assert writer(kind, **more)._met(ALTERED, seen(OLD, ALTERED_AT - 1)) == ALTERED
 
 
 @pytest.mark.parametrize("kind", [TableWriter, CommitTsTableWriter])
 def test_an_old_version_whose_rows_come_behind_it_does(kind):
     """A statement that changes nothing of how rows are sent makes no version."""
-    assert landing(kind)._met(ALTERED, seen(OLD, ALTERED_AT + 1)).settled
+    assert writer(kind)._met(ALTERED, seen(OLD, ALTERED_AT + 1)).settled

@@ -152,14 +152,14 @@ class _Read:
 
 
 @lru_cache(maxsize=2048)
-def recipe(writers: tuple[WriterSchema, ...], landing: ColumnMapping, timezone: str) -> AvroRecipe:
+def recipe(writers: tuple[WriterSchema, ...], mapping: ColumnMapping, timezone: str) -> AvroRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     raw = [F.col(name) for name in RAW]
-    read = {writer: _read(writer, landing, timezone) for writer in writers}
-    old = [writer for writer in writers if writer.sends_before and landing.before]
-    was = {writer: _read(writer, landing, timezone, before=True) for writer in old}
-    columns = _targets(read, landing)
-    before = [_before(was, landing)] if landing.before else []
+    read = {writer: _read(writer, mapping, timezone) for writer in writers}
+    old = [writer for writer in writers if writer.sends_before and mapping.before]
+    was = {writer: _read(writer, mapping, timezone, before=True) for writer in old}
+    columns = _targets(read, mapping)
+    before = [_before(was, mapping)] if mapping.before else []
     doubtful = [column for row in (*read.values(), *was.values()) for one in row.settled for column in one.columns]
     kept = [*raw, *(F.col(writer.alias) for writer in writers)]
     steps = [
@@ -170,15 +170,15 @@ def recipe(writers: tuple[WriterSchema, ...], landing: ColumnMapping, timezone: 
     return AvroRecipe(belongs(writers), tuple(map(Projection, steps)))
 
 
-def change_frame(raw: DataFrame, writers: Sequence[WriterSchema], landing: ColumnMapping, timezone: str) -> DataFrame:
+def change_frame(raw: DataFrame, writers: Sequence[WriterSchema], mapping: ColumnMapping, timezone: str) -> DataFrame:
     """The change frame of one table (`SourceProtocol.changes`)."""
-    made = recipe(tuple(writers), landing, timezone)
+    made = recipe(tuple(writers), mapping, timezone)
     return through(made.steps, raw.where(made.mine))
 
 
-def whole_frame(raw: DataFrame, writers: Sequence[WriterSchema], landing: ColumnMapping, timezone: str) -> DataFrame:
+def whole_frame(raw: DataFrame, writers: Sequence[WriterSchema], mapping: ColumnMapping, timezone: str) -> DataFrame:
     """As `change_frame`, with a row for every message, whether it is the table's or not."""
-    made = recipe(tuple(writers), landing, timezone)
+    made = recipe(tuple(writers), mapping, timezone)
     return through(made.steps, raw)
 
 
@@ -192,18 +192,18 @@ def _decoded(writer: WriterSchema) -> Column:
     return from_avro(F.when(mine, body), schema, {"mode": "PERMISSIVE"}).alias(writer.alias)
 
 
-def _targets(read: Mapping[WriterSchema, _Read], landing: ColumnMapping) -> list[Column]:
+def _targets(read: Mapping[WriterSchema, _Read], mapping: ColumnMapping) -> list[Column]:
     return [
         F.coalesce(*found).alias(target.name)
         if (found := [row.values[target.name].column for row in read.values() if target.name in row.values])
         else F.lit(None).cast(target.type).alias(target.name)
-        for target in landing.targets
+        for target in mapping.targets
     ]
 
 
-def _before(was: Mapping[WriterSchema, _Read], landing: ColumnMapping) -> Column:
+def _before(was: Mapping[WriterSchema, _Read], mapping: ColumnMapping) -> Column:
     """The row as it was; NULL for an insert, and where the schema has no room for it."""
-    row = F.struct(*_targets(was, landing), unrepresentable(_lost(was)))
+    row = F.struct(*_targets(was, mapping), unrepresentable(_lost(was)))
     return F.when(any_of([writer.field(BEFORE).isNotNull() for writer in was]), row).alias(change.BEFORE)
 
 
@@ -211,9 +211,9 @@ def _lost(read: Mapping[WriterSchema, _Read]) -> list[dict[str, Column | None]]:
     return [{name: value.lost for name, value in row.values.items()} for row in read.values()]
 
 
-def _read(writer: WriterSchema, landing: ColumnMapping, timezone: str, *, before: bool = False) -> _Read:
-    fields = landing.fields[writer.schema_id]
-    types = {target.name: target.type for target in landing.targets}
+def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before: bool = False) -> _Read:
+    fields = mapping.fields[writer.schema_id]
+    types = {target.name: target.type for target in mapping.targets}
     values: dict[str, Value] = {}
     settled: list[Settled] = []
     for place, column in enumerate(writer.schema.columns):

@@ -169,16 +169,16 @@ class AvroProtocol:
             for sentence in self.asserted.denied(self.registry.ticdc_schema(values[-1])):
                 yield f"{messages.table}: {sentence}"
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         topics = sorted({at.topic for at in messages.partitions})
         mine = raw.where(F.col("topic").isin(*topics))
-        return decode.change_frame(mine, self._writers(messages), landing, self.timezone)
+        return decode.change_frame(mine, self._writers(messages), mapping, self.timezone)
 
-    def guess(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    def predict(
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
-        """See `SourceProtocol.guess`: a kind is a pair of headers."""
+        """See `SourceProtocol.predict`: a kind is a pair of headers."""
         pairs = sorted(cast("frozenset[tuple[bytes | None, bytes | None]]", kinds), key=repr)
         groups = [
             _AvroGroup(*at, *pair, 0, low, high - 1, None) for at, (low, high) in ranges.items() for pair in pairs
@@ -187,11 +187,11 @@ class AvroProtocol:
         if len(messages.tables) != 1 or messages.refused or any(group.kind in (DDL, CHECKPOINT) for group in groups):
             return None
         (table,) = messages.tables
-        if any(seen.version.version not in landing.fields for seen in table.versions):
+        if any(seen.version.version not in mapping.fields for seen in table.versions):
             return None
         keys = [F.lit(key) for key, _ in pairs if key]
         odd = F.col(change.SCHEMA_ID).isNull() | ~F.substring(change.KEY_BYTES, 1, HEADER_BYTES).isin(*keys)
-        frame = decode.whole_frame(self.prepare(raw), self._writers(table), landing, self.timezone)
+        frame = decode.whole_frame(self.prepare(raw), self._writers(table), mapping, self.timezone)
         rows = sum(high - low for low, high in ranges.values())
         found = partial(replace, messages, rows=rows)
         return Prediction(frame, table, found, F.coalesce(odd, F.lit(True)), rows)

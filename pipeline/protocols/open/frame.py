@@ -87,22 +87,22 @@ class OpenRecipe:
 
 @lru_cache(maxsize=2048)
 def recipe(
-    readers: tuple[ImageReader, ...], landing: ColumnMapping, timezone: str, *, old_values: bool, at_once: bool = False
+    readers: tuple[ImageReader, ...], mapping: ColumnMapping, timezone: str, *, old_values: bool, at_once: bool = False
 ) -> OpenRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions.
 
     `at_once`: the events are `Familiar`, with what is `wanted` of these readers.
     """
-    cells = Cells(wanted(readers, landing), tuple(dict.fromkeys(shape for one in readers for shape in one.shapes)))
-    plan = _Plan(readers, cells, landing, timezone)
+    cells = Cells(wanted(readers, mapping), tuple(dict.fromkeys(shape for one in readers for shape in one.shapes)))
+    plan = _Plan(readers, cells, mapping, timezone)
     after = plan.row(Side.AFTER)
     rows = [after]
     before: list[Column] = []
-    if landing.before:
+    if mapping.before:
         rows.append(plan.row(Side.BEFORE))
-        fields = [column.alias(name) for name, column in _targets(rows[-1], landing).items()]
+        fields = [column.alias(name) for name, column in _targets(rows[-1], mapping).items()]
         before = [F.when(cells.has_before, F.struct(*fields, unrepresentable([_lost(rows[-1])]))).alias(change.BEFORE)]
-    targets = [column.alias(name) for name, column in _targets(after, landing).items()]
+    targets = [column.alias(name) for name, column in _targets(after, mapping).items()]
     frame = [*_envelope(cells, after, old_values=old_values), *targets, *before, *_bytes(cells, rows)]
     numbers = [F.when(one.mine, F.lit(one.version.version)) for one in readers]
     number = F.coalesce(*numbers, F.lit(None)).cast("bigint").alias(_NUMBER)
@@ -116,11 +116,11 @@ def recipe(
     return OpenRecipe(tuple(map(Projection, steps)))
 
 
-def wanted(readers: Iterable[ImageReader], landing: ColumnMapping) -> Wanted:
+def wanted(readers: Iterable[ImageReader], mapping: ColumnMapping) -> Wanted:
     """What is wanted of the events of a table."""
     columns = [column for one in readers for column in one.version.columns]
     coded = dict.fromkeys(column.name for column in columns if is_encoded(column))
-    return Wanted(tuple(dict.fromkeys(column.name for column in columns)), tuple(coded), landing.before)
+    return Wanted(tuple(dict.fromkeys(column.name for column in columns)), tuple(coded), mapping.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +129,18 @@ class _Plan:
 
     readers: tuple[ImageReader, ...]
     cells: Cells
-    landing: ColumnMapping
+    mapping: ColumnMapping
     timezone: str
 
     def row(self, side: Side) -> _Row:
         """One side of the changes."""
         ways: dict[tuple[str, str, SourceColumn], list[SchemaId]] = defaultdict(list)
         for one in self.readers:
-            fields = self.landing.fields[one.version.version]
+            fields = self.mapping.fields[one.version.version]
             for column in one.version.columns:
                 if column.name in fields:
                     ways[fields[column.name], column.name, _wire(column)].append(one.version.version)
-        types = {target.name: target.type for target in self.landing.targets}
+        types = {target.name: target.type for target in self.mapping.targets}
         found: dict[str, list[Settled]] = defaultdict(list)
         for place, ((target, name, column), versions) in enumerate(ways.items()):
             text = self.cells.text(side, name, is_number=is_number(column))
@@ -161,12 +161,12 @@ def _all(rows: Iterable[_Row]) -> Iterable[Settled]:
     return (one for row in rows for ways in row.values() for one in ways)
 
 
-def _targets(row: _Row, landing: ColumnMapping) -> dict[str, Column]:
+def _targets(row: _Row, mapping: ColumnMapping) -> dict[str, Column]:
     return {
         target.name: F.coalesce(*(one.column for one in row[target.name]))
         if target.name in row
         else F.lit(None).cast(target.type)
-        for target in landing.targets
+        for target in mapping.targets
     }
 
 

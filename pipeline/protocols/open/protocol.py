@@ -245,10 +245,10 @@ class OpenProtocol:
             named((name, F.lit(True)) for name in {name.key: name for name in names}.values()) & ~self._layouts.refused
         )
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         readers = tuple(self._readers(messages))
-        made = recipe(readers, landing, self.timezone, old_values=self.old_values)
+        made = recipe(readers, mapping, self.timezone, old_values=self.old_values)
         return made.of(raw.where(self.where(messages)))
 
     def _readers(self, messages: TableMessages) -> Iterator[ImageReader]:
@@ -267,10 +267,10 @@ class OpenProtocol:
                     self._layouts.shapes(bits),
                 )
 
-    def guess(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    def predict(
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
-        """See `SourceProtocol.guess`: rows of one table whose layouts are known, and watermarks."""
+        """See `SourceProtocol.predict`: rows of one table whose layouts are known, and watermarks."""
         expected = cast("frozenset[Sort]", kinds)
         rows = [sort for sort in expected if sort.kind == events.ROW]
         names = {sort.name for sort in rows}
@@ -283,7 +283,7 @@ class OpenProtocol:
         versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
         if len({version.handle for version in versions}) > 1:
             return None  # which of them came last decides
-        if any(version.version not in landing.fields for version in versions):
+        if any(version.version not in mapping.fields for version in versions):
             return None
         seen = [census.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
         messages = TableMessages(name, tuple(seen))
@@ -294,9 +294,9 @@ class OpenProtocol:
             commit_ts=head(events.COMMIT_TS),
         )
         readers = tuple(self._readers(messages))
-        familiar = self._layouts.familiar(rows, wanted(readers, landing))
+        familiar = self._layouts.familiar(rows, wanted(readers, mapping))
         at_once = familiar is not None and familiar.wanted is not None
-        made = recipe(readers, landing, self.timezone, old_values=self.old_values, at_once=at_once)
+        made = recipe(readers, mapping, self.timezone, old_values=self.old_values, at_once=at_once)
         prepared = self.prepare(raw) if familiar is None else events.compared(raw, familiar)
         frame = made.of(census.rows(prepared, sorts))
 

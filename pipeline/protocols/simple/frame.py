@@ -63,13 +63,13 @@ _Read = dict[str, Settled]
 
 @lru_cache(maxsize=2048)
 def recipe(
-    versions: tuple[TableVersion, ...], landing: ColumnMapping, timezone: str, encoding: Encoding
+    versions: tuple[TableVersion, ...], mapping: ColumnMapping, timezone: str, encoding: Encoding
 ) -> SimpleRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     after = [_Side(version, f"_after{version.version}") for version in versions]
     before = [_Side(version, f"_before{version.version}") for version in versions]
-    read_after = [_read(side, landing, timezone, encoding) for side in after]
-    read_before = [_read(side, landing, timezone, encoding) for side in before] if landing.before else []
+    read_after = [_read(side, mapping, timezone, encoding) for side in after]
+    read_before = [_read(side, mapping, timezone, encoding) for side in before] if mapping.before else []
     kept = [*(F.col(name) for name in (*RAW, INDEX)), F.col(HEAD)]
     damaged = any_of([encoding.damaged(version) for version in versions])
     sides = [
@@ -78,8 +78,8 @@ def recipe(
     ]
     frame = [
         *_envelope(read_after),
-        *_targets(read_after, landing),
-        *([_before(read_before, before, landing)] if landing.before else []),
+        *_targets(read_after, mapping),
+        *([_before(read_before, before, mapping)] if mapping.before else []),
         _error(after, before, [*read_after, *read_before]).alias(ERROR),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
@@ -103,9 +103,9 @@ def recipe(
 _DAMAGED = "_damaged"
 
 
-def _read(side: _Side, landing: ColumnMapping, timezone: str, encoding: Encoding) -> _Read:
-    fields = landing.fields[side.version.version]
-    types = {target.name: target.type for target in landing.targets}
+def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding) -> _Read:
+    fields = mapping.fields[side.version.version]
+    types = {target.name: target.type for target in mapping.targets}
     found: _Read = {}
     for place, column in enumerate(side.version.columns):
         target = fields.get(column.name)
@@ -130,18 +130,18 @@ def _lost(read: Sequence[_Read]) -> list[dict[str, Column | None]]:
     return [{name: value.lost for name, value in one.items()} for one in read]
 
 
-def _targets(read: Sequence[_Read], landing: ColumnMapping) -> list[Column]:
+def _targets(read: Sequence[_Read], mapping: ColumnMapping) -> list[Column]:
     return [
         F.coalesce(*found).alias(target.name)
         if (found := [one[target.name].column for one in read if target.name in one])
         else F.lit(None).cast(target.type).alias(target.name)
-        for target in landing.targets
+        for target in mapping.targets
     ]
 
 
-def _before(read: Sequence[_Read], sides: Sequence[_Side], landing: ColumnMapping) -> Column:
+def _before(read: Sequence[_Read], sides: Sequence[_Side], mapping: ColumnMapping) -> Column:
     sent = any_of([side.row.isNotNull() for side in sides])
-    row = F.struct(*_targets(read, landing), unrepresentable(_lost(read)))
+    row = F.struct(*_targets(read, mapping), unrepresentable(_lost(read)))
     return F.when((field_of("op") != Op.INSERT) & sent, row).alias(change.BEFORE)
 
 

@@ -209,18 +209,18 @@ class SimpleProtocol:
         named = any_of(_within(Part(name)) for name in names.values())
         return (field_of("kind") == MessageKind.DML) & named & field_of("version").isin(*versions)
 
-    def changes(self, raw: DataFrame, messages: TableMessages, landing: ColumnMapping) -> DataFrame:
+    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         found = {seen.version.version: seen.version for seen in messages.versions}
-        versions = tuple(version for number, version in found.items() if number in landing.fields)
+        versions = tuple(version for number, version in found.items() if number in mapping.fields)
         numbers = [F.lit(version.version) for version in versions]
         mine = raw.where(self.where(messages) & field_of("version").isin(*numbers))
-        return frame.recipe(versions, landing, self.timezone, self._encoding).of(mine)
+        return frame.recipe(versions, mapping, self.timezone, self._encoding).of(mine)
 
-    def guess(
-        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    def predict(
+        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
-        """See `SourceProtocol.guess`: rows of the newest version, watermarks, and BOOTSTRAPs that were read before."""
+        """See `SourceProtocol.predict`: rows of the newest version, watermarks, BOOTSTRAPs that were read before."""
         expected = cast("frozenset[_Kind]", kinds)
         rows = {(kind.name, kind.version) for kind in expected if kind.kind == MessageKind.DML}
         others = {(kind.name, kind.version) for kind in expected if kind.kind == MessageKind.BOOTSTRAP}
@@ -229,7 +229,7 @@ class SimpleProtocol:
             return None
         newest = max(rows, key=lambda one: one[1])
         version = self._settled_version(*newest)
-        if version is None or version.version not in landing.fields:
+        if version is None or version.version not in mapping.fields:
             return None
         has_checksum = any(kind.checksums for kind in expected)
         census, encoding = EventCounter(ranges), self._encoding.at_once(version)
@@ -244,7 +244,7 @@ class SimpleProtocol:
             other=(kind == MessageKind.BOOTSTRAP) & any_of(map(_is_of, others)),
             commit_ts=field_of("commit_ts"),
         )
-        changes = frame.recipe((seen.version,), landing, self.timezone, encoding).of(census.rows(prepared, sorts))
+        changes = frame.recipe((seen.version,), mapping, self.timezone, encoding).of(census.rows(prepared, sorts))
         return Prediction(changes, messages, partial(census.messages, messages, kinds))
 
     def _settled_version(self, table: TableName, number: SchemaId) -> TableVersion | None:

@@ -180,12 +180,12 @@ class ModelProtocol:
             kinds=frozenset(_kind(record) for record in records if record.message.kind != "ddl"),
         )
 
-    def guess(
-        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[TopicPartition, Range], landing: ColumnMapping
+    def predict(
+        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """See `SourceProtocol.guess`."""
         versions = [(schema and self.registry.find(schema), deletes) for _, schema, deletes in kinds]
-        if any(version is None or version.version not in landing.fields for version, _ in versions):
+        if any(version is None or version.version not in mapping.fields for version, _ in versions):
             return None
         if len({version.table.key for version, _ in versions}) != 1:
             return None
@@ -196,8 +196,8 @@ class ModelProtocol:
             ends={at: offset + 1 for at, offset in last.items()},
             rows=sum(high - low for low, high in ranges.values()), kinds=kinds,
         )  # fmt: skip
-        columns = (*_ENVELOPE, *(target.name for target in landing.targets))
-        frame = Frame(lambda: [_changed(row, landing) for row in raw.rows], columns, raw.catalog)
+        columns = (*_ENVELOPE, *(target.name for target in mapping.targets))
+        frame = Frame(lambda: [_changed(row, mapping) for row in raw.rows], columns, raw.catalog)
         odd = Col(lambda row: _kind(row[change.VALUE_BYTES]) not in kinds)
         return Prediction(frame, messages.tables[0], lambda: messages, odd, messages.rows)
 
@@ -215,11 +215,11 @@ class ModelProtocol:
         topics = {at.topic for at in messages.partitions}
         return Col(lambda row: row["topic"] in topics and row["value"].message.schema in schemas)
 
-    def changes(self, raw: Frame, messages: TableMessages, landing: ColumnMapping) -> Frame:
+    def changes(self, raw: Frame, messages: TableMessages, mapping: ColumnMapping) -> Frame:
         """See `SourceProtocol.changes`."""
         mine = raw.where(self.where(messages))
-        columns = (*_ENVELOPE, *(target.name for target in landing.targets))
-        return Frame(lambda: [_changed(row, landing) for row in mine.rows], columns, raw.catalog)
+        columns = (*_ENVELOPE, *(target.name for target in mapping.targets))
+        return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, raw.catalog)
 
     def as_sent(self, name: str) -> str:
         """See `SourceProtocol.as_sent`."""
@@ -240,13 +240,13 @@ def _kind(record: Record) -> tuple[str, SchemaId | None, bool]:
     return "row" if message.kind == "damaged" else message.kind, message.schema, message.deletes
 
 
-def _changed(row: Mapping[str, Any], landing: ColumnMapping) -> dict[str, Any]:
+def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
     """A row of the change frame."""
     record: Record = row["value"]
     message = record.message
-    found = dict.fromkeys(target.name for target in landing.targets)
-    if message.kind == "row" and message.schema in landing.fields:
-        columns = landing.fields[message.schema]
+    found = dict.fromkeys(target.name for target in mapping.targets)
+    if message.kind == "row" and message.schema in mapping.fields:
+        columns = mapping.fields[message.schema]
         sent = message.values if message.values is not None else (("id", message.key),)
         found.update((columns[name], value) for name, value in sent)
     return {
@@ -411,7 +411,7 @@ class ModelLanding(TableWriter):
 
     def _waiting(self) -> set[int]:
         """Keys whose changes wait behind one that is quarantined."""
-        if self.obliged or FENCE not in self.context.rulebook.suite:
+        if self.forced or FENCE not in self.context.rulebook.suite:
             return set()
         rows, source = self.context.records.read("quarantine").where("status = 'open'").rows, self.messages.table
         return {row["value"].message.key for row in rows if row["table_name"] == source.table}
@@ -421,7 +421,7 @@ class ModelLanding(TableWriter):
 
     def _is_fit_to_be_seen(self, added: Sequence[ChangeRow], *, let_in: bool) -> None:
         """Whether main has got what the verdict lets in, and no row that a rule keeps out."""
-        kept_out = [Severity.QUARANTINE] if self.obliged else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
+        kept_out = [Severity.QUARANTINE] if self.forced else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
         bad = [row for row in added if broken(row.record.message, self.context.rulebook.suite, *kept_out)]
         assert not bad, f"{self.table.source} has rows that break a rule: {bad}"
         assert let_in or not added, f"{self.table.source} has rows of a batch that may not enter: {added}"

@@ -370,7 +370,7 @@ def released_rows_not_judged(plant: Plant) -> Hunt:
     """What a person lets in enters whole, with rows that are to be set aside."""
 
     def append(self: TableWriter, ranges: Any) -> Any:
-        if not self.obliged:
+        if not self.forced:
             return original(self, ranges)
         with plant.context() as lenient:
             lenient.setattr(TableWriter, "_rules", lambda _self: changes.NO_RULES)

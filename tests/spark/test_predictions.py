@@ -8,7 +8,7 @@ from golden.corpus import GoldenCase
 from pyspark.sql import functions as F
 from spark.open_events import Memory, golden_frame
 from spark.open_events import protocol as open_protocol
-from spark.test_simple_decode import landing_of, protocol_of, raw_frame
+from spark.test_simple_decode import mapping_of, protocol_of, raw_frame
 from support.slow import EVERY
 
 from pipeline.model import change
@@ -69,14 +69,14 @@ class Told:
         return dataclasses.replace(table, versions=(last,))
 
     def changes(self, prepared, table):
-        return self.subject.changes(prepared, table, landing_of(table))
+        return self.subject.changes(prepared, table, mapping_of(table))
 
-    def guessed(self, raw, table):
+    def predicted(self, raw, table):
         """What the protocol says of records, if they are rows of this table alone."""
         read = self.subject.read(self.subject.prepare(raw))
         kinds = {kind for kind in self.messages.kinds if not self.is_row(kind) or kind.name == table.table}
         ranges = {at: (start, read.ends[at]) for at, start in read.starts.items()}
-        return read, self.subject.guess(raw, frozenset(kinds), ranges, landing_of(self.newest(table)))
+        return read, self.subject.predict(raw, frozenset(kinds), ranges, mapping_of(self.newest(table)))
 
     def is_row(self, kind):
         return kind.kind == self.words["row"]
@@ -106,15 +106,15 @@ def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, 
     few = 4 if case.scenario == "all_types" else 2
     for table in told.messages.tables[:: 1 if EVERY else few]:
         raw = told.only(table)
-        read, guess = told.guessed(raw, table)
-        if guess is None:
+        read, prediction = told.predicted(raw, table)
+        if prediction is None:
             continue
         guesses += 1
         mine = next(one for one in read.tables if one.table == table.table)
         want = rows_of(told.changes(told.subject.prepare(raw), mine))
-        found = rows_of(guess.frame)
+        found = rows_of(prediction.frame)
         assert [row.asDict(recursive=True) for row in found] == [row.asDict(recursive=True) for row in want]
-        batch = guess.found()
+        batch = prediction.found()
         assert (batch.rows, batch.control, batch.watermarks) == (read.rows, read.control, read.watermarks)
         assert (batch.starts, batch.ends) == (read.starts, read.ends)
         (seen,) = batch.tables[0].versions
@@ -127,9 +127,9 @@ def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, 
 
 def found(told, table, rows):
     """What a guess says of these records, once its frame has been read."""
-    _, guess = told.guessed(told.raw.sparkSession.createDataFrame(rows, told.raw.schema).coalesce(1), table)
-    guess.frame.write.format("noop").mode("overwrite").save()
-    return guess.found()
+    _, prediction = told.predicted(told.raw.sparkSession.createDataFrame(rows, told.raw.schema).coalesce(1), table)
+    prediction.frame.write.format("noop").mode("overwrite").save()
+    return prediction.found()
 
 
 @pytest.fixture(scope="module")
