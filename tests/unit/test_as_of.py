@@ -74,9 +74,9 @@ class Warehouse:
         self.say(to, source_table=to)
         if commit_ts:
             said = self.table(f"{to}__changes").properties.get(properties.SPANS)
-            *older, last = properties.read_spans(said) or [properties.Span("shop", name, 0, EVER)]
+            *older, last = properties.read_spans(said) or [properties.StoredBinding("shop", name, 0, EVER)]
             self.say(to, spans=properties.written_spans((
-                *older, last._replace(until=commit_ts), properties.Span("shop", to, commit_ts, EVER)
+                *older, last._replace(until=commit_ts), properties.StoredBinding("shop", to, commit_ts, EVER)
             ))[properties.SPANS])  # fmt: skip
 
     def removed(self, name, commit_ts=None, kind="DropTable"):

@@ -538,7 +538,7 @@ def test_days_and_moments():
     )
     predicate = p.predicate(found, ("p1",), {"d": "DATE", "m": "DATETIME(3)"})
     assert predicate.spans == (
-        p.Span(
+        p.ValueRange(
             p.Edge((dt.date(2024, 2, 29),), reached=True),
             p.Edge((dt.date(9999, 12, 31), dt.datetime(2024, 3, 1, 12, 0))),  # noqa: DTZ001
         ),

@@ -55,7 +55,7 @@ def test_rows_of_a_version_stay_together_with_what_they_are_of_when_a_name_comes
     assert list(routing.waits(told)) == [Part(A, 12, EVER)]
 
 
-@pytest.mark.parametrize("meaning", ["first", GONE])
+@pytest.mark.parametrize("table_ref", ["first", GONE])
 def test_rows_of_a_dropped_table_that_nothing_has_described_are_in_nobodys_way(table_ref):
     versions = seen(1, 3, 8), seen(9, 13, 20)
     told = applier(NameBinding(A.key, table_ref, 0, 10), SECOND, states={"first": State.DROPPED}, versions=versions)

@@ -60,7 +60,7 @@ class Feed:
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "Changefeed", Feed)
+    monkeypatch.setattr(command, "SimulatedChangefeed", Feed)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TICDC_WAREHOUSE_CONFIG", raising=False)
     return lambda *arguments: CliRunner().invoke(command.app, arguments)
