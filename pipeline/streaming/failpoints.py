@@ -40,6 +40,7 @@ STEPS = (
     "expired",
     "before-spark-commit",
     "release-begun",
+    "release-stepped-aside",
     "release-appended",
     "released",
     "redrive-begun",
@@ -70,7 +71,10 @@ class FailPoints:
         with self._lock:
             self._passed[step] += 1
             if self._passed[step] == self._times:
-                os.kill(os.getpid(), signal.SIGKILL)
+                self._die()
+
+    def _die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def from_environment() -> FailPoints:

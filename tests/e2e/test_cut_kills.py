@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from e2e import judging
-from e2e.processes import Process, Workers, spark_of
+from e2e.deaths import die_here, do_here
+from e2e.processes import Workers, spark_of
 from golden.checking import set_aside, tables_are_those_of_tidb
 from golden.checking_cut import changes_differ, cut_of_the_end, cuts_differ, ddl_untold, state_differs
 from golden.comparing import assert_none
@@ -36,7 +37,8 @@ class Act:
     """The step behind which the process dies (`@3`: the third time), and the scenario's step up to which is sent first.
 
     `spoil`: with records that nobody can read. `forget`: Spark's checkpoint is lost before. `rare`: only with all
-    cases, because what the process leaves is no other than in the offset regime (test_kills.py), or little.
+    cases, because what the process leaves is no other than by offset (test_kills.py), or little. `real`: a process of
+    its own is killed, as all are with all cases; else the run is left in this one.
     """
 
     step: str
@@ -45,6 +47,7 @@ class Act:
     forget: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     rare: bool = False
+    real: bool = EVERY
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ ONE_TABLE = Tale(
         Act("changes-appended", 26, forget=True),  # the retry is longer than the range that was appended
         Act("keys-deleted", rare=True),
         Act("published"),
-        Act("waiting-held", 40, forget=True, environment=SMALL),  # and shorter than the one that was published
+        Act(
+            "waiting-held", 40, forget=True, environment=SMALL, real=True
+        ),  # and shorter than the one that was published
         Act("waiting-released", environment=SMALL),
         Act("changes-appended", 54, forget=True),  # what waited, in a longer range
         Act("results-appended", rare=True),
@@ -124,20 +129,28 @@ class History:
         return Warehouse.at(self.folder / "warehouse")
 
     def pass_through(self):
-        archive = self.folder / "classes.jsa"
-        with Workers(self._settings(f"-XX:ArchiveClassesAtExit={archive}")) as workers:
-            self.loaded.produce(self.pieces.pop(0))
-            first = workers.take(more=False)
-            assert first.done(*RUN) == 0, first.complaint()
-            first.leave()
-        file = self._settings(f"-XX:SharedArchiveFile={archive}")
+        file = self._settings("")
+        self.loaded.produce(self.pieces.pop(0))
+        if EVERY:  # many processes: the classes that the first one loads make the others start twice as fast
+            archive = self.folder / "classes.jsa"
+            with Workers(self._settings(f"-XX:ArchiveClassesAtExit={archive}")) as workers:
+                first = workers.take(more=False)
+                assert first.done(*RUN) == 0, first.complaint()
+                first.leave()
+            file = self._settings(f"-XX:SharedArchiveFile={archive}")
+        else:
+            do_here(file, RUN)
         with Workers(file) as workers:
             for act in self.tale.acts:
-                self._die_at(act, workers.take(more=act is not self.tale.acts[-1]))
+                self._prepare(act)
+                if act.real:
+                    self._kill_at(act, workers.take(more=EVERY and act is not self.tale.acts[-1]))
+                else:
+                    assert die_here(file, RUN, act.environment, act.step), f"{act} was not passed"
+                    self.deaths.append(f"step {act.step.partition('@')[0]}")
         self.loaded.produce(self.pieces.pop(0))
         assert not self.pieces
-        last = Process.command(file, *RUN)
-        assert last.ended() == 0, last.complaint()
+        do_here(file, RUN)
 
     def _settings(self, java):
         tree = self.loaded.settings_tree(self.folder, warehouse={"table_threads": 2}, spark=spark_of(java))
@@ -145,13 +158,15 @@ class History:
         file.write_text(json.dumps(tree))  # JSON is YAML
         return file
 
-    def _die_at(self, act, worker):
+    def _prepare(self, act):
         if act.upto:
             self.loaded.produce(self.pieces.pop(0))
         if act.spoil:
             self._spoil()
         if act.forget:
             shutil.rmtree(self.folder / "checkpoint" / "spark")
+
+    def _kill_at(self, act, worker):
         worker.tell(*RUN, **act.environment, **{VARIABLE: act.step})
         assert worker.until("ended ") is None, f"{act} was not passed:\n{worker.complaint()}"
         assert worker.ended() == -signal.SIGKILL
