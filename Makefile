@@ -45,10 +45,11 @@ test-all: java $(JARS) lint ## The same with the slow tests, every golden case a
 test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)
 	@$(BIN)/python -m pytest -q tests/unit
 
-lint: $(INSTALLED) ## Style, formatting, types, layers
+lint: $(INSTALLED) ## Style, formatting, types, layers, words
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python tools/words.py
 	@$(BIN)/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
 bench: java $(JARS) ## Measure, against the peers on the same data

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Asset, AssetAlias, Variable
 
 from pipeline.airflow.execution import Local
 from pipeline.airflow.operator import WarehouseOperator
-from pipeline.airflow.outcome import changed, untold
+from pipeline.airflow.outcome import changed, newly_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +128,7 @@ class RunOperator(WarehouseOperator):
         for table, reason in held.items():
             self.log.warning("%s is held (%s): ticdc-warehouse tables list says how to go on", table, reason)
         told = Variable.get(self.held, default={}, deserialize_json=True)
-        news = untold(held, told)
+        news = newly_held(held, told)
         if news and self.on_held is not None:
             self.on_held(context, news)
         if held != told:

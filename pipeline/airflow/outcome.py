@@ -89,7 +89,7 @@ def changed(
     return found
 
 
-def untold(held: Mapping[str, str | None], told: Mapping[str, str | None]) -> list[str]:
+def newly_held(held: Mapping[str, str | None], told: Mapping[str, str | None]) -> list[str]:
     """The held tables, each with its reason, that were not told with the same one."""
     return [table for table, reason in held.items() if table not in told or told[table] != reason]
 

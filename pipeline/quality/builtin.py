@@ -36,21 +36,21 @@ _Landed = tuple["TableVersion", "SourceColumn", str]
 def builtin(versions: Sequence[TableVersion], mapping: ColumnMapping) -> tuple[Rule, ...]:
     """The rules for messages of these versions, where they land so."""
     types = {target.name: target.type for target in mapping.targets}
-    landed = [
+    columns = [
         (version, column, mapping.fields[version.version][column.name])
         for version in versions
         for column in version.columns
         if column.name in mapping.fields[version.version]
     ]
-    numbers = [one for one in landed if one[1].unsigned and types[one[2]] != t.STRING]
-    texts = [one for one in landed if types[one[2]] == t.STRING]
+    numbers = [one for one in columns if one[1].unsigned and types[one[2]] != t.STRING]
+    texts = [one for one in columns if types[one[2]] == t.STRING]
     made = (
         _key_not_null(versions, mapping),
         _about("enum_members", (one for one in texts if _members(one[1], "ENUM")), _is_member, versions),
         _about("set_members", (one for one in texts if _members(one[1], "SET")), _are_members, versions),
-        _about("length", (one for one in landed if _has_length(one[1], types[one[2]])), _fits, versions),
+        _about("length", (one for one in columns if _has_length(one[1], types[one[2]])), _fits, versions),
         _about("unsigned", numbers, _positive, versions),
-        _about("zero_dates", (one for one in landed if types[one[2]] in t.CALENDAR), _is_date, versions),
+        _about("zero_dates", (one for one in columns if types[one[2]] in t.CALENDAR), _is_date, versions),
         _envelope("op", [v for v in versions if v.tells_op], versions, F.col(change.OP) != Op.UPSERT.value),
         _envelope(
             "commit_ts", [v for v in versions if v.tells_commit_ts], versions,
@@ -122,13 +122,13 @@ def _is_date(_: SourceColumn, name: str) -> Column:
 
 def _about(
     name: str,
-    landed: Iterable[_Landed],
+    columns: Iterable[_Landed],
     meets: Callable[[SourceColumn, str], Column],
     versions: Sequence[TableVersion],
 ) -> Rule | None:
     """A rule about every column of a sort; NULL meets it."""
     by_column: dict[str, dict[SourceColumn, list[TableVersion]]] = {}
-    for version, column, target in landed:
+    for version, column, target in columns:
         by_column.setdefault(target, {}).setdefault(column, []).append(version)
     breaks = [_breaks(target, sorts, meets, versions) for target, sorts in by_column.items()]
     if not breaks:

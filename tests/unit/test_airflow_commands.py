@@ -153,11 +153,11 @@ def test_what_the_very_first_try_has_committed_is_told_by_the_next_where_it_coul
     ],
 )
 def test_each_held_table_is_told_once_for_each_reason(held, news):
-    assert outcome.untold(held, {"a": "CHECK_FAILED", "b": None}) == news
+    assert outcome.newly_held(held, {"a": "CHECK_FAILED", "b": None}) == news
 
 
 def test_a_table_that_is_held_for_no_reason_that_is_known_is_told_too():
-    assert outcome.untold({"a": None}, {}) == ["a"]
+    assert outcome.newly_held({"a": None}, {}) == ["a"]
 
 
 PARENT = """

@@ -249,8 +249,8 @@ def _op_of(writer: WriterSchema) -> Column:
     if not (writer.schema.extension or writer.schema.operation):
         return F.lit(Op.UPSERT.value)
     sent, op = writer.field("_tidb_op"), F.lit(Op.UPSERT.value)
-    for letter, meaning in _OPS.items():
-        op = F.when(sent == letter, F.lit(meaning.value)).otherwise(op)
+    for letter, named in _OPS.items():
+        op = F.when(sent == letter, F.lit(named.value)).otherwise(op)
     return op
 
 
