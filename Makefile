@@ -23,10 +23,10 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup java demo test test-all test-fast lint bench package lock clean
+.PHONY: help setup java demo test test-all test-fast test-spark test-e2e test-system lint bench package lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again only when something changed)
 	@$(BIN)/python -m pipeline.devstack fetch
@@ -42,8 +42,22 @@ test: java $(JARS) lint ## Lint, types, layers and every test that is not slow
 test-all: java $(JARS) lint ## The same with the slow tests, every golden case and 20 random kills (some hours)
 	@TICDC_WAREHOUSE_GOLDEN=all TICDC_WAREHOUSE_KILLS=20 $(BIN)/python -m pytest -q $(SHARED)
 
-test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (seconds)
-	@$(BIN)/python -m pytest -q tests/unit
+# K="words of pytest's -k" picks tests: make test-e2e K="kills and not cut"
+K ?=
+PICKED = $(if $(K),-k "$(K)")
+SYSTEM := tests/e2e/test_airflow.py tests/e2e/test_cluster.py tests/e2e/test_compose.py tests/e2e/test_demo.py
+
+test-fast: $(INSTALLED) ## The tests that need neither Spark nor Java (minutes; K="…" picks some)
+	@$(BIN)/python -m pytest -q tests/unit $(PICKED)
+
+test-spark: java $(JARS) ## The tests of Spark expressions and tables, without a broker
+	@$(BIN)/python -m pytest -q $(SHARED) tests/spark $(PICKED)
+
+test-e2e: java $(JARS) ## The tests with a broker and a registry, TiCDC's own bytes among them
+	@$(BIN)/python -m pytest -q $(SHARED) tests/golden tests/e2e $(SYSTEM:%=--ignore=%) $(PICKED)
+
+test-system: java $(JARS) ## The tests with containers, Airflow, a Spark cluster and the demo
+	@$(BIN)/python -m pytest -q $(SHARED) $(SYSTEM) $(PICKED)
 
 lint: $(INSTALLED) ## Style, formatting, types, layers, words
 	@$(BIN)/ruff check --quiet

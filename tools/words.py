@@ -121,7 +121,7 @@ def grown(left: dict[str, dict[str, int]]) -> Iterator[str]:
         for name in sorted(VAGUE):
             now, before = counts[name], listed.get(name, 0)
             if now > before:
-                yield f"{path}: {now} locals or parameters called `{name}` (before: {before}): name them for what they are"
+                yield f"{path}: {now} locals called `{name}` (before: {before}): name them for what they are"
             elif now < before:
                 yield f"{path}: `{name}` is rarer than tools/words.json says: python tools/words.py --record"
 
