@@ -14,8 +14,9 @@ from pipeline.errors import Refused
 from pipeline.model.columns import CommitTs, time_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName, folded
-from pipeline.warehouse.pairs import DROPPED, State, name_at, read_spans
-from pipeline.warehouse.pairs import GONE as REMOVED_PAIRS
+from pipeline.warehouse.pairs import State, name_at, read_spans
+from pipeline.warehouse.state import DROPPED
+from pipeline.warehouse.state import GONE as REMOVED_PAIRS
 from pipeline.warehouse.tags import CUT_EXPIRED, taken
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from pipeline.model.columns import DefaultKind
 from pipeline.model.holding import way_on
 from pipeline.model.names import CHANGES_SUFFIX, PIPELINE_NAMESPACE, TableName, WarehouseName, folded
 from pipeline.settings.faults import did_you_mean
-from pipeline.warehouse.alterations import COLUMNS as COLUMNS_NOTED
 from pipeline.warehouse.alterations import (
     IN_CHANGES,
     IN_CURRENT,
@@ -29,18 +28,9 @@ from pipeline.warehouse.alterations import (
 )
 from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
-from pipeline.warehouse.pairs import (
-    HELD_REASON,
-    LAYOUT,
-    OPERATION,
-    ROLE,
-    SOURCE_SCHEMA,
-    SOURCE_TABLE,
-    SPANS,
-    STATE,
-    State,
-    read_spans,
-)
+from pipeline.warehouse.pairs import State, read_spans
+from pipeline.warehouse.state import COLUMNS as COLUMNS_NOTED
+from pipeline.warehouse.state import HELD_REASON, LAYOUT, OPERATION, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, SPANS, STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -26,10 +26,10 @@ from pipeline.streaming.session import looking, session
 from pipeline.warehouse.iceberg import Catalog, Table
 from pipeline.warehouse.maintenance import CUTS, Maintainer
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.pairs import ROLE
 from pipeline.warehouse.place import catalog_folder, check_catalog, check_copied, check_place, location_in, placed
 from pipeline.warehouse.rebuild import rebuild as rebuilt
 from pipeline.warehouse.records import where
+from pipeline.warehouse.state import ROLE
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.observe.logs import get_logger
 from pipeline.streaming.mirror import mirror
-from pipeline.warehouse.alterations import COLUMNS, NOT_OURS
 from pipeline.warehouse.altered import clashing, look, refreshed, remember
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.state import COLUMNS, NOT_OURS
 
 if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext

@@ -27,8 +27,9 @@ from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import OPERATION, State, StoredBinding
+from pipeline.warehouse.pairs import State, StoredBinding
 from pipeline.warehouse.records import SUPERSEDED
+from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

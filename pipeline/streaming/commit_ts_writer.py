@@ -19,9 +19,10 @@ from pipeline.streaming.pending import WAITED
 from pipeline.streaming.table_writer import NOTHING, TableWriter
 from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import SPANS, State, StoredBinding, written_state
+from pipeline.warehouse.pairs import State, StoredBinding, written_state
 from pipeline.warehouse.records import DROPPED
 from pipeline.warehouse.removals import apply_to_rows, forgotten
+from pipeline.warehouse.state import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

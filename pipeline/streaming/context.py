@@ -17,7 +17,8 @@ from pipeline.streaming.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.streaming.position import Committed
 from pipeline.warehouse.evolution import Policy
-from pipeline.warehouse.pairs import ENDS, read_ends, write_ends
+from pipeline.warehouse.pairs import read_ends, write_ends
+from pipeline.warehouse.state import BATCH, ENDS, MARKS, MOMENTS, RESOLVED, TOPIC_NAMES, UNFINISHED, WATERMARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,13 +38,6 @@ if TYPE_CHECKING:
 
 SAMPLE_SECONDS = 60.0
 """Rows that break a rule are looked for at most so often for a table."""
-TOPIC_NAMES = "ticdc.topic-names"
-WATERMARKS = "ticdc.watermarks"
-MOMENTS = "ticdc.moments"
-RESOLVED = "ticdc.resolved"
-BATCH = "ticdc.batch"
-UNFINISHED = "ticdc.unfinished"
-MARKS = "ticdc.marks"
 
 
 @dataclass(slots=True)

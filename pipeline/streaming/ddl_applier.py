@@ -25,10 +25,11 @@ from pipeline.streaming.statements import named, told_apart
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import DUE, EXCHANGED, GONE, SPANS, State, read_spans, written_spans, written_state
+from pipeline.warehouse.pairs import State, read_spans, written_spans, written_state
 from pipeline.warehouse.pairs import StoredBinding as Kept
 from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
+from pipeline.warehouse.state import DUE, EXCHANGED, GONE, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

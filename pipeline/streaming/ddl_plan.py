@@ -21,8 +21,9 @@ from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after,
 from pipeline.streaming.rename_steps import executable
 from pipeline.streaming.renames import give_name
 from pipeline.streaming.shared_names import checked
-from pipeline.streaming.table_writer import BORN, TableWriter
+from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.state import BINDINGS, BORN, CALLED, NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
     from pipeline.streaming.shared_names import Called
     from pipeline.warehouse.pairs import WarehouseTable
 
-BINDINGS = "ticdc.bindings-before"
-NAMED = "ticdc.named"
-"""As `BORN`: where in which batch a pair got the name that it had waited for."""
-CALLED = "ticdc.called"
-"""What the source calls tables (`shared_names.Called`) before and after the newest batch that has learned of it."""
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 
 

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.names import TableName
-from pipeline.warehouse.pairs import HOLDS
+from pipeline.warehouse.state import HOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -36,7 +36,7 @@ from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.pairs import ENDS, write_ends
+from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.place import (
     WAREHOUSE_COPIED,
     catalog_folder,
@@ -46,6 +46,7 @@ from pipeline.warehouse.place import (
     placed,
 )
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records, check_owner
+from pipeline.warehouse.state import ENDS
 from pipeline.warehouse.tables import Tables
 from registry import RegistryClient, RegistryConfig
 

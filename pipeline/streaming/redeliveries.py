@@ -21,6 +21,7 @@ from pipeline.model.messages import INDEX, TopicPartition
 from pipeline.streaming.frontier import commit_ts_of
 from pipeline.streaming.pending import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
+from pipeline.warehouse.state import RESENT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 MOST = 10_000
 """How many are noted of a batch: of a re-send there is one for each table and partition."""
-RESENT = "ticdc.resent"
 
 _OF, _TS, _MARK = "_of", "_ts", "_mark"
 _CLOSED, _LATEST, _MARKS, _STARTS, _BEFORE = "_closed", "_latest", "_marks", "_starts", "_before"

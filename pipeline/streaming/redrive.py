@@ -28,9 +28,10 @@ from pipeline.streaming.ddl_applier import made_by_rows
 from pipeline.streaming.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import advance, changes, current
-from pipeline.warehouse.pairs import EXCHANGED, OPERATION, State
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
+from pipeline.warehouse.state import EXCHANGED, OPERATION, UNDER_WAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
 
-UNDER_WAY = "ticdc.redrive"
 QUARANTINE, LETTERS = "quarantine", "dead_letters"
 REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "elsewhere"
 _STAYS = (OPEN, ELSEWHERE)

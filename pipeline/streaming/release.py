@@ -24,7 +24,8 @@ from pipeline.streaming.pending import let_go, nothing, released
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
 from pipeline.warehouse.altered import refuse, restore
-from pipeline.warehouse.pairs import OPERATION, State
+from pipeline.warehouse.pairs import State
+from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

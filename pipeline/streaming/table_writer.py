@@ -27,7 +27,8 @@ from pipeline.streaming.staged import stage
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, apply_actions, keyed_as, meet, meet_key, newest, surely_keyed
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import CREATED_AS, KEYSPACE, State
+from pipeline.warehouse.pairs import State
+from pipeline.warehouse.state import BORN, CREATED_AS, KEYSPACE, NOTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import WarehouseTable
 
-NOTES = "ticdc.notes"
-BORN = "ticdc.born"
 NOTHING = (2**62, 2**62)
 """The range of a partition of which a table has everything."""
 

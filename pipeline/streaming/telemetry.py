@@ -18,8 +18,8 @@ from pipeline.observe.metrics import BatchDone, TableDone
 from pipeline.sources.kafka import START
 from pipeline.streaming import frontier
 from pipeline.streaming.backlog import Backlog
-from pipeline.streaming.context import BATCH
 from pipeline.streaming.held import held_tables, last_held
+from pipeline.warehouse.state import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

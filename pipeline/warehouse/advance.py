@@ -21,9 +21,10 @@ from pipeline.model.change import Op
 from pipeline.model.messages import EVER
 from pipeline.warehouse import multiset
 from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, as_it_was, placed
-from pipeline.warehouse.pairs import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES, WarehouseTable, obligations
+from pipeline.warehouse.pairs import WarehouseTable, obligations
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
 from pipeline.warehouse.removals import removed, taken
+from pipeline.warehouse.state import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout
 
 COLUMNS_CHANGED = "COLUMNS_CHANGED"
-COLUMNS = "ticdc.columns"
-"""Property of a changes table that is held for its columns (`Noted`)."""
-NOT_OURS = "ticdc.columns-not-ours"
-"""Property of a changes table: the columns of users that were told of."""
 
 IN_CHANGES, IN_CURRENT = "changes", "current"
 """The two tables of a pair, as `Noted` names them."""

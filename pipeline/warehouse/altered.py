@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pipeline.errors import Refused
 from pipeline.model.names import confusable
 from pipeline.warehouse.alterations import (
-    COLUMNS,
     COLUMNS_CHANGED,
     IN_CHANGES,
     IN_CURRENT,
@@ -24,7 +23,7 @@ from pipeline.warehouse.alterations import (
     with_ids,
 )
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import LAYOUT
+from pipeline.warehouse.state import COLUMNS, LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,8 @@ from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import Severity
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import ENDS, LATE, OPERATION, TIMES, write_ends
+from pipeline.warehouse.pairs import write_ends
+from pipeline.warehouse.state import ENDS, LATE, OPERATION, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Keys, as_it_was, placed
-from pipeline.warehouse.pairs import APPLIED
 from pipeline.warehouse.publisher import (
     FEW_ROWS,
     Published,
@@ -25,6 +24,7 @@ from pipeline.warehouse.publisher import (
     facts_of,
     keys_of,
 )
+from pipeline.warehouse.state import APPLIED
 
 _OWN = (change.SCHEMA_ID, change.COMMIT_TS, change.COMMIT_TIME, change.TOPIC, change.PARTITION, change.OFFSET)
 """What else than its columns tells a row's key, and the order of rows."""

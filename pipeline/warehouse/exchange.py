@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.names import quoted
-from pipeline.warehouse.pairs import CUT, EXCHANGED_FROM, REMOVED
 from pipeline.warehouse.publisher import Publisher, keys_of
 from pipeline.warehouse.removals import removed
+from pipeline.warehouse.state import CUT, EXCHANGED_FROM, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

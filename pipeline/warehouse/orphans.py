@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.model.names import WarehouseName
-from pipeline.warehouse.pairs import NAME, NEXT_NAME
+from pipeline.warehouse.state import NAME, NEXT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

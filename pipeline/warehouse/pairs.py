@@ -10,6 +10,30 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.model.messages import EVER
 from pipeline.model.names import CHANGES_SUFFIX, TableName, WarehouseName
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.state import (
+    APPLIED,
+    CREATED,
+    CREATED_AS,
+    CUT,
+    DROPPED,
+    DUE,
+    ENDS,
+    FILLED,
+    HELD_REASON,
+    KEYSPACE,
+    LATE_SHOWN,
+    LAYOUT,
+    REMOVED,
+    RENAMED,
+    ROLE,
+    SENDS,
+    SOURCE_SCHEMA,
+    SOURCE_TABLE,
+    SPANS,
+    STATE,
+    TOPICS,
+    TRUNCATED,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,38 +41,6 @@ if TYPE_CHECKING:
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column
 
-LAYOUT = "ticdc.layout"
-SOURCE_SCHEMA = "ticdc.source-schema"
-SOURCE_TABLE = "ticdc.source-table"
-ROLE = "ticdc.role"
-STATE = "ticdc.state"
-HELD_REASON = "ticdc.held-reason"
-TRUNCATED = "ticdc.truncated-at"
-CREATED = "ticdc.created-at"
-CREATED_AS = "ticdc.created-as"
-"""`TableName.key` that the CREATE TABLE of this commit ts gave, where the first rows have made the pair."""
-KEYSPACE = "ticdc.keyspace"
-RENAMED = "ticdc.renamed-at"
-DUE = "ticdc.rename-due"
-NAME = "ticdc.name"
-NEXT_NAME = "ticdc.next-name"
-ENDS = "ticdc.ends"
-APPLIED = "ticdc.applied-changes"
-FILLED = "ticdc.filled"
-SPANS = "ticdc.spans"
-DROPPED = "ticdc.dropped-at"
-CUT = "ticdc.cut"
-TIMES = "ticdc.times"
-LATE = "ticdc.late"
-LATE_SHOWN = "ticdc.late-shown"
-REMOVED = "ticdc.removed-at"
-SENDS = "ticdc.sends"
-TOPICS = "ticdc.topics"
-EXCHANGED = "ticdc.exchanged"
-EXCHANGED_FROM = "ticdc.exchanged-from"
-GONE = "ticdc.gone"
-HOLDS = "ticdc.holds"
-OPERATION = "ticdc.operation"
 STAGE = "stage_"
 """How the branches begin on which a table is made ready; the operation follows."""
 

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from pipeline.errors import Refused
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE
+from pipeline.warehouse.state import CATALOG_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 WAREHOUSE_ELSEWHERE = "WAREHOUSE_ELSEWHERE"
 WAREHOUSE_COPIED = "WAREHOUSE_COPIED"
-CATALOG_FOLDER = "ticdc.catalog-folder"
-"""Property of `batches`: where the embedded catalog is, if its tables lie elsewhere than beside it."""
 _ALIKE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes of one store: by which client it is reached."""
 _OWN = "SELECT table_name, metadata_location FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?"

@@ -16,8 +16,9 @@ from pipeline.model.messages import EVER
 from pipeline.model.names import quoted
 from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
-from pipeline.warehouse.pairs import FILLED, OPERATION, STAGE, TRUNCATED, obligations
+from pipeline.warehouse.pairs import STAGE, obligations
 from pipeline.warehouse.shape import Pending, backfill, current_shape
+from pipeline.warehouse.state import FILLED, OPERATION, TRUNCATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

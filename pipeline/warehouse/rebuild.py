@@ -11,8 +11,8 @@ from pipeline.warehouse import advance, current
 from pipeline.warehouse.altered import refuse
 from pipeline.warehouse.evolution import let_leave
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import EXCHANGED
 from pipeline.warehouse.publisher import Published
+from pipeline.warehouse.state import EXCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

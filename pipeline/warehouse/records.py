@@ -15,8 +15,7 @@ from pyspark.sql.types import StructType
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, compared, fields, former_ids, undone_by
-from pipeline.warehouse.pairs import NAME, ROLE
-from pipeline.warehouse.place import CATALOG_FOLDER
+from pipeline.warehouse.state import APPEND, CATALOG_FOLDER, FORM, NAME, OWNER, ROLE, STATE_FORM
 from pipeline.warehouse.tables import PROPERTIES
 
 if TYPE_CHECKING:
@@ -71,17 +70,10 @@ AT = ("topic", "kafka_partition", "offset", "index")
 """Where a change stands, as `dead_letters` and `quarantine` say it."""
 
 _FOUND = "_ticdc_found"
-_APPEND = "ticdc.append"
 _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
 
 
-FORM = "ticdc.form"
-"""Property of the pipeline's own tables: how properties, summaries and these tables are to be read."""
-OWNER = "ticdc.pipeline"
-"""Property of `batches`: the pipeline that the warehouse is of. Its offsets and cuts are no other one's."""
 WAREHOUSE_OF_ANOTHER = "WAREHOUSE_OF_ANOTHER"
-_FORM = 1
-"""Goes up by one with a change that an older version of this product would read wrongly."""
 
 
 @dataclass(slots=True)
@@ -113,7 +105,7 @@ class Records:
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
         location = f"{self.data}/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
-        about = {ROLE: name, FORM: str(_FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
+        about = {ROLE: name, STATE_FORM: str(FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
     def claim(self, catalog_folder: str | None = None) -> None:
@@ -150,8 +142,8 @@ class Records:
             *schema(name, shared=False).names,
         )
         mark = uuid.uuid4().hex
-        self._append(name, stamped, {_APPEND: mark})
-        return self.tables[name].added_by(_APPEND, mark)
+        self._append(name, stamped, {APPEND: mark})
+        return self.tables[name].added_by(APPEND, mark)
 
     def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
         writer = self._completed(name, frame).writeTo(where(name).sql)
@@ -317,11 +309,11 @@ def _check_columns(name: str, table: Table) -> None:
 
 def check_form(properties: Mapping[str, str], data: str) -> None:
     """An older version must not write what it does not understand."""
-    form = int(properties.get(FORM, _FORM))
-    if form > _FORM:
+    form = int(properties.get(STATE_FORM, FORM))
+    if form > FORM:
         raise Refused(
             "WAREHOUSE_NEWER",
-            f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {_FORM}",
+            f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {FORM}",
             "install that version again, or go back to a copy of the warehouse from before it",
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse.pairs import ENDS, FILLED
+from pipeline.warehouse.state import ENDS, FILLED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator

@@ -29,6 +29,20 @@ from pipeline.model.names import (
 from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import (
+    STAGE,
+    State,
+    StoredBinding,
+    WarehouseTable,
+    current_of,
+    loaded,
+    obligations,
+    read_key,
+    read_published,
+    read_spans,
+    written_spans,
+    written_state,
+)
+from pipeline.warehouse.state import (
     CREATED,
     CREATED_AS,
     DROPPED,
@@ -44,20 +58,8 @@ from pipeline.warehouse.pairs import (
     SOURCE_SCHEMA,
     SOURCE_TABLE,
     SPANS,
-    STAGE,
     TOPICS,
     TRUNCATED,
-    State,
-    StoredBinding,
-    WarehouseTable,
-    current_of,
-    loaded,
-    obligations,
-    read_key,
-    read_published,
-    read_spans,
-    written_spans,
-    written_state,
 )
 
 if TYPE_CHECKING:

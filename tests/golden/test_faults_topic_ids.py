@@ -14,7 +14,8 @@ from pipeline.cli import main
 from pipeline.errors import Refused
 from pipeline.streaming import Pipeline
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import ENDS, write_ends
+from pipeline.warehouse.pairs import write_ends
+from pipeline.warehouse.state import ENDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.warehouse.pairs import SPANS, StoredBinding, read_spans
+from pipeline.warehouse.pairs import StoredBinding, read_spans
+from pipeline.warehouse.state import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,8 @@ import pytest
 
 from pipeline.errors import Refused
 from pipeline.warehouse.iceberg import Catalog
-from pipeline.warehouse.records import DEFINITIONS, FORM, Records
+from pipeline.warehouse.records import DEFINITIONS, Records
+from pipeline.warehouse.state import STATE_FORM as FORM
 
 pytestmark = pytest.mark.spark
 

@@ -5,7 +5,7 @@ from spark.test_current import FEW, MANY, Stream
 
 from pipeline.errors import BatchFailed
 from pipeline.warehouse.iceberg import MAIN_MOVED, Table
-from pipeline.warehouse.pairs import OPERATION
+from pipeline.warehouse.state import OPERATION
 
 pytestmark = pytest.mark.spark
 

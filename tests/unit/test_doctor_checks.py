@@ -30,8 +30,8 @@ from pipeline.settings import parse
 from pipeline.sources.kafka import Topic
 from pipeline.streaming.position import Committed, KafkaState
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import HELD_REASON, LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
-from pipeline.warehouse.records import FORM
+from pipeline.warehouse.state import HELD_REASON, LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
+from pipeline.warehouse.state import STATE_FORM as FORM
 
 ORDERS = TableName("shop", "orders")
 

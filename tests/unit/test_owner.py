@@ -12,7 +12,8 @@ from pipeline.cli.run import ACCEPTABLE
 from pipeline.errors import Refused
 from pipeline.settings import parse
 from pipeline.streaming.pipeline import refuse_another
-from pipeline.warehouse.records import OWNER, WAREHOUSE_OF_ANOTHER, Records
+from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records
+from pipeline.warehouse.state import OWNER
 
 NOTHING = frozenset()
 ACCEPTED = frozenset({WAREHOUSE_OF_ANOTHER})

@@ -14,7 +14,6 @@ from pipeline.errors import Refused
 from pipeline.settings import parse
 from pipeline.streaming.lock import WriterLock
 from pipeline.warehouse.place import (
-    CATALOG_FOLDER,
     WAREHOUSE_COPIED,
     catalog_folder,
     check_catalog,
@@ -26,6 +25,7 @@ from pipeline.warehouse.place import (
     location_in,
     path_of,
 )
+from pipeline.warehouse.state import CATALOG_FOLDER
 
 
 class TestSamePlace:

@@ -8,8 +8,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from pipeline.cli import shelf
 from pipeline.settings.sections import Maintenance
-from pipeline.warehouse.pairs import ENDS, FILLED
 from pipeline.warehouse.retention import Retention
+from pipeline.warehouse.state import ENDS, FILLED
 
 ROWS = pa.table({"n": [1]})
 A_YEAR = 365 * 86_400

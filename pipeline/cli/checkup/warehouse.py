@@ -14,14 +14,14 @@ from pipeline.cli.words import counted
 from pipeline.errors import Refused
 from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
-from pipeline.streaming.context import TOPIC_NAMES
 from pipeline.streaming.lock import described, holder
 from pipeline.streaming.position import Committed
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, reason
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.pairs import ENDS, State, read_ends
+from pipeline.warehouse.pairs import State, read_ends
 from pipeline.warehouse.place import check_catalog, check_copied, check_place
-from pipeline.warehouse.records import OWNER, check_form, check_owner
+from pipeline.warehouse.records import check_form, check_owner
+from pipeline.warehouse.state import ENDS, OWNER, TOPIC_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

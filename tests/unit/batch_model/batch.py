@@ -50,8 +50,9 @@ from pipeline.streaming import (
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import altered, changes, current, publisher, tables
-from pipeline.warehouse.pairs import OPERATION, State
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
+from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

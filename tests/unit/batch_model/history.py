@@ -23,9 +23,10 @@ from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.streaming.dead_letters import FENCED
-from pipeline.streaming.redrive import LETTERS, QUARANTINE, UNDER_WAY
+from pipeline.streaming.redrive import LETTERS, QUARANTINE
 from pipeline.warehouse.pairs import State, obligations
 from pipeline.warehouse.records import where
+from pipeline.warehouse.state import UNDER_WAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -1,0 +1,211 @@
+"""Everything that the pipeline keeps in the properties and snapshots of its tables: each key with what it means.
+
+docs/reference/state.md is made of this module (`python tools/state.py`). A key is never given another meaning: tables
+that an earlier version has written are read as they are. A key with another form of value is a new key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+FORM = 1
+"""The form of the tables' state that this version writes; a higher one is refused (`records.Records.open`)."""
+
+
+class Where(StrEnum):
+    """What carries a key."""
+
+    BOTH = "properties of both tables of a pair"
+    CHANGES = "properties of the changes table"
+    CHANGES_SNAPSHOT = "summary of a snapshot of the changes table"
+    CURRENT_SNAPSHOT = "summary of a snapshot of the current table"
+    SNAPSHOT = "summary of a snapshot of either table"
+    OWN = "properties of a table of `_pipeline`"
+    OWN_SNAPSHOT = "summary of a snapshot of a table of `_pipeline`"
+    BATCHES_SNAPSHOT = "summary of a snapshot of `_pipeline.batches`: the ledger"
+    HISTORY = "properties of `_pipeline.ddl_history`"
+    HISTORY_SNAPSHOT = "summary of a snapshot of `_pipeline.ddl_history`"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. `value`: its type and how it is written. `form`: the form of the state that brought it."""
+
+    name: str
+    where: Where
+    value: str
+    meaning: str
+    form: int = 1
+
+
+KEYS: list[Key] = []
+"""All of them, in the order of this module."""
+
+
+def _key(name: str, where: Where, value: str, meaning: str) -> str:
+    KEYS.append(Key(name, where, value, meaning))
+    return name
+
+
+_INTEGER = "integer, in decimal"
+_COMMIT_TS = "commit ts, in decimal"
+_TEXT = "text"
+_PLACES = "JSON: {topic id: {partition: offset}}"
+_MARKS = "JSON: [[topic, partition, number], …]"
+
+# ---- what a table is
+ROLE = _key(
+    "ticdc.role", Where.BOTH, "`changes`, `current`, or the name of a table of `_pipeline`", "what the table is"
+)
+NAME = _key("ticdc.name", Where.BOTH, "JSON: [namespace, name]", "the table's name, for a catalog that has lost it")
+NEXT_NAME = _key(
+    "ticdc.next-name",
+    Where.BOTH,
+    "JSON: [namespace, name], or empty",
+    "the name that a rename which is under way gives",
+)
+SOURCE_SCHEMA = _key("ticdc.source-schema", Where.BOTH, _TEXT, "the source table's schema")
+SOURCE_TABLE = _key("ticdc.source-table", Where.BOTH, _TEXT, "the source table's name")
+KEYSPACE = _key("ticdc.keyspace", Where.CHANGES, _TEXT, "the keyspace of its rows, where the protocol tells one")
+LAYOUT = _key(
+    "ticdc.layout", Where.BOTH, "JSON (`warehouse.layout.Layout`)",
+    "the columns over time: versions, keys, defaults, what DDL events have done to them",
+)  # fmt: skip
+
+# ---- how a pair stands
+STATE = _key("ticdc.state", Where.CHANGES, "`live`, `held`, `releasing`, `dropped`", "the pair's state")
+HELD_REASON = _key(
+    "ticdc.held-reason", Where.CHANGES, _TEXT, "why the pair is held; of one that is being released, the operation's id"
+)
+CREATED = _key("ticdc.created-at", Where.CHANGES, _COMMIT_TS, "the CREATE TABLE that made the pair; 0: its rows did")
+CREATED_AS = _key(
+    "ticdc.created-as", Where.CHANGES, "JSON: [schema, table] in lower case",
+    "the name that this CREATE TABLE gave, where rows have made the pair",
+)  # fmt: skip
+RENAMED = _key("ticdc.renamed-at", Where.CHANGES, _COMMIT_TS, "the newest RENAME")
+DUE = _key(
+    "ticdc.rename-due", Where.CHANGES, "JSON: [schema, table], or empty", "the name that a held rename waits to give"
+)
+TRUNCATED = _key(
+    "ticdc.truncated-at", Where.CHANGES, _COMMIT_TS,
+    "rows up to it do not show; in a summary of the current table: the one that has been done",
+)  # fmt: skip
+DROPPED = _key("ticdc.dropped-at", Where.CHANGES, _COMMIT_TS, "the DROP of the source table")
+SPANS = _key(
+    "ticdc.spans", Where.CHANGES, "JSON: [[schema, table, since, until, cause, pair], …]",
+    "the names that the table has had, each for changes with a commit ts in (since, until]",
+)  # fmt: skip
+TOPICS = _key(
+    "ticdc.topics", Where.CHANGES, "JSON: [topic id, …]",
+    "the topics that bring the table under its newest name, or that a person has accepted",
+)  # fmt: skip
+SENDS = _key(
+    "ticdc.sends", Where.CHANGES, "JSON: [[topic, partition, offset, number], …]",
+    "where TiCDC began to send changes of a table without a key again",
+)  # fmt: skip
+EXCHANGED = _key(
+    "ticdc.exchanged", Where.CHANGES, _COMMIT_TS, "the newest EXCHANGE PARTITION: the pair cannot be rebuilt alone"
+)
+COLUMNS = _key(
+    "ticdc.columns", Where.CHANGES, "JSON (`warehouse.alterations.Noted`)",
+    "which columns others have altered, as long as that holds the pair",
+)  # fmt: skip
+NOT_OURS = _key(
+    "ticdc.columns-not-ours", Where.CHANGES, "JSON: [column, …]", "columns of users, of which a run has told already"
+)
+NOTES = _key(
+    "ticdc.notes", Where.CHANGES, "JSON: {batch, notes, met}",
+    "what a batch has to say of the layout's change, for a second try of it",
+)  # fmt: skip
+BORN = _key(
+    "ticdc.born",
+    Where.CHANGES,
+    "JSON: [batch, epoch, schema, table]",
+    "the batch, and the place in it, that made the pair",
+)
+NAMED = _key(
+    "ticdc.named",
+    Where.CHANGES,
+    "JSON: [batch, epoch, schema, table]",
+    "the batch, and the place in it, that gave the name it waited for",
+)
+
+# ---- how far a pair has come
+ENDS = _key(
+    "ticdc.ends", Where.CHANGES_SNAPSHOT, _PLACES, "up to where the table has taken each partition; also in the ledger"
+)
+OPERATION = _key(
+    "ticdc.operation", Where.SNAPSHOT, "`batch<n>`, `release<n>`, …",
+    "which operation has committed the snapshot, so that a second try finds it",
+)  # fmt: skip
+TIMES = _key(
+    "ticdc.times", Where.CHANGES_SNAPSHOT, "`<least>:<greatest>` commit ts", "between which commit ts its rows lie"
+)
+LATE = _key(
+    "ticdc.late", Where.CHANGES_SNAPSHOT, "`true`", "its rows belong before what the current table shows already"
+)
+APPLIED = _key(
+    "ticdc.applied-changes", Where.CURRENT_SNAPSHOT, "snapshot id of the changes table",
+    "up to which append the current table shows",
+)  # fmt: skip
+FILLED = _key(
+    "ticdc.filled", Where.CURRENT_SNAPSHOT, "JSON: [column id, …]", "columns whose older rows have their default values"
+)
+CUT = _key("ticdc.cut", Where.CURRENT_SNAPSHOT, _COMMIT_TS, "up to which commit ts the current table shows")
+LATE_SHOWN = _key(
+    "ticdc.late-shown", Where.CURRENT_SNAPSHOT, "JSON: [snapshot id, …]", "the late appends that it shows"
+)
+REMOVED = _key("ticdc.removed-at", Where.CURRENT_SNAPSHOT, _COMMIT_TS, "the newest partition DDL whose rows have left")
+EXCHANGED_FROM = _key(
+    "ticdc.exchanged-from", Where.CURRENT_SNAPSHOT, "snapshot id",
+    "the partitioned table's snapshot before an exchange, from which the other table takes its rows",
+)  # fmt: skip
+
+# ---- the ledger
+BATCH = _key("ticdc.batch", Where.BATCHES_SNAPSHOT, _INTEGER, "the newest committed batch")
+UNFINISHED = _key(
+    "ticdc.unfinished", Where.BATCHES_SNAPSHOT, _INTEGER,
+    "the first batch of which a try that was never committed may be in the tables",
+)  # fmt: skip
+TOPIC_NAMES = _key("ticdc.topic-names", Where.BATCHES_SNAPSHOT, "JSON: {topic id: name}", "the names that topics had")
+WATERMARKS = _key("ticdc.watermarks", Where.BATCHES_SNAPSHOT, _MARKS, "the greatest watermark of each partition")
+MOMENTS = _key(
+    "ticdc.moments", Where.BATCHES_SNAPSHOT, _MARKS, "the frontier of each partition (`streaming.frontier.Frontier`)"
+)
+RESOLVED = _key(
+    "ticdc.resolved", Where.BATCHES_SNAPSHOT, "frontier, in decimal", "up to which all partitions were read"
+)
+MARKS = _key(
+    "ticdc.marks", Where.BATCHES_SNAPSHOT, _MARKS, "the last watermark of each partition, be it the greatest or not"
+)
+
+# ---- the pipeline's own tables
+APPEND = _key("ticdc.append", Where.OWN_SNAPSHOT, _TEXT, "which append this is, so that a second try finds it")
+STATE_FORM = _key("ticdc.form", Where.OWN, _INTEGER, "the form of the state (`FORM`)")
+OWNER = _key("ticdc.pipeline", Where.OWN, _TEXT, "the pipeline that writes the warehouse")
+CATALOG_FOLDER = _key(
+    "ticdc.catalog-folder", Where.OWN, _TEXT, "where the embedded catalog lay that has the tables, to know a copy by"
+)
+BINDINGS = _key(
+    "ticdc.bindings-before", Where.HISTORY_SNAPSHOT, "JSON: {batch, names}",
+    "which pair each name meant before the batch (by offset), for a second try of it",
+)  # fmt: skip
+CALLED = _key(
+    "ticdc.called", Where.HISTORY_SNAPSHOT, "JSON: {batch, before, after}",
+    "what the source calls tables whose names are sent changed (Avro)",
+)  # fmt: skip
+GONE = _key(
+    "ticdc.gone", Where.HISTORY, "JSON, as `ticdc.spans`", "the names of pairs that have been removed (by commit ts)"
+)
+HOLDS = _key(
+    "ticdc.holds",
+    Where.HISTORY,
+    "JSON: [[schema, table, reason, commit ts], …]",
+    "names that are held before they have a pair",
+)
+UNDER_WAY = _key("ticdc.redrive", Where.OWN, "JSON: {operation, selection}, or empty", "the redrive that is under way")
+RESENT = _key(
+    "ticdc.resent", Where.OWN, "JSON: [[schema, table, topic, partition, offset, number], …]",
+    "as `ticdc.sends`, of rows that are pending",
+)  # fmt: skip
