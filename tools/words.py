@@ -52,6 +52,7 @@ ALLOWED = {
     ("pipeline/cli/__init__.py", "meaning"): "what a command is for",
     ("pipeline/cli/config.py", "meaning"): "what a setting means",
     ("pipeline/settings/schema.py", "meaning"): "what a setting means",
+    ("pipeline/warehouse/state.py", "meaning"): "what a key means",
     (
         "pipeline/warehouse/multiset.py",
         "guess",

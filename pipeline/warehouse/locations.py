@@ -10,7 +10,8 @@ import os
 import re
 from pathlib import Path
 
-_FILE = re.compile(r"^file:/*")
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_FILE = re.compile(r"^file:(?://[^/]*)?/*", re.IGNORECASE)
 _CUT_SHORT = re.compile(r"[#?]")
 """What readers take for the end of a URL's path: such a folder is named without a scheme, as it has always been."""
 
@@ -18,14 +19,15 @@ _CUT_SHORT = re.compile(r"[#?]")
 def as_url(location: str) -> str:
     """Give a location on this machine as `file:///…`; any other as it is."""
     path = as_path(location)
-    return location if path is None or _CUT_SHORT.search(location) else f"file://{path}"
+    plain = path is not None and path.is_absolute() and not _CUT_SHORT.search(location)
+    return f"file://{path}" if plain else location
 
 
 def as_path(location: str) -> Path | None:
-    """Give the path of a location on this machine, with a scheme or without; None for a store's."""
+    """Give the path of a location on this machine (`/x`, `file:/x`, `file://host/x`); None for a store's."""
     if _FILE.match(location):
         return Path(_FILE.sub("/", location))
-    return Path(location) if location.startswith("/") else None
+    return None if _SCHEME.match(location) else Path(location)
 
 
 def real_path(location: str) -> Path | None:

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from pipeline.errors import Refused
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE
+from pipeline.warehouse.locations import as_path
 from pipeline.warehouse.state import CATALOG_FOLDER
 
 if TYPE_CHECKING:
@@ -36,19 +37,9 @@ _METADATA = re.compile(r"/metadata/[^/]*\.metadata\.json$")
 _LISTED = 3
 
 
-def path_of(location: str) -> Path | None:
-    """The path of a location on this machine, be it a URL (`file:/x`, `file:///x`) or not; None: in a store."""
-    scheme, colon, rest = location.partition(":")
-    if not colon or "/" in scheme:
-        return Path(location)
-    if scheme.lower() != "file":
-        return None
-    return Path("/" + rest.removeprefix("//").partition("/")[2])
-
-
 def lies_in(location: str, folder: str) -> bool:
     """Whether a location lies in a folder or under a URL; links, mounts and ways to write them do not matter."""
-    path, place = path_of(location), path_of(folder)
+    path, place = as_path(location), as_path(folder)
     if path is not None and place is not None:
         return any(_inside(one, place) for one in (path, Path(unquote(str(path)))))
     if path is not None or place is not None:
@@ -97,13 +88,13 @@ def sentence(strays: Mapping[str, str], warehouse: Warehouse) -> str:
 
 def _folder_of(location: str) -> str:
     """The folder of all tables, from the location of one or of its metadata file."""
-    path = path_of(location)
+    path = as_path(location)
     return _METADATA.sub("", location if path is None else str(path)).rstrip("/").rpartition("/")[0]
 
 
 def _todo(stray: str, warehouse: Warehouse) -> str:
     """What to do about it: a folder was moved, or it was copied."""
-    there, here = path_of(stray), warehouse.local_data
+    there, here = as_path(stray), warehouse.local_data
     key = "warehouse.catalog.warehouse" if "warehouse" in warehouse.catalog.properties else "warehouse.path"
     place = _folder_of(stray).rpartition("/")[0]
     if there is None or here is None or there.exists():
@@ -111,7 +102,7 @@ def _todo(stray: str, warehouse: Warehouse) -> str:
             f"to go on with those tables: {key}: {place}. A copy is a backup, and is of use at the path where it was "
             "made. For a second warehouse name an empty warehouse.path and checkpoint: its run reads what Kafka has"
         )
-    old = path_of(place) or there
+    old = as_path(place) or there
     if old.exists():
         return f"if it was moved, move it back: its old path {old} is something else by now"
     link = f"ln -s {shlex.quote(str(here.parent))} {shlex.quote(str(old))}"
@@ -134,7 +125,7 @@ def _own_locations(warehouse: Warehouse) -> dict[str, str]:
     """Name → location of the pipeline's own tables in the embedded catalog; their metadata file, where that is gone."""
     if not warehouse.catalog.embedded:
         return {}
-    paths = {name: (location, path_of(location)) for name, location in _own_tables(warehouse.path / "catalog.db")}
+    paths = {name: (location, as_path(location)) for name, location in _own_tables(warehouse.path / "catalog.db")}
     return {name: _location(location, path) for name, (location, path) in paths.items() if path is not None}
 
 

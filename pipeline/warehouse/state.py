@@ -29,7 +29,7 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class StateKey:
     """One key. `value`: its type and how it is written. `form`: the form of the state that brought it."""
 
     name: str
@@ -39,12 +39,12 @@ class Key:
     form: int = 1
 
 
-KEYS: list[Key] = []
+KEYS: list[StateKey] = []
 """All of them, in the order of this module."""
 
 
 def _key(name: str, where: Where, value: str, meaning: str) -> str:
-    KEYS.append(Key(name, where, value, meaning))
+    KEYS.append(StateKey(name, where, value, meaning))
     return name
 
 

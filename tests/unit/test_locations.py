@@ -7,7 +7,9 @@ import pytest
 from pipeline.warehouse.locations import as_path, as_url, is_same, real_path
 
 
-@pytest.mark.parametrize("written", ["/w/data/a b", "file:/w/data/a b", "file:///w/data/a b"])
+@pytest.mark.parametrize(
+    "written", ["/w/data/a b", "file:/w/data/a b", "file:///w/data/a b", "FILE:/w/data/a b", "file://host/w/data/a b"]
+)
 def test_a_place_on_this_machine_has_one_url_and_one_path(written):
     assert as_url(written) == "file:///w/data/a b"
     assert as_path(written) == Path("/w/data/a b")

@@ -13,6 +13,7 @@ from pipeline.cli.run import ACCEPTABLE
 from pipeline.errors import Refused
 from pipeline.settings import parse
 from pipeline.streaming.lock import WriterLock
+from pipeline.warehouse.locations import as_path
 from pipeline.warehouse.place import (
     WAREHOUSE_COPIED,
     catalog_folder,
@@ -23,7 +24,6 @@ from pipeline.warehouse.place import (
     elsewhere,
     lies_in,
     location_in,
-    path_of,
 )
 from pipeline.warehouse.state import CATALOG_FOLDER
 
@@ -81,7 +81,7 @@ class TestSamePlace:
             pass
 
     def test_a_path_in_a_store_is_none_of_this_machine(self):
-        assert path_of("s3://lake/data") is None
+        assert as_path("s3://lake/data") is None
 
 
 class Shop:
