@@ -18,7 +18,7 @@ def container(line: Sequence[str]) -> str:
 
 
 class Execution(Protocol):
-    """Makes a command line of the words behind `ticdc-warehouse`."""
+    """Makes a command line of the words after `ticdc-warehouse`."""
 
     def command(self, words: Sequence[str], environment: Sequence[str]) -> list[str]:
         """The command line; `environment`: names of the variables that the command is to see."""

@@ -42,7 +42,7 @@ MOST_CHANGES = 50
 _DUMPED, _PER_LINE = 256, 16
 _FEW = 3
 _INDENT = 12
-"""Where the facts begin, behind their names."""
+"""Where the facts begin, after their names."""
 _TEXT = 2000
 """Characters of a value that are shown."""
 

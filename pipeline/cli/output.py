@@ -145,7 +145,7 @@ class TextOutput:
 class JsonOutput:
     """For programs: one document on stdout at the end, nothing on stdout if the block ends with an error.
 
-    An error raised behind the block stands on stderr beside the document: `checks run` gives its results either way.
+    An error raised after the block stands on stderr beside the document: `checks run` gives its results either way.
     """
 
     def __init__(self) -> None:

@@ -215,7 +215,7 @@ def _endless(shop: Shop, first: int) -> Iterator[Transaction]:
 
 
 def _send(transactions: Iterator[Transaction], changefeed: SimulatedChangefeed, total: int | None) -> _Sent:
-    """Send all; Ctrl-C or SIGTERM ends it behind the transaction that is being sent."""
+    """Send all; Ctrl-C or SIGTERM ends it after the transaction that is being sent."""
     started, done, whole, asked = time.monotonic(), 0, False, threading.Event()
     with sending(Console(stderr=True), total) as show, _asking(asked):
         for transaction in transactions:

@@ -64,7 +64,7 @@ class DemoSource:
                 pass
 
     def send(self, *, adds_column: bool) -> int:
-        """Send the next part, with a watermark behind it; how many row events that were."""
+        """Send the next part, with a watermark after it; how many row events that were."""
         before, last = self._feed.total, None
         for last in self._work(Stretch(TRANSACTIONS, adds_column, wall_clock())):
             if last.ddl is None or adds_column:  # the changefeed begins after CREATE TABLE

@@ -40,7 +40,7 @@ def age_of(commit_ts: int, now: float) -> float:
 
 
 IN_UTC = "Z"
-"""Behind a TIMESTAMP's default that is UTC's clock: TiDB keeps it so, and TiCDC's schemas have what TiDB keeps."""
+"""After a TIMESTAMP's default that is UTC's clock: TiDB keeps it so, and TiCDC's schemas have what TiDB keeps."""
 
 
 class DefaultKind(StrEnum):

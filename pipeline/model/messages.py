@@ -34,7 +34,7 @@ INDEX = "index"
 """Column that `SourceProtocol.prepare` adds to the raw frame: the number of the event in its record, from 0."""
 
 EVER = 2**63 - 1
-"""Behind every commit ts."""
+"""After every commit ts."""
 
 
 DdlIdentity = tuple[int, tuple[str, str], str]
@@ -170,7 +170,7 @@ class Undecodable:
 class Ddl:
     """One DDL statement as the changefeed sent it, with every place where a copy of it stands.
 
-    `kind` is TiDB's ActionType number, `version` the table behind the statement, where the protocol describes it, `old`
+    `kind` is TiDB's ActionType number, `version` the table after the statement, where the protocol describes it, `old`
     the name that a table had before a RENAME, where the protocol tells it by itself.
     """
 

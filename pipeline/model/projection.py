@@ -42,7 +42,7 @@ def walled(frame: DataFrame) -> DataFrame:
 
 
 def through(steps: Iterable[Projection], frame: DataFrame) -> DataFrame:
-    """One select list behind the other."""
+    """One select list after the other."""
     for step in steps:
         frame = step.of(frame)
     return frame

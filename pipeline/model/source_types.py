@@ -25,7 +25,7 @@ _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 
 @dataclass(frozen=True, slots=True)
 class SourceType:
-    """Such a type, read: its name, and what stands in parentheses behind it."""
+    """Such a type, read: its name, and what stands in parentheses after it."""
 
     name: str
     numbers: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class SourceType:
 
     @property
     def digits(self) -> int | None:
-        """How many digits its values have behind the point, or their seconds; None where that is not said."""
+        """How many digits its values have after the point, or their seconds; None where that is not said."""
         if self.name in WHOLE:
             return 0
         return self.numbers[-1] if self.numbers and self.family not in ("TEXT", "BLOB") else None

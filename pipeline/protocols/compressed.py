@@ -40,14 +40,14 @@ _HEAD: Final = 13
 _LENGTH: Final = r"\A(?:[89A-F].){0,4}[0-7]."
 """In hexadecimal digits the length without compression: seven bits of each byte, of which the eighth says: more."""
 _LITERAL: Final = r"(?:[0-9A-E][048C]|F0..|F4.{4}|F8.{6}|FC.{8})"
-"""The tag of a literal, whose lowest two bits are 0, and its length, where that stands behind the tag."""
+"""The tag of a literal, whose lowest two bits are 0, and its length, where that stands after the tag."""
 _BEGINNING: Final = r"(?:7B22|160[0246]0[0246])"
 """What a message begins with: `{"`, or Simple's union in Avro with its two branches."""
 _BLANKS: Final = r"\A(?:09|0A|0D|20)20"
 """Before a brace these are JSON's, and damaged: no block of such a length has a first literal so short."""
 _BLOCK: Final = rf"(?!{_BLANKS})" + _LENGTH + _LITERAL + _BEGINNING
 _LONG: Final = 60
-"""From so many bytes on a literal's length stands behind its tag."""
+"""From so many bytes on a literal's length stands after its tag."""
 _MOST_MORE: Final = 32
 """With a sixth of the length: how many bytes more than before a block may have (`MaxCompressedLength`)."""
 

@@ -32,7 +32,7 @@ def zigzag(number: int) -> bytes:
 
 
 def in_object(octets: Column, before: int = 0) -> Column:
-    """The JSON text behind so many bytes, its object with the number for last member; NULL where no object ends it.
+    """The JSON text after so many bytes, its object with the number for last member; NULL where no object ends it.
 
     It goes by bytes, since finding the last character of a text takes a look at all of them.
     """

@@ -1,7 +1,7 @@
 """What Great Expectations alone can judge: aggregates, distributions, SQL, and what has meaning on whole tables only.
 
 A run of GX has jobs of its own, a second of them for ten rows. So it judges a batch at most once per
-`quality.gx_interval` and table, and whole current tables on demand (`checks run`) and behind `run --available-now`.
+`quality.gx_interval` and table, and whole current tables on demand (`checks run`) and after `run --available-now`.
 """
 
 from __future__ import annotations

@@ -138,13 +138,13 @@ class SimpleSender:
         self._told: dict[str, tuple[int, float]] = {}
 
     def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
-        """Send a statement to every partition, with the table behind it."""
+        """Send a statement to every partition, with the table after it."""
         before = None if ddl.before is None else self._codec(ddl.before, commit_ts - 1)
         after = None if ddl.version is None else self._codec(ddl.version, commit_ts)
         self._topics.broadcast(self._topic, simple.ddl_message(ddl, after, before, commit_ts))
 
     def row(self, event: RowEvent, commit_ts: int) -> None:
-        """Send a row change, behind its table's schema if that is due."""
+        """Send a row change, after its table's schema if that is due."""
         codec = self._codec(event.table, commit_ts)
         self._bootstrap(event.table.full_name, codec)
         value = codec.value(event.op, event.before, event.after, commit_ts)

@@ -82,7 +82,7 @@ def watermark(commit_ts: int) -> bytes:
 
 
 def ddl_message(ddl: SimulatedDdl, after: SimpleCodec | None, before: SimpleCodec | None, commit_ts: int) -> bytes:
-    """Return the message of a statement, with the table behind it and, for ALTER, before it."""
+    """Return the message of a statement, with the table after it and, for ALTER, before it."""
     schemas = "" if after is None else f',"tableSchema":{after.schema}'
     schemas += "" if before is None else f',"preTableSchema":{before.schema}'
     head = f'{{"version":1,"type":"{_ACTIONS.get(ddl.action, _OTHER_ACTION)}","sql":{go.json_text(ddl.query)}'

@@ -37,7 +37,7 @@ class Backlog:
         """When the oldest of them came, by topic, where it waits for long; seconds since the epoch, as is `now`.
 
         Kafka tells of a moment only which record is the first since then, and when that came: so it is asked for
-        the moment between those before and behind which it must have been, again and again. Where nothing waits for
+        the moment between those before and after which it must have been, again and again. Where nothing waits for
         long, which is nearly always, one question is enough.
         """
         bound = int((now - LONG_SECONDS) * 1000)

@@ -117,7 +117,7 @@ class CommitTsTableWriter(TableWriter):
             self.context.tables.note_sends(self.table, self.sends)
 
     def _note_topics(self, table: WarehouseTable) -> None:
-        """Of a renamed pair: where rows stand behind the RENAME (a redrive's stood somewhere once)."""
+        """Of a renamed pair: where rows stand after the RENAME (a redrive's stood somewhere once)."""
         if table.renamed_at:
             new = (seen for seen in self.messages.versions if seen.since > table.renamed_at)
             places = (at.topic for seen in new for at in seen.last if at.topic in self.topic_ids)
@@ -164,7 +164,7 @@ class CommitTsTableWriter(TableWriter):
         return layout
 
     def _unclear(self, reason: str, other: str) -> None:
-        """Hold the pair behind its evolution, and the one that it would have exchanged rows with."""
+        """Hold the pair after its evolution, and the one that it would have exchanged rows with."""
         self.ambiguous = self.ambiguous or reason
         partner = self.context.tables.by_uuid(other)
         if partner is not None and partner.state is State.LIVE:
@@ -220,7 +220,7 @@ def _is_present(layout: Layout, seen: SeenVersion) -> bool:
 
 
 def _after(layout: Layout, at: int) -> int:
-    """Behind what a handle holds that rows behind `at` have: behind the statement, if they are the first since then.
+    """After what a handle holds that rows after `at` have: after the statement, if they are the first since then.
 
     Rows of another partition that lie between the two may come in a later batch.
     """

@@ -77,7 +77,10 @@ def exact(
         return NONE
     reasons = list(_missing(context, cut_ts, waits))
     said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
-    behind = PARTIAL, "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"])
+    lagging = (
+        PARTIAL,
+        "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"]),
+    )
     if context.late != late:
         shown = [(table, _head(table)) for table in context.tables]
     else:
@@ -87,7 +90,7 @@ def exact(
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
     if not shown and any(table.dropped_at > context.cut_ts for table in context.tables if _is_dropped(table, cut_ts)):
         shown = _any_other(context)  # for what is gone has no row, and the cut is to be known
-    _write(context, batch_id, cut_ts, shown, lambda table: behind if table.uuid in late else said)
+    _write(context, batch_id, cut_ts, shown, lambda table: lagging if table.uuid in late else said)
     return PARTIAL if late else said[0]
 
 

@@ -49,7 +49,7 @@ TO_BE_REMOVED = "to be removed"
 
 @dataclass(slots=True)
 class DdlApplier:
-    """The statements of one batch, and what names mean before and behind them."""
+    """The statements of one batch, and what names mean before and after them."""
 
     context: PipelineContext
     messages: Messages
@@ -75,7 +75,7 @@ class DdlApplier:
     late: bool = False
     """Whether topics are read that have a history of their own: what they tell of the past is new."""
     unseen: int | None = None
-    """Behind this commit ts another topic may yet tell of a RENAME; None where there is no other topic."""
+    """After this commit ts another topic may yet tell of a RENAME; None where there is no other topic."""
     barrier: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 
@@ -106,7 +106,7 @@ class DdlApplier:
         return table.held_reason if table is not None and held else ""
 
     def waiting_statements(self) -> list[tuple[Statement, TableName, str]]:
-        """The statements that wait, each under the name that its table has behind this batch, with the reason."""
+        """The statements that wait, each under the name that its table has after this batch, with the reason."""
         later = [(s, s.ddl.table, f"{pending.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
         return [
             *later,
@@ -436,7 +436,7 @@ class DdlApplier:
 
 
 def _was_there(pair: WarehouseTable, at: int) -> bool:
-    """Whether a pair has a table at a commit ts: a DROP behind it may have been applied by a try that died."""
+    """Whether a pair has a table at a commit ts: a DROP after it may have been applied by a try that died."""
     return pair.state is not State.DROPPED or pair.dropped_at > at
 
 

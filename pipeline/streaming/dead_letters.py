@@ -117,13 +117,13 @@ def quarantined(
 ) -> DataFrame:
     """Rows of `_pipeline.quarantine` for a judged change frame; `fenced`: one that says what is `_fenced`."""
     names = rules.broken()
-    behind = F.col(change.FENCED) if fenced else F.lit(False)
-    said = F.when(behind, F.lit(BEHIND)).when(F.size(names) == 0, F.lit(LEFT_OUT)).otherwise(rules.sentence())
+    is_fenced = F.col(change.FENCED) if fenced else F.lit(False)
+    said = F.when(is_fenced, F.lit(BEHIND)).when(F.size(names) == 0, F.lit(LEFT_OUT)).otherwise(rules.sentence())
     return frame.select(
         *_placed_bytes(),
         F.lit(table.schema).alias("schema_name"),
         F.lit(table.table).alias("table_name"),
-        F.when(behind, F.lit(FENCED)).otherwise(F.lit(QUARANTINED)).alias("code"),
+        F.when(is_fenced, F.lit(FENCED)).otherwise(F.lit(QUARANTINED)).alias("code"),
         said.alias("message"),
         names.alias("rules"),
         F.lit(rules.fingerprint).alias("fingerprint"),

@@ -1,7 +1,7 @@
 """Where DDL stands among the messages of a batch (DESIGN rules 4 and 5).
 
 Statements that change which table a name means (CREATE, DROP, RENAME, of a database too) cut the batch into epochs.
-A DDL message is sent to the topic of the name that it ends, so a message behind it in the same partition belongs to
+A DDL message is sent to the topic of the name that it ends, so a message after it in the same partition belongs to
 a later epoch: the first from there on in which its name means a table. Statements about columns do not cut: they and
 the versions of the table form one timeline, in the order of the partition.
 """
@@ -163,8 +163,8 @@ def _with_others(
 ) -> tuple[Epoch, ...]:
     """Each other statement at the beginning of the epoch to which the messages around it belong."""
     for ddl in others:
-        behind = [n for n, s in enumerate(cuts, 1) if any(s.ddl.at.get(at, end) < end for at, end in ddl.at.items())]
-        number = _meaningful(ddl.table.key, max(behind, default=0), meanings)
+        after = [n for n, s in enumerate(cuts, 1) if any(s.ddl.at.get(at, end) < end for at, end in ddl.at.items())]
+        number = _meaningful(ddl.table.key, max(after, default=0), meanings)
         epochs[number] = with_statement(epochs[number], ddl)
     return tuple(epochs)
 
@@ -221,7 +221,7 @@ def restricted(table: TableMessages, bounds: Mapping[TopicPartition, tuple[int, 
 def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[SeenVersion | Statement]:
     """Versions and statements of one table in the order in which they hold.
 
-    A version comes after a statement when it first stands behind it in some partition. Versions of equal standing
+    A version comes after a statement when it first stands after it in some partition. Versions of equal standing
     keep the order of their ids, which a registry gives in the order of registration; one that stands in partitions
     without a statement (a renamed table's other topic) goes with the id before it.
     """
@@ -231,9 +231,9 @@ def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[Seen
     ]
     slot = 0
     for seen in sorted(table.versions, key=lambda seen: (seen.key_only, seen.version.version)):
-        behind = [n for n, s in enumerate(ordered) if _after(seen, s.ddl)]
-        if behind or any(at in s.ddl.at for s in ordered for at in seen.first):
-            slot = max(behind) + 1 if behind else 0
+        after = [n for n, s in enumerate(ordered) if _after(seen, s.ddl)]
+        if after or any(at in s.ddl.at for s in ordered for at in seen.first):
+            slot = max(after) + 1 if after else 0
         slots.append((slot, 0, seen))
     slots.sort(key=lambda slot: slot[:2])
     return [entry for _, _, entry in slots]

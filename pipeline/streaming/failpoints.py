@@ -1,4 +1,4 @@
-"""Fail-points: a test names a durable step, and the process ends right behind it, as if its power had gone.
+"""Fail-points: a test names a durable step, and the process ends right after it, as if its power had gone.
 
 `TICDC_WAREHOUSE_FAILPOINT=changes-appended` or `=changes-appended@3` (the third time the step is passed).
 """
@@ -48,7 +48,7 @@ STEPS = (
     "redrive-appended",
     "redrive-marked",
 )
-"""Every durable step, roughly in the order of a batch; tests end the process behind each of them."""
+"""Every durable step, roughly in the order of a batch; tests end the process after each of them."""
 
 
 class FailPoints:
@@ -63,7 +63,7 @@ class FailPoints:
         self._lock = Lock()
 
     def __call__(self, step: str) -> None:
-        """End this process if the test asked for that behind this step."""
+        """End this process if the test asked for that after this step."""
         if step not in STEPS:
             raise AssertionError(f"{step} is not listed among the steps")
         if step != self._name:

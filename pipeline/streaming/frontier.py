@@ -1,6 +1,6 @@
 """How far a changefeed has come (cut regime, decision 004).
 
-A moment is a commit ts and whether the DDL of that ts is behind it: a watermark W closes rows up to W, a DDL at D what
+A moment is a commit ts and whether the DDL of that ts is included: a watermark W closes rows up to W, a DDL at D what
 a watermark D closes and itself. So it makes no difference on which side of a DDL a watermark of its ts stands.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl, Messages, TopicPartition
 
 Frontier = NewType("Frontier", int)
-"""Commit ts * 2, and one more behind the DDL of that ts."""
+"""Commit ts * 2, and one more after the DDL of that ts."""
 
 NEVER = Frontier(0)
 AHEAD = "COMMIT_TS_AHEAD"
@@ -54,7 +54,7 @@ def progress(
 
 
 def believed(messages: Messages) -> Messages:
-    """Messages without progress that TiDB cannot have made: behind it everything would count as sent again, for good.
+    """Messages without progress that TiDB cannot have made: after it everything would count as sent again, for good.
 
     A watermark from the year 2200 on is passed over with a warning, a statement is a dead letter.
     """

@@ -1,6 +1,6 @@
 """Which table a name means at which commit ts (cut regime, decision 004).
 
-A DDL at D stands behind the rows of commit ts D: a name that it takes means the old table up to D and the new one from
+A DDL at D comes after the rows of commit ts D: a name that it takes means the old table up to D and the new one from
 there on, wherever the rows lie in the stream.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name, Statement
 
 EVER = 2**63 - 1
-"""Behind every commit ts."""
+"""After every commit ts."""
 
 
 GONE = "gone"
@@ -64,7 +64,7 @@ class NameHistory:
         return names
 
     def now(self, name: Name, commit_ts: int) -> NameBinding:
-        """As `at`, for a statement of this commit ts: behind what was applied of it already."""
+        """As `at`, for a statement of this commit ts: after what was applied of it already."""
         current = self.open(name)
         return current if current is not None and current.since <= commit_ts else self.at(name, commit_ts)
 
@@ -100,7 +100,7 @@ class NameHistory:
         return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)
 
     def act(self, action: text.Action, at: int, cause: str) -> None:
-        """What names mean behind one clause of the statement `cause`."""
+        """What names mean after one clause of the statement `cause`."""
         match action:
             case text.CreateTable(table) if self.open(table.key) is None:
                 self._begin(table.key, f"new@{at}:{table.key[0]}.{table.key[1]}", at, cause)

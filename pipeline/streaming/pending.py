@@ -1,6 +1,6 @@
 """Records that cannot be placed yet: they wait in `_pipeline.held`, and are let in by themselves (decision 004).
 
-Rows behind a statement of their table that is not applied yet, and rows whose schema has not come. Rows of a table that
+Rows after a statement of their table that is not applied yet, and rows whose schema has not come. Rows of a table that
 a person has released wait for the next batch like them.
 """
 

@@ -206,7 +206,7 @@ def checkpoint_agrees(
 ) -> bool:
     """Whether the checkpoint's newest planned batch [start, end) is one that the tables can continue with.
 
-    A checkpoint behind the tables would read everything again, one ahead of them would skip records.
+    A checkpoint after the tables would read everything again, one ahead of them would skip records.
     """
     start, end = planned
     return all(start.get(at, 0) <= reached <= end.get(at, reached) for at, reached in ends.items())

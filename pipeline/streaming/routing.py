@@ -1,6 +1,6 @@
 """Where the rows of a batch belong in the cut regime: which pair takes them, and which of them wait (decision 004).
 
-A row belongs to what its name meant at its commit ts (`spans`). It waits behind a statement of its table that is not
+A row belongs to what its name meant at its commit ts (`spans`). It waits after a statement of its table that is not
 applied yet, and as long as nothing has described its version.
 """
 
@@ -60,7 +60,7 @@ def waits(told: DdlApplier) -> dict[Part, str]:
 def _unconfirmed(told: DdlApplier) -> Iterator[Part]:
     """The names that nothing has given, and whose first row is newer than what all topics have been read to.
 
-    A RENAME stands in the topic of the old name alone. Behind it the rows are of the table that it is about.
+    A RENAME stands in the topic of the old name alone. After it the rows are of the table that it is about.
     """
     unseen = EVER if told.unseen is None else told.unseen
     for table in told.messages.tables:
@@ -94,7 +94,7 @@ def _is_past(told: DdlApplier, span: NameBinding) -> bool:
 
 
 def _after(told: DdlApplier, statement: Statement) -> Iterator[TableName]:
-    """The names whose rows behind a statement need it."""
+    """The names whose rows after a statement need it."""
     if statement.ddl.table.table:
         yield from concerned(statement)
     schemas = dropped_databases(statement)

@@ -73,7 +73,7 @@ def _of_database(statement: Statement, called: Called, tables: Collection[Name])
 
 
 def _after(statement: Statement, called: Called) -> Called:
-    """What the source calls the tables behind a statement."""
+    """What the source calls the tables after a statement."""
     known = {**dict(statement.sources), **called}
     for action in statement.actions:
         match action:

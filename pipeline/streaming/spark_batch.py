@@ -339,7 +339,7 @@ class SparkBatch:
         """Record what the rules say of this batch; also of one that they have stopped."""
         snapshots = {table.table: table.snapshot for table in results}
         rows = [row for writer in self.writers for row in self._results(writer, snapshots)]
-        self._named("ledger")  # behind the tables' samples
+        self._named("ledger")  # after the tables' samples
         self.context.records.write("quality_results", self.batch_id, rows)
 
     def _results(self, writer: TableWriter, snapshots: Mapping[str, int | None]) -> Iterator[Row]:

@@ -79,7 +79,7 @@ def understood(context: PipelineContext, ddl: Ddl) -> Statement:
 
 
 def named(ddl: Ddl) -> tuple[TableName, ...]:
-    """The tables that a text names behind the word TABLE, and the one that its message is sent for."""
+    """The tables that a text names after the word TABLE, and the one that its message is sent for."""
     return text.named_tables(ddl.sql, ddl.table, ddl.old)
 
 
@@ -105,7 +105,7 @@ def _passed(statement: Statement, context: PipelineContext) -> bool:
     """Whether a statement is sent again, or is none of this time for the tables that it names.
 
     In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
-    topics bring have been shown beyond it, and what they became behind it too.
+    topics bring have been shown beyond it, and what they became after it too.
     """
     moment, at = after_ddl(statement.ddl.commit_ts), statement.ddl.at
     if moment >= context.ledger.resolved:
@@ -130,7 +130,7 @@ def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[Wareho
 def _wall(statements: Sequence[Statement]) -> Statement | None:
     """The first statement about the columns or name of a table that has exchanged rows before it, in the same batch.
 
-    It waits with all behind it: rows change places between tables whose columns are those of that time. So does an
+    It waits with all after it: rows change places between tables whose columns are those of that time. So does an
     exchange of a table that has got its name in this batch. A name that is taken holds the table (`give_name`), and
     one that is held notes no exchange.
     """
@@ -166,11 +166,11 @@ def _held(context: PipelineContext) -> set[Name]:
 def after_exchanges(
     statements: Sequence[Statement], exchanging: Mapping[Name, int], held: Iterable[Name] = ()
 ) -> list[Statement]:
-    """The statements about the columns of such tables, those that drop them, and all about the same tables behind them.
+    """The statements about the columns of such tables, those that drop them, and all about the same tables after them.
 
-    They wait as if their time had not come, and the rows behind them, until the tables have exchanged theirs: those
+    They wait as if their time had not come, and the rows after them, until the tables have exchanged theirs: those
     have the columns of that time. So does an exchange of partitions of a table that is held: it cannot note it yet, and
-    the other one must show nothing behind it either.
+    the other one must show nothing after it either.
     """
     since, waits_for = dict(exchanging), dict.fromkeys(held, 0)
     blocked: set[Name] = set()
@@ -178,9 +178,9 @@ def after_exchanges(
     waits: list[Statement] = []
     for statement in statements if since or waits_for else ():
         late = [name for name, at in since.items() if at < statement.ddl.commit_ts]
-        behind = _concerns(statement, blocked) or any(name[0] in databases for name in _about(statement))
+        after = _concerns(statement, blocked) or any(name[0] in databases for name in _about(statement))
         needs = _has(statement, _NEED_ROWS) and _concerns(statement, late)
-        if behind or needs or _exchanged(statement) & waits_for.keys():
+        if after or needs or _exchanged(statement) & waits_for.keys():
             blocked |= _about(statement)
             databases |= dropped_databases(statement)
             waits.append(statement)
@@ -191,7 +191,7 @@ def after_exchanges(
 
 
 def _follow(statement: Statement, known: dict[Name, int]) -> None:
-    """Let names be those that tables have behind a statement."""
+    """Let names be those that tables have after a statement."""
     for action in statement.actions:
         match action:
             case text.RenameTable(old, new) if old.key in known:

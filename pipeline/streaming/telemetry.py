@@ -38,7 +38,7 @@ _log = get_logger(__name__)
 
 
 class Telemetry:
-    """Listens to a pipeline: `step` behind each durable step, `batch` when one is committed."""
+    """Listens to a pipeline: `step` after each durable step, `batch` when one is committed."""
 
     def __init__(self, metrics: Metrics | None = None) -> None:
         self._metrics = metrics

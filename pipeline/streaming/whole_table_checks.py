@@ -1,4 +1,4 @@
-"""Running suites on whole current tables: on demand (`checks run`), and behind `run --available-now`."""
+"""Running suites on whole current tables: on demand (`checks run`), and after `run --available-now`."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class _News:
         return [a for a in unseen if a.low <= self.table.cut]
 
     def passed(self) -> int | None:
-        """The append up to which all is shown behind this publish."""
+        """The append up to which all is shown after this publish."""
         passed = self.table.applied
         for append in self.appends:
             if append.high > self.until and append.rows:

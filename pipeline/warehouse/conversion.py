@@ -86,8 +86,8 @@ def _is_number(kind: WarehouseType) -> bool:
 def _named(value: Column, old: WarehouseType, target: SourceType) -> Value:
     if old == t.STRING:
         return Value(members.ordered(value, target.members) if target.name == "SET" else value)
-    behind = members.member if target.name == "ENUM" else members.members
-    name = behind(value.cast("string"), target.members)
+    names_of = members.member if target.name == "ENUM" else members.members
+    name = names_of(value.cast("string"), target.members)
     return Value(name, F.when(name.isNull(), value.cast("string")))
 
 

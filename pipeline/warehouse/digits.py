@@ -15,7 +15,7 @@ _SECOND = 1_000_000
 
 
 def decimal(value: Column, digits: int) -> Column:
-    """A decimal with so many digits behind the point, half away from zero; other text stays as it is."""
+    """A decimal with so many digits after the point, half away from zero; other text stays as it is."""
     return let(value, lambda text: F.when(text.rlike(_DECIMAL), _decimal(text, digits)).otherwise(text))
 
 

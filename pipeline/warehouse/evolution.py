@@ -328,7 +328,7 @@ def _source_today(layout: Layout, name: str) -> str:
 def _holder(layout: Layout, source: str, field: SourceColumn) -> Column | None:
     """The column of this source name that can hold such values: the live one, else the newest that is not.
 
-    One that takes them by cast comes behind those that hold them as they are.
+    One that takes them by cast comes after those that hold them as they are.
     """
     wanted = folded(source)
     named = [column for column in layout.columns if folded(column.source) == wanted]

@@ -435,7 +435,7 @@ class Table:
         self.refresh()
         try:
             self._java.manageSnapshots().fastForwardBranch(MAIN, branch).removeBranch(branch).commit()
-        except IllegalArgumentException as error:  # not behind main any more: PySpark has made it out of Java's
+        except IllegalArgumentException as error:  # not after main any more: PySpark has made it out of Java's
             raise self._moved(str(error)) from error
         except Py4JJavaError as error:  # of another kind: the commit may have been made, or not
             if not self._catalog.is_refusal(error):

@@ -154,7 +154,7 @@ class Layout:
     before: bool = False
     """Whether the changes table has `_before`, a struct of all columns."""
     handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Cut regime: behind which commit ts the handle was which, oldest first."""
+    """Cut regime: after which commit ts the handle was which, oldest first."""
     met_at: int = 0
     """Cut regime: `ddl_at` when the newest version was met: the handle is known to have been what it is since then."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)

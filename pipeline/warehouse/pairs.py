@@ -108,7 +108,7 @@ class WarehouseTable:
     cut: int = 0
     """Cut regime: the commit ts up to which the current table shows the changes."""
     late_shown: frozenset[int] = frozenset()
-    """Appends behind `applied` whose rows came after their time, and are shown already."""
+    """Appends after `applied` whose rows came after their time, and are shown already."""
     removed_done: int = 0
     """The newest removal of partitions that the current table shows."""
     spans: tuple[StoredBinding, ...] = ()
@@ -222,7 +222,7 @@ def read_spans(text: str | None) -> tuple[StoredBinding, ...]:
 
 
 def name_at(spans: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
-    """The name that a pair has behind the statements of a commit ts; None where nobody knows, or it has none."""
+    """The name that a pair has after the statements of a commit ts; None where nobody knows, or it has none."""
     found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
     return next(found, None)
 

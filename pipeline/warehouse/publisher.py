@@ -76,7 +76,7 @@ class Publisher:
         return self.write(rows.select("*", *others) if others else rows)
 
     def appended(self, parent: int | None, snapshot: int, added_bytes: int) -> DataFrame:
-        """The rows of the changes table from behind one snapshot up to another; from the beginning without `parent`."""
+        """The rows of the changes table from after one snapshot up to another; from the beginning without `parent`."""
         tasks = 2 * self.spark.sparkContext.defaultParallelism
         split = str(max(_LEAST_SPLIT, added_bytes // tasks))
         reader = self.spark.read.option("split-size", split).option("file-open-cost", split)

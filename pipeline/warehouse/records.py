@@ -219,7 +219,7 @@ class Records:
         """What is set aside of a table that is gone is not to come back into another one of its name.
 
         The rows stay, with their bytes: a DROP TABLE is later than any change, so they are superseded by it.
-        `until`: what has a commit ts behind it is another table's, and so may be what waits by itself. What else is
+        `until`: what has a commit ts after it is another table's, and so may be what waits by itself. What else is
         `held` has no commit ts, and is that of the table which has the name today: of one that had it before, only
         what is in `of` is meant (`LETTERS`).
         """

@@ -45,7 +45,7 @@ def removed(layout: Layout, removal: Removal, shape: Shape | None = None) -> Col
 def taken(layout: Layout, timezone: str, shown: int = EVER, moves: Collection[int] = ()) -> Column:
     """The commit ts at which the row that a change leaves was taken from its table by a statement; NULL: it was not.
 
-    That is the first `Removal` behind the change, up to `shown`, or of the exchanges at `moves`: all rows went by them.
+    That is the first `Removal` after the change, up to `shown`, or of the exchanges at `moves`: all rows went by them.
     """
     known = [removal for removal in layout.removals if removal.at <= shown]
     named = {number for removal in known for _, number, _ in removal.columns}
@@ -70,7 +70,7 @@ def defined(layout: Layout, scheme: PartitionScheme | None) -> Layout:
 
 
 def apply_to_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
-    """The layout behind TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
+    """The layout after TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
 
     `other`: the pair with which EXCHANGE PARTITION swaps rows; without it the table stays as it is.
     """

@@ -117,9 +117,9 @@ def _offsets(settings: Settings, committed: Committed, state: KafkaState) -> Ite
         return
     starts = position.starting_offsets(committed, state, settings.source.starting_offsets)
     begins = {at: state.earliest[at] if start == position.EARLIEST else start for at, start in starts.items()}
-    behind = sum(max(0, state.latest[at] - begin) for at, begin in begins.items())
+    lag = sum(max(0, state.latest[at] - begin) for at, begin in begins.items())
     yield fine(
-        "offsets", f"{counted(behind, 'record')} to be read" + (", from the beginning" if not committed.ends else "")
+        "offsets", f"{counted(lag, 'record')} to be read" + (", from the beginning" if not committed.ends else "")
     )
     planned = planned_batch(settings.checkpoint / "spark")
     if planned is None:

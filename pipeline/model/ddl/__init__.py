@@ -205,9 +205,9 @@ def altered(kind: int, sql: str, table: TableName) -> TableName:
 
 
 def named_tables(sql: str, table: TableName, old: TableName | None = None) -> tuple[TableName, ...]:
-    """Every table that the text names behind the word TABLE, `table` and `old`: an unclear statement may concern each.
+    """Every table that the text names after the word TABLE, `table` and `old`: an unclear statement may concern each.
 
-    `old` as for `parse`: the text of a rename has it behind TABLE.
+    `old` as for `parse`: the text of a rename has it after TABLE.
     """
     schema = table.schema if old is None else old.schema
     found = {name.key: name for name in (table, old) if name is not None}
@@ -225,7 +225,7 @@ def named_tables(sql: str, table: TableName, old: TableName | None = None) -> tu
 
 
 def named_database(sql: str, table: TableName) -> str:
-    """The database that its message names, or else the text, behind DATABASE or SCHEMA; empty where neither does."""
+    """The database that its message names, or else the text, after DATABASE or SCHEMA; empty where neither does."""
     if table.schema:
         return table.schema
     try:

@@ -109,7 +109,7 @@ class RemovePartitioning:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """New partitions behind the others: these, or where they are not named so many of HASH."""
+    """New partitions after the others: these, or where they are not named so many of HASH."""
 
     table: TableName
     partitions: tuple[Partition, ...] = ()

@@ -65,7 +65,7 @@ def created_table(cursor: Cursor) -> TableName:
 
 
 def read_model(cursor: Cursor, created: TableName, schema: str) -> TableName | None:
-    """Read LIKE and the table that it names, behind the name of the table that is created, as the text has it.
+    """Read LIKE and the table that it names, after the name of the table that is created, as the text has it.
 
     A name without a database is in the session's, which nobody tells: it is `schema`, that of the new table, only where
     the text leaves out both. None without LIKE, and where the database is not said.

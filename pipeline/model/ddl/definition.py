@@ -117,7 +117,7 @@ def _random(cursor: Cursor, _: Definition) -> None:
 
 
 def read_charset(cursor: Cursor) -> str:
-    """Read the name behind CHARACTER SET or COLLATE, in small letters."""
+    """Read the name after CHARACTER SET or COLLATE, in small letters."""
     cursor.accept_symbol("=")
     named = cursor.take()
     if named.kind not in (LexemeKind.WORD, LexemeKind.NAME, LexemeKind.STRING):

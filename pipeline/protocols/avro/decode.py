@@ -91,7 +91,7 @@ def is_delete() -> Column:
 
 
 def has_ts() -> Column:
-    """Whether a ts can stand behind the first byte: eight bytes, of a number that a BIGINT holds."""
+    """Whether a ts can stand after the first byte: eight bytes, of a number that a BIGINT holds."""
     return (F.octet_length("value") > TS_BYTES) & (F.substring("value", 2, 1) < F.lit(b"\x80"))
 
 

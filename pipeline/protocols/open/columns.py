@@ -153,7 +153,7 @@ def version_of(layout: int, columns: Iterable[SourceColumn], defined_at: int = 0
     """The number of a version: of its layout, of its definitions and where they begin, whether it has the handle alone.
 
     `defined_at` is the commit ts of the statement with which its columns became what they are; 0: nobody has said. A
-    layout that comes again behind such a statement is another version: its columns may be others of the same names.
+    layout that comes again after such a statement is another version: its columns may be others of the same names.
     """
     defined = [(c.name, c.tidb_type, *c.members) for c in columns if c.members or "(" in c.tidb_type]
     bits = zlib.crc32(repr((defined_at, defined)).encode()) >> 1 if defined or defined_at else 0

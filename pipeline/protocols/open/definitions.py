@@ -1,6 +1,6 @@
 """What the DDL of the stream says of columns: members of ENUM and SET, precision, defaults.
 
-The definitions of a table hold behind the commit ts of a statement, until the next one. They are remembered as
+The definitions of a table hold after the commit ts of a statement, until the next one. They are remembered as
 `TableVersion`s that no row has, under that commit ts: so rows that come late are read with what held for them, and a
 statement that comes again, or from another partition in a later batch, is not applied twice.
 """
@@ -39,7 +39,7 @@ _KEYS = (
     ActionType.DROP_PRIMARY_KEY,
     ActionType.MULTI_SCHEMA_CHANGE,
 )
-"""Statements that may give the table another handle, and so part the rows before them from those behind them."""
+"""Statements that may give the table another handle, and so part the rows before them from those after them."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Definitions:
         return self._columns.get((statement.table.key, statement.commit_ts))
 
     def hold(self, table: TableName, since: int, columns: Columns) -> None:
-        """Add what is valid behind a commit ts."""
+        """Add what is valid after a commit ts."""
         insort(self._since[table.key], since)
         self._columns[table.key, since] = columns
 
@@ -109,7 +109,7 @@ def _others(statements: Iterable[Ddl], read: Iterable[Iterable[ddl.Action]]) -> 
 
 
 def _applied(statement: Ddl, actions: Iterable[ddl.Action], known: Definitions) -> Columns | None:
-    """The table's definitions behind a statement; None where it says nothing of columns or keys."""
+    """The table's definitions after a statement; None where it says nothing of columns or keys."""
     commit_ts = statement.commit_ts
     columns = dict(known.at(statement.table, commit_ts))
     changed = statement.kind in _KEYS and bool(statement.table.table)

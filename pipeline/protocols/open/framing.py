@@ -80,7 +80,7 @@ def _is_version(key: Column) -> Column:
 
 
 def _ends(part: Column, start: Column, most: Column) -> Column:
-    """Where each event ends, behind `start`: at most `most`. The last is the part's length, if the framing is right.
+    """Where each event ends, after `start`: at most `most`. The last is the part's length, if the framing is right.
 
     A length that is cut off gives NULL, one that is too large an end beyond the part; both end the search.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 _GONE = "ERASE"
-"""The type of which either schema is the table before the statement: behind it there is none."""
+"""The type of which either schema is the table before the statement: after it there is none."""
 _VARIOUS = "QUERY"
 """The type of databases and views, but of TTL, EXCHANGE PARTITION and tables of a restore as well."""
 _NAMING = "RENAME"
@@ -104,7 +104,7 @@ def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseTy
 
 
 def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> Ddl:
-    """The statement, without its places. `table` is the table as it is behind it: for a rename, the new name."""
+    """The statement, without its places. `table` is the table as it is after it: for a rename, the new name."""
     sql = str(message["sql"])
     now, then = message.get("tableSchema"), message.get("preTableSchema")
     about = now or then
@@ -122,7 +122,7 @@ def _version_before(message: Mapping[str, Any], overrides: Mapping[str, Warehous
 
 
 def _version(message: Mapping[str, Any], side: str, overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
-    """What the table was, or is behind the statement; None where nothing is said of a table with columns."""
+    """What the table was, or is after the statement; None where nothing is said of a table with columns."""
     schema, kind = message.get(side), message["type"]
     if not schema or (kind in (_VARIOUS, _GONE) and not _is_of_a_table(schema, str(message["sql"]))):
         return None

@@ -30,7 +30,7 @@ _OF_AN_EXPRESSION = "_v$_"
 
 @dataclass(frozen=True, slots=True)
 class ColumnDdl:
-    """A statement: its text, the version before it and the one behind it."""
+    """A statement: its text, the version before it and the one after it."""
 
     commit_ts: CommitTs
     sql: str

@@ -236,7 +236,7 @@ class Pattern:
         return Chars(found_set)
 
     def _one(self) -> tuple[Holds, str]:
-        """The set that stands behind a backslash, and the character if it is one."""
+        """The set that stands after a backslash, and the character if it is one."""
         if found := _CODED.match(self.text, self.at):
             self.at = found.end()
             code = (
@@ -265,7 +265,7 @@ class Pattern:
         raise Unread(f"`\\{char}` at {self.at - 1}")
 
     def _set(self) -> Holds:
-        """A class behind its bracket."""
+        """A class after its bracket."""
         negated = self._takes("^")
         if self.text.startswith("]", self.at):
             raise Unread(f"`]` as the first of a class at {self.at + 1}")
@@ -309,9 +309,9 @@ class Pattern:
 
 
 def _quoted(items: list[Node], pattern: Pattern) -> Node:
-    """Quoted text: a quantifier behind it repeats its last character."""
+    """Quoted text: a quantifier after it repeats its last character."""
     if items and _QUANTIFIER.match(pattern.text, pattern.at):
-        raise Unread("a quantifier behind `\\E`")
+        raise Unread("a quantifier after `\\E`")
     return Chain(tuple(items))
 
 

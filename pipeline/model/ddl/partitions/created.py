@@ -43,7 +43,7 @@ def created_like(sql: str, table: TableName) -> TableName | None:
 
 
 def _created(sql: str, table: TableName | None) -> tuple[Cursor, TableName] | None:
-    """A cursor behind the table's name, and the name as the text has it."""
+    """A cursor after the table's name, and the name as the text has it."""
     statements = [Cursor(statement) for statement in _statements(lexemes(sql))]
     for cursor in statements:
         name = _name(cursor)

@@ -49,7 +49,7 @@ Bound = tuple["Literal | Extreme", ...]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition: its name and what the clause behind it says.
+    """One partition: its name and what the clause after it says.
 
     RANGE: `below`. LIST: `among`, a tuple for each member, and `default` for whatever is in no partition's list.
     HASH: nothing; its place among the partitions is the remainder.
