@@ -246,7 +246,7 @@ def _expired(ts: int, lost: Sequence[str], oldest: int | None) -> Refused:
 
 
 def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:
-    """The names of tables that were removed in the cut regime."""
+    """The names of tables that were removed by commit ts."""
     said = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history")).properties.get(REMOVED_PAIRS)
     found: dict[str, list[StoredBinding]] = {}
     for span in read_spans(said):

@@ -87,7 +87,7 @@ class SeenVersion:
 
 
 class Part(NamedTuple):
-    """The rows of one source table name with a commit ts in (`since`, `until`] (cut regime)."""
+    """The rows of one source table name with a commit ts in (`since`, `until`] (ordering by commit ts)."""
 
     table: TableName
     since: int = 0
@@ -117,7 +117,7 @@ class Origin(NamedTuple):
 class TableMessages:
     """All row messages of one source table name in this batch, or those within `bounds` (offsets [from, to)).
 
-    `parts`: in the cut regime, under which names at which times the rows of one table stand; none: under `table`.
+    `parts`: by commit ts, under which names at which times the rows of one table stand; none: under `table`.
     `origin`: by offset, where they come from; a protocol that gives it has an entry for each origin of a name.
     """
 
@@ -142,7 +142,7 @@ class TableMessages:
 class About:
     """What the head of a prepared message says of itself; each is NULL where it says nothing.
 
-    `watermark`: whether it is one, of that commit ts (cut regime).
+    `watermark`: whether it is one, of that commit ts (ordering by commit ts).
     """
 
     schema: Column

@@ -118,7 +118,7 @@ class Port(Protocol):
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """The batch cut where a statement changes which table a name means; almost always one epoch.
 
-        In the cut regime the tables of an epoch are known when its statements are applied.
+        By commit ts the tables of an epoch are known when its statements are applied.
         """
         ...
 
@@ -139,7 +139,7 @@ class Port(Protocol):
         ...
 
     def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
-        """What is done when all tables have their changes: in the cut regime, show them up to the resolved ts."""
+        """What is done when all tables have their changes: by commit ts, show them up to the resolved ts."""
         ...
 
     def set_aside_refused(self, messages: Messages) -> int:

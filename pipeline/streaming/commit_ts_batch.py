@@ -1,4 +1,4 @@
-"""The micro-batch's `Port` in the cut regime: all tables show the same moment (decision 004)."""
+"""The micro-batch's `Port` by commit ts: all tables show the same moment (decision 004)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class CommitTsBatch(SparkBatch):
     def described(self) -> Descriptions:
         """What is known of versions."""
         if self.context.descriptions is None:
-            raise AssertionError("the cut regime needs what is known of versions")
+            raise AssertionError("the ordering by commit ts needs what is known of versions")
         return self.context.descriptions
 
     @property
@@ -292,7 +292,7 @@ class CommitTsBatch(SparkBatch):
         self.raw = self.raw.where(~any_of(wheres))
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
-        """As in the offset regime; but statements that wait come with all else that waits."""
+        """As by offset; but statements that wait come with all else that waits."""
         return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
 
     def _settled(self) -> DataFrame:

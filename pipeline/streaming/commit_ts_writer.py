@@ -1,4 +1,4 @@
-"""One pair's part of a micro-batch in the cut regime: all its rows of the batch in one append, shown with the rest."""
+"""One pair's part of a micro-batch by commit ts: all its rows of the batch in one append, shown with the rest."""
 
 from __future__ import annotations
 

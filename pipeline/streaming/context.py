@@ -50,13 +50,13 @@ class Ledger:
     """Topic id → the name that it had."""
     watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
     frontiers: dict[TopicPartition, Frontier] = field(default_factory=dict)
-    """Cut regime: how far each partition has come."""
+    """By commit ts: how far each partition has come."""
     resolved: Frontier = NEVER
-    """Cut regime: the moment that the newest cut has."""
+    """By commit ts: the moment that the newest cut has."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
     last_watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
-    """Cut regime: the last watermark of each partition, be it the greatest or not, as far as that is known."""
+    """By commit ts: the last watermark of each partition, be it the greatest or not, as far as that is known."""
 
     @staticmethod
     def load(records: Records) -> Ledger:
@@ -126,7 +126,7 @@ class PipelineContext:
     step: Callable[[str], None]
     rulebook: Rulebook
     descriptions: Descriptions | None = None
-    """Cut regime: what is known of versions."""
+    """By commit ts: what is known of versions."""
     gate: Gate = field(default_factory=Gate)
     order_unknown: set[tuple[str, str]] | None = None
     """Tables (`TableName.key`) of which it was said that keys stand in several partitions; None: not read yet."""
@@ -140,9 +140,9 @@ class PipelineContext:
     cut_ts: int = 0
     """The newest cut that this process has written; 0: none."""
     late: frozenset[str] = frozenset()
-    """Cut regime: tables (uuid) that the newest cut does not show as far as the others."""
+    """By commit ts: tables (uuid) that the newest cut does not show as far as the others."""
     has_pending: bool = True
-    """Cut regime: whether records may wait in `_pipeline.held` that are let in by themselves."""
+    """By commit ts: whether records may wait in `_pipeline.held` that are let in by themselves."""
     altered: bool = False
     """Whether a table was held for its columns, which `_pipeline.tables` does not say yet."""
     recovering: bool = True

@@ -1,6 +1,6 @@
 """Cuts: up to which commit ts the tables are complete (DESIGN rule 4).
 
-In the offset regime a cut is `bounded`: every change up to its ts is in the tables, later ones may be too.
+By offset a cut is `bounded`: every change up to its ts is in the tables, later ones may be too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def exact(
     waits: Mapping[Part, str],
     late: Collection[str],
 ) -> str:
-    """Write the cut of a batch in the cut regime, a row per table whose snapshot changed; gives its level.
+    """Write the cut of a batch by commit ts, a row per table whose snapshot changed; gives its level.
 
     `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose topics have not been read that far. A cut
     is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it.

@@ -1,4 +1,4 @@
-"""How far a changefeed has come (cut regime, decision 004).
+"""How far a changefeed has come (ordering by commit ts, decision 004).
 
 A moment is a commit ts and whether the DDL of that ts is included: a watermark W closes rows up to W, a DDL at D what
 a watermark D closes and itself. So it makes no difference on which side of a DDL a watermark of its ts stands.

@@ -1,4 +1,4 @@
-"""Which table a name means at which commit ts (cut regime, decision 004).
+"""Which table a name means at which commit ts (ordering by commit ts, decision 004).
 
 A DDL at D comes after the rows of commit ts D: a name that it takes means the old table up to D and the new one from
 there on, wherever the rows lie in the stream.

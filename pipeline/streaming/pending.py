@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
 
 WAITED = "_ticdc#waited"
-"""Column of the prepared raw frame of the cut regime: whether the record comes from `_pipeline.held`."""
+"""Column of the prepared raw frame of the ordering by commit ts: whether the record comes from `_pipeline.held`."""
 DDL_PENDING, SCHEMA_PENDING, RELEASED = LET_IN
 _IDENTITY = ("topic", "kafka_partition", "offset", "key", "value")
 _STILL = "_ticdc_still"

@@ -1,4 +1,4 @@
-"""Where rows of tables without a key begin to be sent again, as watermarks tell (cut regime).
+"""Where rows of tables without a key begin to be sent again, as watermarks tell (ordering by commit ts).
 
 How often an equal change of such a table stands at a commit ts is the greatest of any one send (DESIGN 4.3), so it has
 to be known where a send ends. It does where the commit ts of a table goes back, which the rows tell themselves; after

@@ -302,7 +302,7 @@ def _by_cut(context: PipelineContext) -> bool:
 
 
 def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> None:
-    """Bring the current table up to what its changes table has; in the cut regime within the cut that it shows.
+    """Bring the current table up to what its changes table has; by commit ts within the cut that it shows.
 
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """

@@ -1,4 +1,4 @@
-"""Where the rows of a batch belong in the cut regime: which pair takes them, and which of them wait (decision 004).
+"""Where the rows of a batch belong by commit ts: which pair takes them, and which of them wait (decision 004).
 
 A row belongs to what its name meant at its commit ts (`spans`). It waits after a statement of its table that is not
 applied yet, and as long as nothing has described its version.

@@ -114,7 +114,7 @@ class SparkBatch:
         return self.context.protocol.prepare(raw.select(*RAW))
 
     def _lets_in(self) -> bool:
-        """Whether records may come in that have waited: in the offset regime a release brings them."""
+        """Whether records may come in that have waited: by offset a release brings them."""
         return False
 
     def _is_kept(self, tables: int) -> bool:
@@ -208,11 +208,11 @@ class SparkBatch:
         return [future.result() for future in futures]
 
     def keep_waiting(self) -> int:
-        """See `Port.keep_waiting`: in the offset regime nothing waits by itself."""
+        """See `Port.keep_waiting`: by offset nothing waits by itself."""
         return 0
 
     def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
-        """See `Port.settle`: in the offset regime each table shows its changes when it has them."""
+        """See `Port.settle`: by offset each table shows its changes when it has them."""
         return [*(TableResult(table, dead_letters=count) for table, count in self.letters.items()), *results]
 
     def set_aside_refused(self, messages: Messages) -> int:

@@ -105,7 +105,7 @@ def _is_right(prediction: Prediction, appended: Appended) -> bool:
 
 
 def _is_of(table: WarehouseTable, messages: Messages) -> bool:
-    """Whether the name has meant this table at the time of every row (cut regime)."""
+    """Whether the name has meant this table at the time of every row (ordering by commit ts)."""
     names = {one.table.key for one in messages.tables}
     begun = [
         span.since for span in table.spans if TableName(span.schema, span.table).key in names and span.until == EVER

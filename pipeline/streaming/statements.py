@@ -1,4 +1,4 @@
-"""The statements of a batch in the cut regime: what each is about, and which are applied now (decision 004).
+"""The statements of a batch by commit ts: what each is about, and which are applied now (decision 004).
 
 Those that wait do so because a live partition has not shown them, or because tables exchange rows before them.
 """

@@ -112,7 +112,7 @@ class TableWriter:
 
     @property
     def waited(self) -> bool:
-        """See `TablePort.waited`: in the offset regime a release lets in what waited."""
+        """See `TablePort.waited`: by offset a release lets in what waited."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""Publishing in the cut regime: a current table shows exactly what its changes table has up to one commit ts.
+"""Publishing by commit ts: a current table shows exactly what its changes table has up to one commit ts.
 
 A key's last change is the greatest by (commit ts, delete before upsert, position); an update that moves a key is also
 the delete of the old one. What lies at or below the table's cut is a re-send and shows nothing, but for rows that

@@ -87,7 +87,7 @@ class Entry:
     fenced: bool = False
     """Whether the frame is judged already, and says of rows that they are `_fenced`: they go aside too."""
     times: tuple[int, int] | None = None
-    """Cut regime: no row has a commit ts below the first or above the second."""
+    """By commit ts: no row has a commit ts below the first or above the second."""
     late: bool = False
     """Whether its rows show although their time may be over: they were set aside when it came."""
 

@@ -1,4 +1,4 @@
-"""Publishing in the offset regime: bringing a current table up to its changes table, as one visible step.
+"""Publishing by offset: bringing a current table up to its changes table, as one visible step.
 
 What is new is what the changes table has appended since the snapshot that the current table was last built from;
 that id stands in the summary of the publishing snapshot, so a crash at any point is made good by doing it again.

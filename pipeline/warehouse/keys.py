@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PLACE, SOURCE, LAST = "_place", "_source", "_last"
 ORDER = "_order"
-"""Cut regime: twice the commit ts, and one more for a row that is there after the change."""
+"""By commit ts: twice the commit ts, and one more for a row that is there after the change."""
 _INDEX_BITS = 20
 _LOST = "\ufffd"
 _ORDERED = frozenset({types.INT, types.BIGINT, types.STRING, types.UNSIGNED_BIGINT})

@@ -154,13 +154,13 @@ class Layout:
     before: bool = False
     """Whether the changes table has `_before`, a struct of all columns."""
     handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Cut regime: after which commit ts the handle was which, oldest first."""
+    """By commit ts: after which commit ts the handle was which, oldest first."""
     met_at: int = 0
-    """Cut regime: `ddl_at` when the newest version was met: the handle is known to have been what it is since then."""
+    """By commit ts: `ddl_at` when the newest version was met: the handle is known to have been what it is since then."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
     """How the source is partitioned, as `model.ddl.partitions` writes it; None where it is not, or nobody has said."""
     removals: tuple[Removal, ...] = field(default=(), hash=False)
-    """Cut regime: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
+    """By commit ts: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
 
     def column(self, column_id: int) -> Column:
         """The column of this id."""

@@ -102,19 +102,19 @@ class WarehouseTable:
 
     As long as another pair has that name by what is known, `source` is one that no table has (`put_off`)."""
     truncated_at: int = 0
-    """The newest TRUNCATE TABLE; in the cut regime one that an earlier version has noted (now: `Layout.removals`)."""
+    """The newest TRUNCATE TABLE; by commit ts one that an earlier version has noted (now: `Layout.removals`)."""
     truncated_done: int = 0
     dropped_at: int = 0
     cut: int = 0
-    """Cut regime: the commit ts up to which the current table shows the changes."""
+    """By commit ts: the commit ts up to which the current table shows the changes."""
     late_shown: frozenset[int] = frozenset()
     """Appends after `applied` whose rows came after their time, and are shown already."""
     removed_done: int = 0
     """The newest removal of partitions that the current table shows."""
     spans: tuple[StoredBinding, ...] = ()
-    """Cut regime: the names that the source has had, and when."""
+    """By commit ts: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
-    """Cut regime, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
+    """By commit ts, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
     """Those (ids) in which rows are under the name that the newest RENAME has given, or which a person has accepted."""

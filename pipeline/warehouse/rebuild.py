@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone: str) -> int:
     """Replay every change and statement; readers see the old rows until the new ones are published. Keys written.
 
-    In the cut regime, whose tables know their names over time, up to the table's cut, which stays.
+    Ordered by commit ts, whose tables know their names over time, up to the table's cut, which stays.
     """
     refuse(table, "built again")
     if EXCHANGED in table.changes.properties:
@@ -52,7 +52,7 @@ def replay(
     operation: str,
     step: Callable[[str], None],
 ) -> Published:
-    """Show a table's changes up to its cut as if nothing were shown yet (cut regime).
+    """Show a table's changes up to its cut as if nothing were shown yet (ordering by commit ts).
 
     Columns by which rows of an earlier time are told apart, and that have left since, are there until that is done.
     """

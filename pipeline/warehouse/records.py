@@ -61,7 +61,7 @@ SUPERSEDED, DROPPED = "superseded", "dropped"
 """What open rows become when the source drops their table: set aside ones, and those in `held`."""
 
 LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
-"""How the reasons in `held` begin that end by themselves (cut regime)."""
+"""How the reasons in `held` begin that end by themselves (ordering by commit ts)."""
 
 Waiting = Mapping[tuple[TableName, str], int]
 """Open records of `held`: how many, by source table and by which of `LET_IN` they wait for ("": for a person)."""
