@@ -25,7 +25,10 @@ def taken(obstacle: str | None) -> str:
 
 
 def unmade(context: PipelineContext, name: TableName) -> str:
-    """Why no pair is made for a new table (ordering by commit ts): its name is taken, or it was, and its records wait for that."""
+    """Why no pair is made for a new table (by commit ts).
+
+    Its name is taken, or it was, and its records wait for a release.
+    """
     why = taken(context.tables.obstacle(name))
     if why or not _count(last_held(context), name) or not _count(held_tables(context), name):
         return why

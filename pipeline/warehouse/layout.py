@@ -156,7 +156,7 @@ class Layout:
     handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """By commit ts: after which commit ts the handle was which, oldest first."""
     met_at: int = 0
-    """By commit ts: `ddl_at` when the newest version was met: the handle is known to have been what it is since then."""
+    """By commit ts: `ddl_at` when the newest version was met. From then on the handle is known to be what it is."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
     """How the source is partitioned, as `model.ddl.partitions` writes it; None where it is not, or nobody has said."""
     removals: tuple[Removal, ...] = field(default=(), hash=False)
