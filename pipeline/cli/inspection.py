@@ -16,7 +16,7 @@ from pipeline.model.messages import TopicPartition
 from pipeline.model.names import quoted
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
-from pipeline.quality.suites import Severity, load
+from pipeline.quality.suites import load
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka import Cluster, records
 from pipeline.streaming.pipeline import protocol_of, registry_of
@@ -235,7 +235,7 @@ def _judged(row: Row, rules: RuleSet) -> list[str]:
     said = [f"✗ {name} ({severity.value})" for name, severity in broken.items()]
     if row["sentence"]:
         said.append(f"  {row['sentence']}")
-    if Severity.QUARANTINE in broken.values():
+    if any(severity.policy.sets_row_aside for severity in broken.values()):
         said.append("  it would be set aside")
     kept = len(rules.rules) - len(broken)
     checksum = {True: "; its checksum is right", False: "; its checksum is WRONG"}.get(row[change.CHECKSUM], "")

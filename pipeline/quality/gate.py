@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
-from pipeline.quality.suites import Severity
+from pipeline.quality.suites import FORBIDDING, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class Gate:
     def verdict(self, results: Sequence[RuleResult], aside: int) -> Forbidden | None:
         """What forbids a batch; None where nothing does."""
         broken = [result for result in results if result.possible and not result.success]
-        for severity in (Severity.FAIL, Severity.HOLD):
+        for severity in FORBIDDING:
             found = [_sentence(result) for result in broken if result.severity is severity]
             if found:
                 return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(found)}")
@@ -75,7 +75,7 @@ class Gate:
         judged = max((result.rows for result in results), default=0)
         if aside < self.rows or aside <= self.share * judged:
             return None
-        rules = ", ".join(r.rule for r in results if r.severity is Severity.QUARANTINE and r.unexpected)
+        rules = ", ".join(r.rule for r in results if r.severity.policy.sets_row_aside and r.unexpected)
         said = f"{aside:,} of {judged:,} rows would be set aside ({rules})"
         return Forbidden(Severity.HOLD, f"{TOO_MANY}: {said}")
 

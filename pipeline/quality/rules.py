@@ -18,14 +18,13 @@ from pipeline.model.change import Op
 from pipeline.model.conditions import any_of
 from pipeline.model.names import confusable, quoted
 from pipeline.model.projection import Projection
-from pipeline.quality.suites import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.quality.suites import Check
+    from pipeline.quality.suites import Check, Severity
 
 BITS = 63
 _JUDGED, _BROKEN = "_ticdc#judged", "_ticdc#broken"
@@ -107,9 +106,9 @@ class RuleSet:
     @property
     def gates(self) -> bool:
         """Whether its verdict can keep rows, or a whole batch, from the tables."""
-        if any(check.severity in (Severity.HOLD, Severity.FAIL) for check in self.beyond):
+        if any(check.severity.policy.forbids_batch for check in self.beyond):
             return True
-        return any(rule.severity is not Severity.WARN and rule.possible for rule in self.rules)
+        return any(not rule.severity.policy.only_records and rule.possible for rule in self.rules)
 
     def judged(self, frame: DataFrame) -> DataFrame:
         """A change frame with the bits of every rule beside its columns."""

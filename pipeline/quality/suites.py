@@ -51,12 +51,57 @@ PLACE = re.compile(r"(.*?):([0-9]+):([0-9]+): ")
 
 
 class Severity(StrEnum):
-    """What a violation does: it is recorded, the row is set aside, the table waits, the stream ends (exit code 1)."""
+    """How bad a violation is. What it does says `policy`: nobody compares severities."""
 
     WARN = "warn"
     QUARANTINE = "quarantine"
     HOLD = "hold"
     FAIL = "fail"
+
+    @property
+    def policy(self) -> SeverityPolicy:
+        """What a violation does."""
+        return _POLICIES[self]
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityPolicy:
+    """What a violation does, besides being recorded. `rank`: 0 is the mildest severity.
+
+    `sets_row_aside`: the row goes to quarantine. `holds_table`: the batch stays out, and the table waits for a person.
+    `ends_stream`: the batch stays out, and the run ends with exit code 1.
+    """
+
+    rank: int
+    sets_row_aside: bool = False
+    holds_table: bool = False
+    ends_stream: bool = False
+
+    @property
+    def forbids_batch(self) -> bool:
+        """Whether nothing of the batch enters the table."""
+        return self.holds_table or self.ends_stream
+
+    @property
+    def only_records(self) -> bool:
+        """Whether everything enters the table all the same."""
+        return not (self.sets_row_aside or self.forbids_batch)
+
+
+_POLICIES = {
+    Severity.WARN: SeverityPolicy(0),
+    Severity.QUARANTINE: SeverityPolicy(1, sets_row_aside=True),
+    Severity.HOLD: SeverityPolicy(2, holds_table=True),
+    Severity.FAIL: SeverityPolicy(3, ends_stream=True),
+}
+SETTING_ASIDE = tuple(severity for severity in Severity if severity.policy.sets_row_aside)
+"""Severities of rules that set rows aside."""
+KEEPING_OUT = tuple(severity for severity in Severity if not severity.policy.only_records)
+"""Severities of rules that keep rows, or their batch, out of a table."""
+FORBIDDING = tuple(
+    sorted((severity for severity in Severity if severity.policy.forbids_batch), key=lambda one: -one.policy.rank)
+)
+"""Severities of rules that keep a batch out, the worst first."""
 
 
 def _listed(value: object) -> object:

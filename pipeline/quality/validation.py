@@ -16,7 +16,7 @@ from pipeline.model.names import confusable, folded
 from pipeline.quality import regexes, schema
 from pipeline.quality.compiled import COMPILED, NotCompiled, compiled, filterable
 from pipeline.quality.literals import misfits
-from pipeline.quality.suites import CODE, PLACE, Severity, matches
+from pipeline.quality.suites import CODE, PLACE, matches
 from pipeline.settings.document import SettingPlace
 from pipeline.settings.faults import did_you_mean, printable
 
@@ -295,7 +295,7 @@ def _consequences(check: Check) -> Iterator[_Told]:
         yield ("mostly",), "ARGUMENT_IDLE", f"`mostly` does nothing: `{name}` does not count rows", ""
     if check.row_condition and not schema.takes(name, "row_condition"):
         yield ("row_condition",), "ARGUMENT_IDLE", f"`row_condition` does nothing: `{name}` ignores it", ""
-    if check.severity is not Severity.QUARANTINE:
+    if not check.severity.policy.sets_row_aside:
         return
     if name not in COMPILED:
         said = f"`severity: quarantine` names no row: `{name}` is judged on many rows together"

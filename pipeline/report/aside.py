@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.report import commands
-from pipeline.report.facts import Aside, Example, FencedKey, Frontier, Held, Listing, Quarantine
+from pipeline.report.facts import Aside, BatchTime, Example, FencedKey, Held, Listing, Quarantine
 from pipeline.report.ledger import ALL_THERE, Counted, Spelling, moment, of_pipeline, pairs, place
 from pipeline.report.wording import NAME, VALUE, clean
 
@@ -163,6 +163,6 @@ def _held(records: Records, pipeline: str, names: Spelling) -> list[Held]:
 def _held_table(table: str, row: Row | None, group: _AlikeRows | None) -> Held:
     state = "held" if row is None else clean(row["state"], NAME)
     reason = (row and row["held_reason"]) or (group and group.last["reason"])
-    since: Frontier | None = None if group is None else moment(group.first)
+    since: BatchTime | None = None if group is None else moment(group.first)
     ways = (commands.history(table), commands.release(table))
     return Held(table, state, clean(reason), 0 if group is None else group.rows, since, ways)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.report.aside import WAITING_STATES, SetAside
-from pipeline.report.facts import Frontier, Listing, Report, TableFacts, Volume
+from pipeline.report.facts import BatchTime, Listing, Report, TableFacts, Volume
 from pipeline.report.history import cuts, statements, versions
 from pipeline.report.judged import Judged
 from pipeline.report.ledger import ALL_THERE, Spelling, Window, by_column, columns, moment, of_pipeline
@@ -104,8 +104,8 @@ class _Shelf:
             volume=by_column(self.columns, rows or {}),
         )
 
-    def _last(self, rows: Mapping[int, int] | None, cut: NewestPoint | None) -> Frontier | None:
+    def _last(self, rows: Mapping[int, int] | None, cut: NewestPoint | None) -> BatchTime | None:
         """Tell the newest batch that had rows of the table, as its checks or its cuts know it."""
-        seen = [Frontier(batch, self.judged.times[batch]) for batch, count in (rows or {}).items() if count]
-        seen += [] if cut is None else [Frontier(cut.batch, cut.recorded)]
+        seen = [BatchTime(batch, self.judged.times[batch]) for batch, count in (rows or {}).items() if count]
+        seen += [] if cut is None else [BatchTime(cut.batch, cut.recorded)]
         return max(seen, key=lambda one: one.batch, default=None)

@@ -75,7 +75,7 @@ class Listing(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
+class BatchTime:
     """A batch and its time; `earlier`: the truth began before the oldest batch that was looked at."""
 
     batch: int
@@ -100,7 +100,7 @@ class ReportFinding:
     table: str
     rule: str
     title: str
-    since: Frontier | None
+    since: BatchTime | None
     rows: int
     because: str = ""
     owner: str = ""
@@ -151,7 +151,7 @@ class CheckRow:
     rule: str
     severity: str
     mark: CheckMark
-    since: Frontier | None
+    since: BatchTime | None
     evaluated: int
     unexpected: int
     bad: int
@@ -206,7 +206,7 @@ class TableFacts:
     """Rows that its checks saw in the window; None where no check tells."""
     aside: int
     waiting: int
-    last: Frontier | None
+    last: BatchTime | None
     """The newest batch that is known to have had rows of it."""
     complete_to: datetime | None
     """Source time of the newest cut that shows it."""
@@ -224,7 +224,7 @@ class Aside:
     rule: str
     code: str
     rows: int
-    since: Frontier
+    since: BatchTime
     message: str
     example: Example
     command: str
@@ -238,7 +238,7 @@ class FencedKey:
     key: str
     changes: int
     rules: str
-    since: Frontier
+    since: BatchTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class Held:
     state: str
     reason: str
     records: int
-    since: Frontier | None
+    since: BatchTime | None
     commands: tuple[str, ...]
 
 
@@ -314,9 +314,9 @@ class Report:
     made_at: datetime
     batches: int
     """All that the ledger knows."""
-    first: Frontier | None
+    first: BatchTime | None
     """The oldest batch that was looked at."""
-    last: Frontier | None
+    last: BatchTime | None
     verdict: ReportVerdict
     timeline: Timeline
     volume: tuple[Volume, ...]

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from pipeline.report.facts import CheckMark, CheckRow, Frontier, Listing, ReportCell, Timeline
+from pipeline.quality.suites import SETTING_ASIDE, Severity
+from pipeline.report.facts import BatchTime, CheckMark, CheckRow, Listing, ReportCell, Timeline
 from pipeline.report.ledger import ReportSample, Spelling, column_of, of_pipeline, recorded
 from pipeline.report.wording import NAME, clean
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pipeline.quality.suites import SeverityPolicy
     from pipeline.report.facts import ReportColumn
     from pipeline.report.ledger import Records, Row, Window
 
@@ -21,7 +23,17 @@ CHECKS_SHOWN = 60
 COMPILED = "compiled"
 _LOOKED_AT = 10
 """Results that are searched for rows: not each has some."""
-_FAILED = {"quarantine": CheckMark.QUARANTINED, "hold": CheckMark.HELD, "fail": CheckMark.STOPPED}
+
+
+def _marked(policy: SeverityPolicy) -> CheckMark:
+    if policy.ends_stream:
+        return CheckMark.STOPPED
+    if policy.holds_table:
+        return CheckMark.HELD
+    return CheckMark.QUARANTINED if policy.sets_row_aside else CheckMark.VIOLATED
+
+
+_FAILED = {severity.value: _marked(severity.policy) for severity in Severity}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class CheckResult:
 
 def _mark(severity: str, engine: str, evaluated: int, unexpected: int, *, success: Any) -> CheckMark:
     """A quarantining check takes each row that breaks it, also where so few of them are no failure."""
-    if success is False or (unexpected and (success is None or severity == "quarantine")):
+    if success is False or (unexpected and (success is None or severity in SETTING_ASIDE)):
         return _FAILED.get(severity, CheckMark.VIOLATED)
     return CheckMark.NONE if engine == COMPILED and not evaluated else CheckMark.PASSED
 
@@ -82,12 +94,12 @@ class JudgedCheck:
         return list(takewhile(lambda result: result.mark.is_bad, told))
 
     @property
-    def since(self) -> Frontier | None:
+    def since(self) -> BatchTime | None:
         """When the present trouble began."""
         if not self.failing:
             return None
         oldest = self.failing[-1]
-        return Frontier(oldest.batch, oldest.at, oldest.batch == self.reaches_back)
+        return BatchTime(oldest.batch, oldest.at, oldest.batch == self.reaches_back)
 
     @property
     def bad(self) -> list[CheckResult]:

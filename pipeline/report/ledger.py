@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipeline.model.names import TableName
-from pipeline.report.facts import Example, Frontier, ReportColumn
+from pipeline.report.facts import BatchTime, Example, ReportColumn
 from pipeline.report.wording import NAME, VALUE, clean, utc
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def recorded(row: Row) -> datetime:
     return utc(at) if isinstance(at, datetime) else datetime.fromtimestamp(0, UTC)
 
 
-def moment(row: Row) -> Frontier:
+def moment(row: Row) -> BatchTime:
     """The batch and time of a row."""
-    return Frontier(int(row["batch_id"]), recorded(row))
+    return BatchTime(int(row["batch_id"]), recorded(row))
 
 
 def columns(times: Mapping[int, datetime]) -> tuple[ReportColumn, ...]:

@@ -9,7 +9,7 @@ from pipeline.report.facts import CheckMark, PipelineState
 from pipeline.report.wording import count, stamp
 
 if TYPE_CHECKING:
-    from pipeline.report.facts import CheckRow, Frontier, Report, ReportCell, ReportColumn
+    from pipeline.report.facts import BatchTime, CheckRow, Report, ReportCell, ReportColumn
 
 MARKS = {
     CheckMark.PASSED: "passed",
@@ -55,7 +55,7 @@ def cell_title(cell: ReportCell, column: ReportColumn) -> str:
     return f"{column.label}: {MARKS[cell.mark]}, {cell.unexpected:,} of {cell.evaluated:,} rows"
 
 
-def since(moment: Frontier | None) -> str:
+def since(moment: BatchTime | None) -> str:
     """`since batch 12, 2026-11-21 11:40:07 UTC`; nothing where that is not known."""
     if moment is None:
         return ""

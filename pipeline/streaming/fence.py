@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.projection import walled
-from pipeline.quality.suites import Severity
+from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.streaming.dead_letters import key_values, of_table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def fence(context: PipelineContext, judged: DataFrame, rules: RuleSet, layout: L
     """A judged change frame with `_fenced`: reads the batch twice, since what it breaks comes before what follows."""
     at = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
     keyed = judged.withColumns({_KEY: key_values(layout), _AT: at})
-    broken = walled(keyed).where(F.col(change.ERROR).isNull() & rules.breaks(Severity.QUARANTINE)).select(_KEY, _AT)
+    broken = walled(keyed).where(F.col(change.ERROR).isNull() & rules.breaks(*SETTING_ASIDE)).select(_KEY, _AT)
     waiting = open_keys(context, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
     first = (
         broken.union(waiting)
@@ -39,7 +39,7 @@ def fence(context: PipelineContext, judged: DataFrame, rules: RuleSet, layout: L
     )
     is_fenced = F.col("_fence_open") | (F.col(_AT) > F.col(_FIRST))
     fenced = F.coalesce(is_fenced, F.lit(False)) & (F.col(change.OP) != Op.DELETE.value)
-    fenced = fenced & F.col(change.ERROR).isNull() & ~rules.breaks(Severity.QUARANTINE)
+    fenced = fenced & F.col(change.ERROR).isNull() & ~rules.breaks(*SETTING_ASIDE)
     joined = keyed.join(F.broadcast(first), _KEY, "left").withColumn(change.FENCED, fenced)
     return joined.drop(_KEY, _AT, _FIRST, "_fence_open")
 

@@ -20,7 +20,7 @@ from pipeline.model.messages import Ordering, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
-from pipeline.quality.suites import Severity
+from pipeline.quality.suites import KEEPING_OUT
 from pipeline.streaming import dead_letters
 from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
@@ -255,7 +255,7 @@ class _Part:
         )
         rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
         rows = SupersededChanges(self.context, table).of(rows).join(self._entered(table), list(_PLACE), "left")
-        broken = rules.breaks(Severity.QUARANTINE, Severity.HOLD, Severity.FAIL)
+        broken = rules.breaks(*KEEPING_OUT)
         kept = OPEN if self.what == QUARANTINE else QUARANTINED
         status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(WAS_MOVED), ELSEWHERE).when(F.col(LATER), SUPERSEDED)
         status = status.when(F.col(MOVED).isNotNull(), ELSEWHERE).when(broken, kept)

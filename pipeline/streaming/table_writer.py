@@ -16,7 +16,7 @@ from pipeline.model.names import quoted
 from pipeline.model.places import stands_in
 from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
-from pipeline.quality.suites import Severity
+from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.streaming import dead_letters, pending
 from pipeline.streaming.altered import makes_room
 from pipeline.streaming.batch import TableResult
@@ -255,7 +255,7 @@ class TableWriter:
             staged.show()
             return counts
         staged.drop()
-        if forbidden.severity is Severity.FAIL:
+        if forbidden.severity.policy.ends_stream:
             raise forbidden.error(self.messages.table)
         self.forbidden = forbidden.reason
         if self._made().state is not State.DROPPED:
@@ -300,7 +300,7 @@ class TableWriter:
             since = min(self.batch_id, self.context.ledger.unfinished)  # a release writes with the last batch's number
             out = dead_letters.not_in_changes(self.context, readable, table, since)
         else:
-            broken = rules.breaks(Severity.QUARANTINE)
+            broken = rules.breaks(*SETTING_ASIDE)
             out = readable.where((broken | F.col(change.FENCED)) if self._fences else broken)
         self._named(f"{table.source}: quarantine")
         rows = dead_letters.quarantined(out, rules, table.layout, self.messages.table, fenced=self._fences)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pipeline.model.names import quoted
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
-from pipeline.quality.suites import Severity, fingerprint
+from pipeline.quality.suites import fingerprint
 from pipeline.streaming.mirror import mirror
 from pipeline.warehouse.pairs import State
 
@@ -56,7 +56,7 @@ def audit_after(context: PipelineContext, tables: frozenset[str]) -> None:
         forbidden = context.gate.verdict(broken, 0) if broken else None
         if forbidden is None:
             continue
-        if forbidden.severity is Severity.FAIL:
+        if forbidden.severity.policy.ends_stream:
             stops.append((table, forbidden))
         elif table.state is State.LIVE:
             context.tables.set_state(table, State.HELD, forbidden.reason)

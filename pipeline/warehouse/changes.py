@@ -23,7 +23,7 @@ from pipeline.model.change import ERROR, Op
 from pipeline.model.names import quoted
 from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
-from pipeline.quality.suites import Severity
+from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.warehouse.iceberg import MAIN
 from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.state import ENDS, LATE, OPERATION, TIMES
@@ -168,7 +168,7 @@ class _Recipe:
 @lru_cache(maxsize=1024)
 def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet, fenced: bool) -> _Recipe:  # noqa: FBT001
     """What an append takes: it depends on nothing but the table's columns and rules. `not_ours`: those of users."""
-    readable, aside = F.col(ERROR).isNull(), rules.breaks(Severity.QUARANTINE)
+    readable, aside = F.col(ERROR).isNull(), rules.breaks(*SETTING_ASIDE)
     if fenced:
         aside = aside | F.col(change.FENCED)
     enters = readable & ~aside if rules.gates else readable

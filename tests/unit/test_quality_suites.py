@@ -1,13 +1,15 @@
 """Suites: what is read from the files, and what is said of files that make no sense."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import SettingsError
 from pipeline.model.names import TableName
+from pipeline.quality import suites
 from pipeline.quality.rulebook import Rulebook
-from pipeline.quality.suites import Faults, Severity, fingerprint, load, read, scan
+from pipeline.quality.suites import FORBIDDING, SETTING_ASIDE, Faults, Severity, fingerprint, load, read, scan
 from pipeline.quality.validation import in_order, validate
 from pipeline.quality.validation import unread as unread_findings
 from pipeline.settings import Quality
@@ -202,3 +204,17 @@ class TestFolders:
     def test_a_folder_that_is_not_there_is_an_error(self, tmp_path: Path):
         with pytest.raises(SettingsError, match="there is no folder"):
             load(tmp_path / "checks")
+
+
+def test_what_a_severity_does_is_said_of_every_one_and_the_worse_does_more():
+    policies = [severity.policy for severity in sorted(Severity, key=lambda one: one.policy.rank)]
+    assert [policy.rank for policy in policies] == list(range(len(Severity)))
+    assert [policy.only_records for policy in policies] == [True, False, False, False]
+    assert [policy.forbids_batch for policy in policies] == [False, False, True, True]
+    assert (SETTING_ASIDE, FORBIDDING) == ((Severity.QUARANTINE,), (Severity.FAIL, Severity.HOLD))
+
+
+def test_no_other_module_compares_severities():
+    compared = re.compile(r"severity (is|is not|==|!=) |severity in \(|Severity\.[A-Z]+ in ")
+    sources = Path(suites.__file__).parents[1].rglob("*.py")
+    assert {file.name for file in sources if compared.search(file.read_text())} <= {"gate.py"}  # results by severity
