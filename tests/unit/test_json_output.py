@@ -15,7 +15,7 @@ from pipeline.cli.inspection import Inspected, ShownChange
 from pipeline.cli.output import Format, opened
 from pipeline.model.columns import SchemaId
 from pipeline.model.types import WarehouseType
-from pipeline.warehouse import pairs as properties
+from pipeline.warehouse import state
 from pipeline.warehouse.layout import Column, Layout, Version
 
 NOW = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
@@ -44,8 +44,8 @@ def warehouse(tmp_path, monkeypatch):
         catalog.create_namespace(namespace)
     ids = pa.schema([("id", pa.int64())])
     about = {
-        properties.ROLE: "changes", properties.SOURCE_SCHEMA: "shop", properties.SOURCE_TABLE: "orders",
-        properties.LAYOUT: LAYOUT.to_json(),
+        state.ROLE: "changes", state.SOURCE_SCHEMA: "shop", state.SOURCE_TABLE: "orders",
+        state.LAYOUT: LAYOUT.to_json(),
     }  # fmt: skip
     catalog.create_table("shop.orders", ids)
     catalog.create_table("shop.orders__changes", ids, properties=about)
@@ -107,7 +107,7 @@ def test_no_key_has_a_space(ask, words):
 
 def test_a_held_table_is_listed_with_the_reason(ask, warehouse):
     with warehouse.load_table("shop.orders__changes").transaction() as change:
-        change.set_properties({properties.STATE: "held", properties.HELD_REASON: "CHECK_FAILED: no_debt"})
+        change.set_properties({state.STATE: "held", state.HELD_REASON: "CHECK_FAILED: no_debt"})
     document, _ = ask("tables", "list")
     told = [(line["source"], line["state"], line["held_because"]) for line in document["tables"]]
     assert told == [("shop.orders", "held", "CHECK_FAILED: no_debt")]

@@ -18,7 +18,7 @@ from pipeline.streaming.ddl_plan import DdlPlan
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.staged import Staged
 from pipeline.streaming.table_writer import TableWriter
-from pipeline.warehouse import changes, current, evolution, pairs, publisher
+from pipeline.warehouse import changes, current, evolution, publisher, state
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.tables import Tables
 
@@ -118,7 +118,7 @@ def applied_snapshot_said_too_early(plant: Plant) -> Hunt:
     """The table is said to be applied although the publish is yet to come."""
 
     def stage(self: Any, branch: str) -> None:
-        mark = {pairs.APPLIED: str(head)} if (head := heads.get(self.name)) else {}
+        mark = {state.APPLIED: str(head)} if (head := heads.get(self.name)) else {}
         self.mark(mark)
         original(self, branch)
 
