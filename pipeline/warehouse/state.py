@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 FORM = 1
-"""The form of the tables' state that this version writes; a higher one is refused (`records.Records.open`)."""
+"""The form of the tables' state that this version writes; a higher one is refused."""
 
 
 class Where(StrEnum):
@@ -193,7 +193,7 @@ BINDINGS = _key(
 )  # fmt: skip
 CALLED = _key(
     "ticdc.called", Where.HISTORY_SNAPSHOT, "JSON: {batch, before, after}",
-    "what the source calls tables whose names are sent changed (Avro)",
+    "what the source calls tables whose names its protocol changes",
 )  # fmt: skip
 GONE = _key(
     "ticdc.gone", Where.HISTORY, "JSON, as `ticdc.spans`", "the names of pairs that have been removed (by commit ts)"
