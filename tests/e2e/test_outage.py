@@ -53,6 +53,7 @@ def test_a_run_ends_with_the_reason_and_the_next_one_goes_on(tmp_path):
         bank.close()
 
 
+@pytest.mark.slow
 def test_a_run_outlives_a_broker_that_comes_back(tmp_path):
     with Devstack.start(tmp_path / "devstack") as stack:
         bank = Bank(stack, 3, (ACCOUNT,))
