@@ -25,6 +25,7 @@ from pipeline.model.names import TableName
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
 from pipeline.streaming import Pipeline, lock
+from pipeline.warehouse.locations import as_path
 from registry import RegistryError
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -82,7 +83,8 @@ class World:
     def state(self):
         """Every table's newest metadata, as the catalog has it."""
         with sqlite3.connect(self.folder / "warehouse" / "catalog.db") as catalog:
-            return sorted(catalog.execute("SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"))
+            rows = catalog.execute("SELECT table_namespace, table_name, metadata_location FROM iceberg_tables")
+            return sorted((namespace, name, as_path(location)) for namespace, name, location in rows)
 
     def batches(self):
         """The numbers of the batches: each once, none left out."""
@@ -104,7 +106,7 @@ class World:
 
 def has_rows(metadata):
     """Whether a table was ever written, by its metadata file."""
-    return json.loads(Path(metadata.removeprefix("file:")).read_text()).get("current-snapshot-id") not in (None, -1)
+    return json.loads(metadata.read_text()).get("current-snapshot-id") not in (None, -1)
 
 
 def cut_behind(step):
