@@ -127,7 +127,7 @@ class Port(Protocol):
         ...
 
     def apply(self, ddl: Ddl) -> None:
-        """Obey one statement; a statement that was applied before does nothing."""
+        """Apply one statement; a statement that was applied before does nothing."""
         ...
 
     def table(self, messages: TableMessages) -> TablePort:

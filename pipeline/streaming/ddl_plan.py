@@ -106,7 +106,7 @@ class DdlPlan:
         return writer
 
     def apply(self, ddl: Ddl, writers: Sequence[TableWriter]) -> None:
-        """Obey one statement; `landings` are those of the messages before it."""
+        """Apply one statement; `writers` are those of the messages before it."""
         statement = next(s for s in self.statements if s.ddl is ddl)
         self.epoch = next(epoch for epoch in self.epochs if ddl in epoch.ddl)
         self.bindings = dict(self.bindings)

@@ -9,6 +9,7 @@ from decimal import Decimal
 import yaml
 from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, SCHEMA
+from e2e.deaths import Death
 from e2e.processes import spark_of
 from golden.warehouse import Warehouse
 
@@ -23,10 +24,6 @@ from pipeline.streaming.release import release
 
 NAME = TableName(SCHEMA, ACCOUNT.name)
 RENAME_TABLE, EXCHANGE_PARTITION = 14, 42
-
-
-class Death(BaseException):
-    """The end of the process: nothing behind it is done."""
 
 
 class Till:
