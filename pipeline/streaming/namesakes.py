@@ -101,13 +101,14 @@ class Namesakes:
 def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
     """The topics from which the records come that a release of a table is to let in.
 
-    Records of topics that are not read any more, and that the pair has no rows of, are of the other table: they stay in
-    `_pipeline.held` as dropped.
+    Records of topics that are not read any more, and that a held pair has no rows of, are of the other table: they stay
+    in `_pipeline.held` as dropped. A release of a table that lives gives up rows without a schema, and drops nothing.
     """
     held = context.records.read("held").where(dead_letters.of_table(source) & (F.col("status") == "open"))
     topics = {row.topic for row in held.select("topic").distinct().collect()}
     table, read = context.tables.find(source), context.cluster.topic_ids().keys()
-    own = {context.ledger.topics.get(topic, "") for topic in table.topics_at()} if table is not None else set()
+    pair_is_held = table is not None and table.state is State.HELD
+    own = {context.ledger.topics.get(topic, "") for topic in table.topics_at()} if table and pair_is_held else set()
     strange = topics - own - read if own else set()
     context.records.drop_held(source, strange)
     return frozenset(topics - strange)
