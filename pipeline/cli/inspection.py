@@ -12,13 +12,14 @@ from pipeline.cli.cuts import spoken
 from pipeline.cli.described import DescribedVersions
 from pipeline.errors import Refused
 from pipeline.model import change
-from pipeline.model.messages import TopicPartition
 from pipeline.model.names import quoted
+from pipeline.model.places import Partition
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
 from pipeline.quality.suites import load
 from pipeline.settings.faults import did_you_mean
-from pipeline.sources.kafka import Cluster, records
+from pipeline.sources.kafka.cluster import Cluster
+from pipeline.sources.kafka.reader import records
 from pipeline.streaming.pipeline import protocol_of, registry_of
 from pipeline.streaming.session import looking
 from pipeline.warehouse.evolution import Policy, meet, meet_key
@@ -103,7 +104,7 @@ def inspected(settings: Settings, topic: str, partition: int, offset: int | None
         return found
 
 
-def _placed(cluster: Cluster, topic: str, partition: int) -> TopicPartition:
+def _placed(cluster: Cluster, topic: str, partition: int) -> Partition:
     topics = cluster.topics()
     if topic not in topics:
         raise Refused(
@@ -111,13 +112,13 @@ def _placed(cluster: Cluster, topic: str, partition: int) -> TopicPartition:
             f"the settings ask for no topic {topic}, or Kafka has none{did_you_mean(topic, topics)}",
             f"there are: {', '.join(sorted(topics)) or 'none'}",
         )
-    at = TopicPartition(topic, partition)
+    at = Partition(topic, partition)
     if partition not in topics[topic].partitions:
         raise _no_offset(at, f"the topic has partitions 0 to {max(topics[topic].partitions)}")
     return at
 
 
-def _offset(cluster: Cluster, at: TopicPartition, wanted: int | None) -> int:
+def _offset(cluster: Cluster, at: Partition, wanted: int | None) -> int:
     first, end = cluster.earliest([at])[at], cluster.latest([at])[at]
     if first == end:
         raise _no_offset(at, "it has no records" + (f": those before {end} are gone" if end else ""))
@@ -128,8 +129,8 @@ def _offset(cluster: Cluster, at: TopicPartition, wanted: int | None) -> int:
     return wanted
 
 
-def _no_offset(at: TopicPartition, why: str) -> Refused:
-    return Refused(OFFSET_UNKNOWN, f"topic {at.topic}, partition {at.partition}: {why}")
+def _no_offset(at: Partition, why: str) -> Refused:
+    return Refused(OFFSET_UNKNOWN, f"topic {at.stream}, partition {at.number}: {why}")
 
 
 def _facts(record: Row, client: RegistryClient | None) -> dict[str, Any]:

@@ -25,12 +25,12 @@ from pipeline.model.holding import way_on
 from pipeline.model.messages import Ordering
 from pipeline.observe.metrics import Metrics
 from pipeline.settings import load
+from pipeline.sources.build import REFUSALS
 from pipeline.streaming import Pipeline
 from pipeline.streaming.commit_ts_batch import TABLE_REMOVED
 from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.lock import WriterLock
 from pipeline.streaming.pipeline import CATALOG_LOST
-from pipeline.streaming.position import OFFSETS_LOST, OFFSETS_SHRUNK, TOPIC_RECREATED, gone, without_ids
 from pipeline.warehouse.place import WAREHOUSE_COPIED
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 ACCEPTABLE = (
-    TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST, CATALOG_LOST, WAREHOUSE_OF_ANOTHER, WAREHOUSE_COPIED,
+    *REFUSALS, CATALOG_LOST, WAREHOUSE_OF_ANOTHER, WAREHOUSE_COPIED,
 )  # fmt: skip
 STOPPING = "stopping after the current batch; Ctrl-C again ends at once"
 STOPPING_EARLY = "stopping as soon as the warehouse is open; Ctrl-C again ends at once"
@@ -132,15 +132,9 @@ class Run:
             self._out.line(STOPPING)
 
     def _say_missing(self, pipeline: Pipeline) -> None:
-        """Name the listed topics that do not exist, skipped now or waited for, and those that have no id."""
-        cluster = pipeline.context.cluster
-        present, nameless = set(cluster.topic_ids()), cluster.without_ids()
-        sentences = [
-            *gone(cluster.wanted, pipeline.context.ledger.committed, present),
-            *missing(self._settings, present, available_now=self._available_now),
-            *([without_ids(nameless)] if nameless else []),
-        ]
-        for sentence in sentences:
+        """What the source has to say before the first batch: of what is missing, for example."""
+        committed = pipeline.context.ledger.committed
+        for sentence in pipeline.context.source.notes(committed, available_now=self._available_now):
             self._warnings.append(sentence)
             self._out.line(sentence)
 
@@ -202,18 +196,6 @@ class Run:
             "stopped": self._stopped.is_set(),
             "warnings": self._warnings,
         }
-
-
-def missing(settings: Settings, present: set[str], *, available_now: bool) -> list[str]:
-    """Give a sentence for each topic that is asked for and does not exist."""
-    what = "skipped" if available_now else "waiting for it"
-    if settings.source.topic_pattern is None:
-        absent = [topic for topic in settings.source.topics if topic not in present]
-        return [f"topic {topic} does not exist yet: {what}" for topic in absent]
-    if present:
-        return []
-    what = "nothing to take" if available_now else "waiting for one"
-    return [f"no topic matches {settings.source.topic_pattern} yet: {what}"]
 
 
 def held(pipeline: Pipeline, progress: Progress) -> list[str]:

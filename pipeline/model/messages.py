@@ -17,18 +17,12 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs, SchemaId, TableVersion
     from pipeline.model.names import TableName
+    from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
-
-RAW = ("topic", "partition", "offset", "timestamp", "key", "value")
-"""Columns of the raw frame, as Spark's Kafka source names them."""
-
 
 Kind = Hashable
 """What tells messages of one schema and sort from others, in the protocol's own terms."""
 
-
-Range = tuple[int, int]
-"""Offsets [from, to) of one partition."""
 
 INDEX = "index"
 """Column that `SourceProtocol.prepare` adds to the raw frame: the number of the event in its record, from 0."""
@@ -48,13 +42,6 @@ class Ordering(StrEnum):
     BY_COMMIT_TS = "by_commit_ts"
 
 
-class TopicPartition(NamedTuple):
-    """A Kafka partition by the topic's name."""
-
-    topic: str
-    partition: int
-
-
 @dataclass(frozen=True, slots=True)
 class SeenVersion:
     """One layout version that this batch carries, and where it first and last stands in each partition.
@@ -64,8 +51,8 @@ class SeenVersion:
     """
 
     version: TableVersion
-    first: Mapping[TopicPartition, int]
-    last: Mapping[TopicPartition, int]
+    first: Mapping[Partition, int]
+    last: Mapping[Partition, int]
     rows: int
     key_only: bool = False
     since: int = 0
@@ -73,8 +60,8 @@ class SeenVersion:
 
     def joined(self, other: SeenVersion) -> SeenVersion:
         """The rows of both, which are of one version, as one."""
-        first = {at: min(self.first.get(at, offset), offset) for at, offset in other.first.items()}
-        last = {at: max(self.last.get(at, offset), offset) for at, offset in other.last.items()}
+        first = {at: min(self.first.get(at, position), position) for at, position in other.first.items()}
+        last = {at: max(self.last.get(at, position), position) for at, position in other.last.items()}
         return replace(
             self,
             version=replace(self.version, keys_vary=self.version.keys_vary or other.version.keys_vary),
@@ -109,7 +96,7 @@ class Unknown:
 class Origin(NamedTuple):
     """Where the rows of a table come from: TiCDC sends a table to one topic. `keyspace`: none where it is not told."""
 
-    topic: str
+    stream: str
     keyspace: str = ""
 
 
@@ -123,7 +110,7 @@ class TableMessages:
 
     table: TableName
     versions: tuple[SeenVersion, ...]
-    bounds: Mapping[TopicPartition, Range] | None = None
+    bounds: Mapping[Partition, Range] | None = None
     parts: tuple[Part, ...] = ()
     origin: Origin | None = None
 
@@ -133,7 +120,7 @@ class TableMessages:
         return sum(seen.rows for seen in self.versions)
 
     @property
-    def partitions(self) -> frozenset[TopicPartition]:
+    def partitions(self) -> frozenset[Partition]:
         """Where they stand."""
         return frozenset(position for seen in self.versions for position in seen.first)
 
@@ -178,7 +165,7 @@ class Ddl:
     table: TableName
     kind: int
     sql: str
-    at: Mapping[TopicPartition, int]
+    at: Mapping[Partition, int]
     version: TableVersion | None = None
     old: TableName | None = None
     table_id: int = 0
@@ -199,9 +186,9 @@ class Messages:
     tables: tuple[TableMessages, ...] = ()
     refused: tuple[Undecodable, ...] = ()
     ddl: tuple[Ddl, ...] = ()
-    watermarks: Mapping[TopicPartition, CommitTs] = field(default_factory=dict)
-    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    watermarks: Mapping[Partition, CommitTs] = field(default_factory=dict)
+    starts: Mapping[Partition, int] = field(default_factory=dict)
+    ends: Mapping[Partition, int] = field(default_factory=dict)
     rows: int = 0
     control: int = 0
     kinds: frozenset[Kind] = frozenset()
@@ -317,7 +304,7 @@ class SourceProtocol(Protocol):
         ...
 
     def predict(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """What a batch of these ranges is, if all its messages are of these kinds; None where that cannot be known.
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import Kind, Range, TableMessages, TopicPartition
+    from pipeline.model.messages import Kind, TableMessages
+    from pipeline.model.places import Partition, Range
 
 MOST_PARTITIONS = 64
 """The watermarks of each partition are a counter of their own."""
@@ -45,7 +46,7 @@ class EventKinds:
 class EventCounter:
     """The events within these ranges."""
 
-    ranges: Mapping[TopicPartition, Range]
+    ranges: Mapping[Partition, Range]
     _observation: Observation = field(default_factory=Observation)
 
     def rows(self, prepared: DataFrame, sorts: EventKinds) -> DataFrame:

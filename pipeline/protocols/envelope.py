@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import LOGICAL_BITS
+from pipeline.model.places import POSITION, STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,9 +30,9 @@ def envelope(
         op.alias(change.OP),
         commit_ts.alias(change.COMMIT_TS),
         F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS)).alias(change.COMMIT_TIME),
-        F.col("topic").alias(change.TOPIC),
+        F.col(STREAM).alias(change.TOPIC),
         F.col("partition").alias(change.PARTITION),
-        F.col("offset").alias(change.OFFSET),
+        F.col(POSITION).alias(change.OFFSET),
         index.alias(change.INDEX),
         schema_id.alias(change.SCHEMA_ID),
         unrepresentable(lost),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pipeline.model.messages import TopicPartition
+    from pipeline.model.places import Partition
 
 
 class Positioned(Protocol):
     """Messages of one partition."""
 
     @property
-    def at(self) -> TopicPartition:
+    def at(self) -> Partition:
         """Where they stand."""
         ...
 
@@ -24,9 +24,9 @@ Group = TypeVar("Group", bound=Positioned)
 
 def extremes(
     groups: Iterable[Group], measure: Callable[[Group], int], pick: Callable[[int, int], int]
-) -> dict[TopicPartition, int]:
+) -> dict[Partition, int]:
     """By partition, the least or the greatest of a measure."""
-    found: dict[TopicPartition, int] = {}
+    found: dict[Partition, int] = {}
     for group in groups:
         value = measure(group)
         found[group.at] = pick(value, found.get(group.at, value))

@@ -190,8 +190,8 @@ def _example(row: Mapping[str, Any]) -> Example:
 def place(at: Any) -> str:
     """`topic 0 @ 17`: topic, partition and offset of a record."""
     parts: Sequence[Any] = at if isinstance(at, list | tuple) else ()
-    topic, partition, offset = (*parts, None, None, None)[:3]
-    return "" if topic is None else clean(f"{topic}, partition {partition}, offset {offset}", NAME)
+    stream, partition, position = (*parts, None, None, None)[:3]
+    return "" if stream is None else clean(f"{stream}, partition {partition}, offset {position}", NAME)
 
 
 def pairs(values: Any) -> str:

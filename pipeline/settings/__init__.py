@@ -11,7 +11,7 @@ from pipeline.settings.sections import (
     MetricsSettings,
     Quality,
     RegistrySettings,
-    Source,
+    SourceSection,
     Spark,
     Warehouse,
 )
@@ -25,7 +25,7 @@ __all__ = [
     "Quality",
     "RegistrySettings",
     "Settings",
-    "Source",
+    "SourceSection",
     "Spark",
     "Warehouse",
     "described",

@@ -20,7 +20,7 @@ from pipeline.settings.sections import (
     Quality,
     RegistrySettings,
     Section,
-    Source,
+    SourceSection,
     Spark,
     Warehouse,
 )
@@ -32,7 +32,7 @@ class Settings(Section):
     """One pipeline: one changefeed into one warehouse."""
 
     name: Name = Field(description="identifies checkpoint, ledger rows, metrics and lineage")
-    source: Source = Field(description="where the changes come from")
+    source: SourceSection = Field(description="where the changes come from")
     registry: RegistrySettings = Field(default=RegistrySettings(), description="the schema registry; required for avro")
     changefeed: ChangefeedSettings = Field(
         default=ChangefeedSettings(), description="what TiCDC was told, spelled as in its sink URI"

@@ -44,7 +44,7 @@ class Section(BaseModel):
         return [(name, redacted(name or "", value)) for name, value in super().__repr_args__()]
 
 
-class Source(Section):
+class SourceSection(Section):
     """Where the changes come from."""
 
     kind: Literal["kafka", "storage"] = Field(description="`kafka`; `storage` comes later")

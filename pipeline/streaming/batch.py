@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pipeline.model.messages import Ddl, Messages, Range, TableMessages, TopicPartition
+    from pipeline.model.messages import Ddl, Messages, TableMessages
+    from pipeline.model.places import Partition, Range
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class TablePort(Protocol):
         """Whether records are let in that have waited, and stand in no range of this batch."""
         ...
 
-    def ends(self) -> Mapping[TopicPartition, int]:
+    def ends(self) -> Mapping[Partition, int]:
         """How far the changes table has come, by its own commits."""
         ...
 
@@ -75,7 +76,7 @@ class TablePort(Protocol):
         """Meet the versions and statements of this batch, in their order."""
         ...
 
-    def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
+    def append(self, ranges: Mapping[Partition, Range]) -> Mapping[str, int]:
         """Judge the changes in these ranges and append them, in one commit.
 
         Gives counts by op, of `errors` (cannot be decoded) and of `quarantined` (break a rule), which are not in it,
@@ -84,11 +85,11 @@ class TablePort(Protocol):
         """
         ...
 
-    def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
+    def set_aside_unreadable(self, ranges: Mapping[Partition, Range]) -> int:
         """Make dead letters of the messages in these ranges (none: in all) that cannot be decoded; how many."""
         ...
 
-    def quarantine(self, ranges: Mapping[TopicPartition, Range], *, again: bool) -> int:
+    def quarantine(self, ranges: Mapping[Partition, Range], *, again: bool) -> int:
         """Set aside the changes in these ranges (none: in all) that break a rule; how many.
 
         `again`: an earlier try has appended some of them; what it left out goes aside, whatever the rules say now.
@@ -194,7 +195,7 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
     if not table.held:
         table.evolve()
         step("evolved")
-    ranges: Mapping[TopicPartition, Range] = {} if table.held else beyond(table.ends(), messages, batch)
+    ranges: Mapping[Partition, Range] = {} if table.held else beyond(table.ends(), messages, batch)
     counts = dict(table.append(ranges)) if ranges or (table.waited and not table.held) else {}
     if table.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = table.set_aside_unreadable(before) if before else 0
@@ -214,9 +215,7 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
     return replace(aside, counts=counts, newest=newest)
 
 
-def begun(
-    reached: Mapping[TopicPartition, int], messages: TableMessages, batch: Messages
-) -> dict[TopicPartition, Range]:
+def begun(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:
     """What an unfinished try of these messages has appended already: it may have gone no further than that."""
     return {
         at: (batch.starts[at], min(reached[at], batch.ends[at]))
@@ -225,14 +224,12 @@ def begun(
     }
 
 
-def beyond(
-    reached: Mapping[TopicPartition, int], messages: TableMessages, batch: Messages
-) -> dict[TopicPartition, Range]:
+def beyond(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:
     """The ranges of a batch that a table does not have yet: from its own end, not from the batch's start.
 
     Never by batch id: a restored checkpoint gives the same id to other ranges.
     """
-    ranges: dict[TopicPartition, Range] = {}
+    ranges: dict[Partition, Range] = {}
     for at in messages.partitions:
         begin, end = (messages.bounds or {}).get(at, (batch.starts[at], batch.ends[at]))
         low, high = max(begin, batch.starts[at], reached.get(at, 0)), min(end, batch.ends[at])

@@ -11,7 +11,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import EVER, Ordering, TopicPartition, Undecodable
+from pipeline.model.messages import EVER, Ordering, Undecodable
+from pipeline.model.places import Partition
 from pipeline.observe.logs import bound
 from pipeline.streaming import cuts, frontier, namesakes, pending, redeliveries, routing
 from pipeline.streaming.altered import may_be_written
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, Part, SeenVersion, TableMessages, Unknown
+    from pipeline.sources.source import Planned
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
     from pipeline.streaming.epochs import Statement
     from pipeline.streaming.routing import Placed
     from pipeline.streaming.spark_batch import Row
-    from pipeline.streaming.speculation import Planned
     from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.pairs import Place, WarehouseTable
 
@@ -57,7 +58,7 @@ class CommitTsBatch(SparkBatch):
     """One micro-batch. `raw` is prepared, and has besides what is new what has waited."""
 
     applier: DdlApplier = field(init=False)
-    frontiers: dict[TopicPartition, Frontier] = field(default_factory=dict)
+    frontiers: dict[Partition, Frontier] = field(default_factory=dict)
     resolved: Frontier = NEVER
     """How far the tables are to be brought."""
     read_frontier: Frontier = NEVER
@@ -78,13 +79,13 @@ class CommitTsBatch(SparkBatch):
     """Where rows without a key begin to be sent again, by the identity of their table's messages."""
     resent: dict[tuple[str, str], set[Place]] = field(default_factory=dict)
     """The same of rows that wait, by the name that they have (`TableName.key`)."""
-    last_watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    last_watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
     """The last watermark of each partition, as far as it is known."""
     parts: dict[Part, str] = field(default_factory=dict)
     """What waits, with the reason."""
     held: DataFrame | None = None
     """What has waited, prepared."""
-    waited_topics: namesakes.Topics = field(default_factory=dict)
+    waited_streams: namesakes.Streams = field(default_factory=dict)
     """In which topics the rows are that have waited."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
     waited_statements: frozenset[DdlIdentity] = frozenset()
@@ -129,7 +130,7 @@ class CommitTsBatch(SparkBatch):
 
     def _read(self) -> Messages:
         messages = super().read()
-        self.topic_ids = self.topic_ids or self.context.cluster.topic_ids()
+        self.stream_ids = self.stream_ids or self.context.source.stream_ids()
         self.described.learn(messages.described)
         self._named("what has waited")
         found = pending.waiting(self.context.records) if self.context.has_pending else None
@@ -142,7 +143,7 @@ class CommitTsBatch(SparkBatch):
         self.forced = pending.released(self.context.records)
         held = pending.not_in_changes(self.context, self.held) if self.context.recovering else self.held
         waited = self.context.protocol.read(held)
-        self.waited_topics = namesakes.topics_of(waited)
+        self.waited_streams = namesakes.streams_of(waited)
         self.described.learn(waited.described)
         if messages.unknown and waited.described:
             messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
@@ -168,28 +169,30 @@ class CommitTsBatch(SparkBatch):
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
-        topics = self.context.cluster.topics()
-        partitions = [TopicPartition(topic.name, number) for topic in topics.values() for number in topic.partitions]
-        self.frontiers = frontier.progress(self.context.ledger.frontiers, messages.watermarks, messages.ddl)
-        committed = self.context.ledger.committed.of_names({t.id: t.name for t in topics.values()})
+        streams = self.context.source.streams()
+        partitions = [Partition(stream.name, number) for stream in streams.values() for number in stream.partitions]
+        self.frontiers = frontier.progress(
+            self.context.ledger.frontiers, self.context.source.progress(messages), messages.ddl
+        )
+        committed = self.context.ledger.committed.of(streams)
         reached = {**committed, **self._passed(), **messages.ends}
-        latest = self.context.cluster.latest(partitions)
-        live = {at: moment for at, moment in self.frontiers.items() if at in latest}
-        read, passed = frontier.resolved(live, reached, latest), self.context.ledger.resolved
+        unread = self.context.source.unread({at: reached.get(at, 0) for at in partitions})
+        live = {at: self.frontiers[at] for at in partitions if at in self.frontiers}
+        read, passed = frontier.resolved(live, unread), self.context.ledger.resolved
         if read < passed:
-            slow = (at for at, end in latest.items() if live.get(at, NEVER) < passed and reached.get(at, 0) < end)
-            self.late, self.late_frontier = frozenset(at.topic for at in slow), read
-            others = {at: end for at, end in latest.items() if at.topic not in self.late}
-            read = frontier.resolved({at: live[at] for at in others if at in live}, reached, others)
+            slow = (at for at in unread if live.get(at, NEVER) < passed)
+            self.late, self.late_frontier = frozenset(at.stream for at in slow), read
+            others = {at: moment for at, moment in live.items() if at.stream not in self.late}
+            read = frontier.resolved(others, {at for at in unread if at.stream not in self.late})
         self.read_frontier = max(passed, read)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
         self.resolved = max(self.read_frontier, *shown, NEVER)
         self._named("statements")
-        alike = namesakes.Namesakes({topic.name: topic.id for topic in topics.values()}, self.forced)
+        alike = namesakes.Namesakes({stream.name: stream.id for stream in streams.values()}, self.forced)
         self.applier = DdlApplier.begin(self.context, messages, self._due, self.waited_statements, alike)
         self.applier.late = bool(self.late)
-        if len(topics) > 1:
+        if len(streams) > 1:
             self.applier.unseen = frontier.commit_ts_of(self.resolved)
         self._end_before(self.applier.barrier)
         yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
@@ -205,10 +208,10 @@ class CommitTsBatch(SparkBatch):
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another topic brings one of the same name."""
-        found = namesakes.joined(namesakes.topics_of(self.applier.messages), self.waited_topics)
-        for name, topics in found.items():
-            until = max(topics.values())
-            why = alike.rows(name, self.applier.pair(name, until), topics)
+        found = namesakes.joined(namesakes.streams_of(self.applier.messages), self.waited_streams)
+        for name, streams in found.items():
+            until = max(streams.values())
+            why = alike.rows(name, self.applier.pair(name, until), streams)
             if why:
                 self.applier.hold_rows(name, why, until)
 
@@ -252,12 +255,12 @@ class CommitTsBatch(SparkBatch):
             return
         moment = frontier.closed_by_watermark(barrier.ddl.commit_ts)
         self.late_frontier = min(self.late_frontier, moment)
-        if not any(at.topic in self.late for at in barrier.ddl.at):
+        if not any(at.stream in self.late for at in barrier.ddl.at):
             self.resolved = min(self.resolved, moment)
 
     def _due(self, ddl: Ddl) -> Frontier:
         """Up to which moment a statement is applied."""
-        return self.late_frontier if any(at.topic in self.late for at in ddl.at) else self.resolved
+        return self.late_frontier if any(at.stream in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
         """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
@@ -310,7 +313,7 @@ class CommitTsBatch(SparkBatch):
         table_ref = self.placed[id(messages)].table_ref
         pair = self.applier.pair_of(table_ref)
         statements = self.applier.about(table_ref)
-        writer = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.topic_ids, statements, pair)
+        writer = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.stream_ids, statements, pair)
         writer.spans = tuple(
             StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
@@ -418,8 +421,8 @@ class CommitTsBatch(SparkBatch):
         """
         if not self.late:
             return False
-        topics = table.topics_at()
-        return not topics or not topics.isdisjoint(self.topic_ids.get(topic, "") for topic in self.late)
+        streams = table.streams_at()
+        return not streams or not streams.isdisjoint(self.stream_ids.get(stream, "") for stream in self.late)
 
     def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
         table, until = due
@@ -451,7 +454,7 @@ class CommitTsBatch(SparkBatch):
         if remove_dropped(self.context):
             mirror(self.context, number)
 
-    def _cut(self, _outcome: Outcome, _watermarks: Mapping[TopicPartition, CommitTs]) -> str:
+    def _cut(self, _outcome: Outcome, _watermarks: Mapping[Partition, CommitTs]) -> str:
         cut_ts = frontier.commit_ts_of(self.resolved)
         living = (table for table in self.context.tables if table.state is not State.DROPPED)
         late = {table.uuid for table in living if self._is_late(table)}

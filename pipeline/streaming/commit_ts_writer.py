@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import Range, TopicPartition
+    from pipeline.model.places import Partition, Range
     from pipeline.streaming.epochs import Statement
     from pipeline.warehouse.pairs import Place, WarehouseTable
 
@@ -102,7 +102,7 @@ class CommitTsTableWriter(TableWriter):
         else:
             self.context.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
         self._note_sends()
-        self._note_topics(self.table)
+        self._note_streams(self.table)
         if self.ambiguous:
             if self.table.state is State.LIVE:
                 self.context.tables.set_state(self.table, State.HELD, self.ambiguous)
@@ -116,12 +116,12 @@ class CommitTsTableWriter(TableWriter):
         if self.sends and self.table is not None:
             self.context.tables.note_sends(self.table, self.sends)
 
-    def _note_topics(self, table: WarehouseTable) -> None:
+    def _note_streams(self, table: WarehouseTable) -> None:
         """Of a renamed pair: where rows stand after the RENAME (a redrive's stood somewhere once)."""
         if table.renamed_at:
             new = (seen for seen in self.messages.versions if seen.since > table.renamed_at)
-            places = (at.topic for seen in new for at in seen.last if at.topic in self.topic_ids)
-            self.context.tables.note_topics(table, {self.topic_ids[topic] for topic in places})
+            places = (at.stream for seen in new for at in seen.last if at.stream in self.stream_ids)
+            self.context.tables.note_streams(table, {self.stream_ids[stream] for stream in places})
 
     def _timeline(self) -> list[tuple[int, int, SeenVersion | Statement]]:
         """Versions and statements in the order in which they hold; a version holds just before its first row."""
@@ -170,11 +170,11 @@ class CommitTsTableWriter(TableWriter):
         if partner is not None and partner.state is State.LIVE:
             self.context.tables.set_state(partner, State.HELD, reason)
 
-    def _appended(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def _appended(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         bounds = {**dict.fromkeys(self.messages.partitions, NOTHING), **ranges}
         return self.judged_frame(bounds) if self._fences else self._frame(bounds)
 
-    def _within(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def _within(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """The raw frame within these ranges, and all that has waited."""
         outside = F.lit(False)
         for at, (low, high) in ranges.items():
@@ -187,7 +187,7 @@ class CommitTsTableWriter(TableWriter):
         self.waits_on = True
         self._note_sends()
         if self.table is not None:
-            self._note_topics(self.table)
+            self._note_streams(self.table)
         wanted = pending.is_copy_of(self.statements) | pending.rows_of(self.context.protocol, self.messages.parts)
         beyond = {at: (end, 2**62) for at, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.model.columns import CommitTs
-from pipeline.model.messages import TopicPartition
+from pipeline.model.places import Partition
 from pipeline.model.types import STRING, WarehouseType
 from pipeline.quality.gate import Gate
 from pipeline.quality.rulebook import JudgedShape
 from pipeline.settings.column_types import members_of
+from pipeline.sources.source import Committed
 from pipeline.streaming.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
-from pipeline.streaming.position import Committed
 from pipeline.warehouse.evolution import Policy
 from pipeline.warehouse.pairs import read_ends, write_ends
-from pipeline.warehouse.state import BATCH, ENDS, MARKS, MOMENTS, RESOLVED, TOPIC_NAMES, UNFINISHED, WATERMARKS
+from pipeline.warehouse.state import BATCH, ENDS, MARKS, MOMENTS, RESOLVED, STREAM_NAMES, UNFINISHED, WATERMARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.model.messages import SourceProtocol, TableMessages
+    from pipeline.model.places import PartitionId
     from pipeline.quality.rulebook import Rulebook
     from pipeline.quality.rules import RuleSet
     from pipeline.settings import Settings
-    from pipeline.sources.kafka import Cluster
+    from pipeline.sources.source import Source
     from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.pairs import TopicIdPartition
     from pipeline.warehouse.records import Records
     from pipeline.warehouse.tables import Tables
 
@@ -45,17 +45,17 @@ class Ledger:
     """How far the warehouse has come: the newest commit of `_pipeline.batches`, and nothing else."""
 
     batch_id: int = -1
-    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
-    topics: dict[str, str] = field(default_factory=dict)
-    """Topic id → the name that it had."""
-    watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
-    frontiers: dict[TopicPartition, Frontier] = field(default_factory=dict)
+    ends: dict[PartitionId, int] = field(default_factory=dict)
+    streams: dict[str, str] = field(default_factory=dict)
+    """Identity of a stream → the name that it had."""
+    watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
+    frontiers: dict[Partition, Frontier] = field(default_factory=dict)
     """By commit ts: how far each partition has come."""
     resolved: Frontier = NEVER
     """By commit ts: the moment that the newest cut has."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
-    last_watermarks: dict[TopicPartition, CommitTs] = field(default_factory=dict)
+    last_watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
     """By commit ts: the last watermark of each partition, be it the greatest or not, as far as that is known."""
 
     @staticmethod
@@ -69,7 +69,7 @@ class Ledger:
         return Ledger(
             batch_id,
             read_ends(ends),
-            json.loads(table.inherited(TOPIC_NAMES) or "{}"),
+            json.loads(table.inherited(STREAM_NAMES) or "{}"),
             marks_from_json(table.inherited(WATERMARKS)),
             {at: Frontier(ts) for at, ts in marks_from_json(table.inherited(MOMENTS)).items()},
             Frontier(int(table.inherited(RESOLVED) or "0")),
@@ -82,7 +82,7 @@ class Ledger:
         return {
             BATCH: str(self.batch_id),
             ENDS: write_ends(self.ends),
-            TOPIC_NAMES: json.dumps(self.topics),
+            STREAM_NAMES: json.dumps(self.streams),
             WATERMARKS: marks_to_json(self.watermarks),
             MOMENTS: marks_to_json(self.frontiers),
             RESOLVED: str(self.resolved),
@@ -92,8 +92,8 @@ class Ledger:
 
     @property
     def committed(self) -> Committed:
-        """In the words of `position`."""
-        return Committed(self.ends, self.topics)
+        """In the words of a source."""
+        return Committed(self.ends, self.streams)
 
 
 def own_types(settings: Settings) -> dict[str, WarehouseType]:
@@ -102,14 +102,14 @@ def own_types(settings: Settings) -> dict[str, WarehouseType]:
     return {name: STRING if members_of(kind) else WarehouseType(kind) for name, kind in said.items()}
 
 
-def marks_to_json(last_watermarks: Mapping[TopicPartition, int]) -> str:
-    """Watermarks by topic and partition as JSON."""
-    return json.dumps([[at.topic, at.partition, mark] for at, mark in sorted(last_watermarks.items())])
+def marks_to_json(last_watermarks: Mapping[Partition, int]) -> str:
+    """Watermarks by stream and partition as JSON."""
+    return json.dumps([[at.stream, at.number, mark] for at, mark in sorted(last_watermarks.items())])
 
 
-def marks_from_json(text: str | None) -> dict[TopicPartition, CommitTs]:
+def marks_from_json(text: str | None) -> dict[Partition, CommitTs]:
     """The inverse of `marks_to_json`."""
-    return {TopicPartition(t, p): CommitTs(mark) for t, p, mark in json.loads(text or "[]")}
+    return {Partition(t, p): CommitTs(mark) for t, p, mark in json.loads(text or "[]")}
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class PipelineContext:
 
     spark: SparkSession
     settings: Settings
-    cluster: Cluster
+    source: Source
     protocol: SourceProtocol
     tables: Tables
     records: Records

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import CommitTs
-    from pipeline.model.messages import Part, TopicPartition
+    from pipeline.model.messages import Part
+    from pipeline.model.places import Partition
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
@@ -23,26 +24,11 @@ if TYPE_CHECKING:
 EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
 
 
-def resolved(
-    watermarks: Mapping[TopicPartition, int],
-    reached: Mapping[TopicPartition, int],
-    latest: Mapping[TopicPartition, int],
-) -> int | None:
-    """The least watermark of the partitions that are live; None while there is none.
-
-    A partition is stale, and left out, where everything up to an end offset that was fetched after another partition
-    showed the higher watermark has been read: TiCDC sends a watermark only when all before it is acknowledged, so
-    what a stale partition is yet to get is newer.
-    """
+def resolved(watermarks: Mapping[Partition, int], unread: Collection[Partition]) -> int | None:
+    """The least watermark of the partitions that are live (`frontier.resolved`); None while there is none."""
     if not watermarks:
         return None
-    high = max(watermarks.values())
-    live = [
-        watermarks.get(at, 0)
-        for at, end in reached.items()
-        if watermarks.get(at, 0) < high and end < latest.get(at, end + 1)
-    ]
-    return min([high, *live]) or None
+    return min([max(watermarks.values()), *(watermarks.get(at, 0) for at in unread)]) or None
 
 
 def _head(table: WarehouseTable) -> int | None:
@@ -151,16 +137,15 @@ def record(
     context: PipelineContext,
     batch_id: int,
     outcome: Outcome,
-    watermarks: Mapping[TopicPartition, CommitTs],
-    topic_ids: Mapping[str, str],
+    watermarks: Mapping[Partition, CommitTs],
+    stream_ids: Mapping[str, str],
 ) -> str:
     """Write the cut of this batch, a row per table whose snapshot changed; gives the batch's level."""
     if not watermarks:
         return NONE
-    names = {topic_id: name for name, topic_id in topic_ids.items()}
+    names = {stream_id: name for name, stream_id in stream_ids.items()}
     reached = context.ledger.committed.of_names(names) | dict(outcome.messages.ends)
-    latest = context.cluster.latest(reached)
-    cut_ts = resolved(watermarks, reached, latest)
+    cut_ts = resolved(watermarks, context.source.unread(reached))
     if cut_ts is None:
         return NONE
     held = _held(context)

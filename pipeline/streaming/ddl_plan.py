@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
 from pipeline.model.ddl.spelling import spelled
-from pipeline.model.messages import Origin, TopicPartition
+from pipeline.model.messages import Origin
 from pipeline.model.names import TableName, folded
+from pipeline.model.places import Partition
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after, cut
 from pipeline.streaming.rename_steps import executable
@@ -91,13 +92,13 @@ class DdlPlan:
             history.mark({BINDINGS: json.dumps({"batch": batch_id, "names": listed})}, "main")
         return names
 
-    def writer(self, raw: DataFrame, messages: TableMessages, topic_ids: Mapping[str, str]) -> TableWriter:
+    def writer(self, raw: DataFrame, messages: TableMessages, stream_ids: Mapping[str, str]) -> TableWriter:
         """The part of the batch that belongs to the table which a name means now."""
         key = messages.table.key
         table_ref = self.bindings.get(key, "")
         known = self._bound(messages.table) if table_ref else self.context.tables.find(messages.table)
         about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
-        writer = TableWriter(self.context, raw, self.batch_id, messages, topic_ids, about, known)
+        writer = TableWriter(self.context, raw, self.batch_id, messages, stream_ids, about, known)
         writer.birth = table_ref if isinstance(table_ref, Birth) else None
         writer.applied_until = self.past.newest.get(key, 0) if known is None else 0
         writer.entered = self.entered
@@ -221,7 +222,7 @@ def understood(context: PipelineContext, messages: Messages, origins: Origins) -
 
 def _understood(context: PipelineContext, ddl: Ddl, origins: Origins, as_text: Mapping[Name, bool]) -> Statement:
     spell, source = context.protocol.as_sent, ddl.in_source or ddl.table
-    origin = Origin(min(ddl.at, default=TopicPartition("", 0)).topic)
+    origin = Origin(min(ddl.at, default=Partition("", 0)).stream)
 
     def here(table: TableName) -> TableName:
         sent = TableName(spell(table.schema), spell(table.table))

@@ -43,8 +43,8 @@ def of_table(source: TableName) -> Column:
 def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
     """Whether a record set aside stands at one of a few places (topic, partition, offset)."""
     found = F.lit(False)
-    for topic, partition, offset in sorted(places):
-        here = (F.col("topic") == topic) & (F.col("kafka_partition") == partition) & (F.col("offset") == offset)
+    for stream, partition, position in sorted(places):
+        here = (F.col("topic") == stream) & (F.col("kafka_partition") == partition) & (F.col("offset") == position)
         found = found | here
     return found
 

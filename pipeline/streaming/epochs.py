@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pipeline.model.ddl import Action
-    from pipeline.model.messages import Ddl, TopicPartition
+    from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
+    from pipeline.model.places import Partition
     from pipeline.warehouse.layout import Layout
 
 Name = tuple[str, str]
@@ -181,7 +182,7 @@ def _placed(
     table: TableMessages, cuts: Sequence[Statement], meanings: Sequence[Bindings]
 ) -> Iterable[tuple[int, TableMessages]]:
     """The table's messages in pieces, each with the number of its epoch."""
-    pieces: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    pieces: dict[int, dict[Partition, tuple[int, int]]] = {}
     for at in table.partitions:
         walls = [(statement.ddl.at[at], number) for number, statement in enumerate(cuts, 1) if at in statement.ddl.at]
         edges = [(0, 0), *sorted(walls)]
@@ -203,7 +204,7 @@ def _meaningful(name: Name, least: int, meanings: Sequence[Bindings]) -> int:
     return next((n for n in range(least, len(meanings)) if name in meanings[n]), least)
 
 
-def restricted(table: TableMessages, bounds: Mapping[TopicPartition, tuple[int, int]]) -> TableMessages | None:
+def restricted(table: TableMessages, bounds: Mapping[Partition, tuple[int, int]]) -> TableMessages | None:
     """The table's messages within offset ranges [from, to); None where there are none."""
     versions = []
     for seen in table.versions:

@@ -14,9 +14,10 @@ from pipeline.model.messages import Undecodable
 from pipeline.model.places import stands_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from pipeline.model.messages import Ddl, Messages, TopicPartition
+    from pipeline.model.messages import Ddl, Messages
+    from pipeline.model.places import Partition
 
 Frontier = NewType("Frontier", int)
 """Commit ts * 2, and one more after the DDL of that ts."""
@@ -41,8 +42,8 @@ def commit_ts_of(moment: Frontier) -> int:
 
 
 def progress(
-    before: Mapping[TopicPartition, Frontier], watermarks: Mapping[TopicPartition, int], ddl: Iterable[Ddl]
-) -> dict[TopicPartition, Frontier]:
+    before: Mapping[Partition, Frontier], watermarks: Mapping[Partition, int], ddl: Iterable[Ddl]
+) -> dict[Partition, Frontier]:
     """How far each partition has come, after the messages of a batch. It never goes back."""
     found = dict(before)
     for at, ts in watermarks.items():
@@ -62,7 +63,7 @@ def believed(messages: Messages) -> Messages:
     ddl = [one for one in messages.ddl if one.commit_ts > FAR_FUTURE]
     if not (marks or ddl):
         return messages
-    said = [f"{at.topic}/{at.partition}: watermark {ts}, of the far future, is passed over" for at, ts in marks.items()]
+    said = [f"{at.stream}/{at.number}: watermark {ts}, of the far future, is passed over" for at, ts in marks.items()]
     why = "commit ts {} is of the far future: {}"
     refused = [Undecodable(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
     return replace(
@@ -74,23 +75,11 @@ def believed(messages: Messages) -> Messages:
     )
 
 
-def resolved(
-    frontiers: Mapping[TopicPartition, Frontier],
-    reached: Mapping[TopicPartition, int],
-    latest: Mapping[TopicPartition, int],
-) -> Frontier:
-    """The least moment of the partitions that are live.
+def resolved(frontiers: Mapping[Partition, Frontier], unread: Collection[Partition]) -> Frontier:
+    """The least frontier of the partitions that are live: of those that have more to read, begun or not.
 
-    `latest` has every partition there is, with an end offset that was fetched after `moments` were read; a partition
-    that is not in `reached` has not been begun. One that has been read up to its end is stale, and left out: TiCDC
-    sends a watermark only when all before it is acknowledged, so what that one is yet to get is newer.
+    `unread`: as `Source.unread` said after the frontiers were read, which is why the others may be left out.
     """
     if not frontiers:
         return NEVER
-    high = max(frontiers.values())
-    live = [
-        frontiers.get(at, NEVER)
-        for at, end in latest.items()
-        if frontiers.get(at, NEVER) < high and reached.get(at, 0) < end
-    ]
-    return min([high, *live])
+    return min([max(frontiers.values()), *(frontiers.get(at, NEVER) for at in unread)])

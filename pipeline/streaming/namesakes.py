@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name, Statement
     from pipeline.warehouse.pairs import WarehouseTable
 
-Topics = dict["Name", dict[str, int]]
+Streams = dict["Name", dict[str, int]]
 """By table name: the topics in which its rows are, each with the greatest commit ts of a row there."""
 
 
-def topics_of(messages: Messages) -> Topics:
+def streams_of(messages: Messages) -> Streams:
     """In which topics the rows of each name are."""
     return joined(
         *(
-            {table.table.key: {at.topic: seen.until for at in seen.last}}
+            {table.table.key: {at.stream: seen.until for at in seen.last}}
             for table in messages.tables
             for seen in table.versions
         )
     )
 
 
-def joined(*several: Topics) -> Topics:
+def joined(*several: Streams) -> Streams:
     """The topics of all of them."""
-    names: Topics = {}
-    for topics in several:
-        for name, rows in topics.items():
+    names: Streams = {}
+    for streams in several:
+        for name, rows in streams.items():
             known = names.setdefault(name, {})
-            for topic, until in rows.items():
-                known[topic] = max(known.get(topic, 0), until)
+            for stream, until in rows.items():
+                known[stream] = max(known.get(stream, 0), until)
     return names
 
 
@@ -65,16 +65,16 @@ class Namesakes:
     ids: Mapping[str, str]
     released: Collection[Name] = frozenset()
 
-    def rows(self, name: Name, table: WarehouseTable | None, topics: Mapping[str, int]) -> str:
+    def rows(self, name: Name, table: WarehouseTable | None, streams: Mapping[str, int]) -> str:
         """Why the rows of a name in these topics are not all of one table; nothing, if they may be.
 
         A table without a pair, or whose pair has no rows under this name, may come in any topic, but in one only.
         """
         if name in self.released or (table is not None and table.state is not State.LIVE):
             return ""
-        own = frozenset() if table is None else table.topics_at(max(topics.values()))
+        own = frozenset() if table is None else table.streams_at(max(streams.values()))
         known = self._names(own)
-        others = {topic for topic in topics if topic in self.ids} - known
+        others = {stream for stream in streams if stream in self.ids} - known
         moved = bool(own) and not known
         if not others or moved or (not known and len(others) == 1):
             return ""
@@ -89,13 +89,13 @@ class Namesakes:
         ddl = statement.ddl
         if table is None or table.source.key in self.released or _creates(statement, ddl.table):
             return statement
-        known, sent = self._names(table.topics_at(ddl.commit_ts)), {at.topic for at in ddl.at}
+        known, sent = self._names(table.streams_at(ddl.commit_ts)), {at.stream for at in ddl.at}
         if not known or not sent or sent & known:
             return statement
         return replace(statement, actions=(text.NotUnderstood(_sentence(known | sent)),))
 
     def _names(self, ids: Collection[str]) -> set[str]:
-        return {topic for topic, identity in self.ids.items() if identity in ids}
+        return {stream for stream, identity in self.ids.items() if identity in ids}
 
 
 def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
@@ -105,28 +105,28 @@ def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
     in `_pipeline.held` as dropped. A release of a table that lives gives up rows without a schema, and drops nothing.
     """
     held = context.records.read("held").where(dead_letters.of_table(source) & (F.col("status") == "open"))
-    topics = {row.topic for row in held.select("topic").distinct().collect()}
-    table, read = context.tables.find(source), context.cluster.topic_ids().keys()
+    streams = {row["topic"] for row in held.select("topic").distinct().collect()}
+    table, read = context.tables.find(source), context.source.stream_ids().keys()
     pair_is_held = table is not None and table.state is State.HELD
-    own = {context.ledger.topics.get(topic, "") for topic in table.topics_at()} if table and pair_is_held else set()
-    strange = topics - own - read if own else set()
+    own = {context.ledger.streams.get(stream, "") for stream in table.streams_at()} if table and pair_is_held else set()
+    strange = streams - own - read if own else set()
     context.records.drop_held(source, strange)
-    return frozenset(topics - strange)
+    return frozenset(streams - strange)
 
 
-def accept(context: PipelineContext, source: TableName, topics: Collection[str]) -> None:
+def accept(context: PipelineContext, source: TableName, streams: Collection[str]) -> None:
     """Let these topics be a table's own: a person has released it."""
-    table, ids = context.tables.find(source), context.cluster.topic_ids()
+    table, ids = context.tables.find(source), context.source.stream_ids()
     if table is not None:
-        context.tables.note_topics(table, {ids[topic] for topic in topics if topic in ids} - table.topics_at())
+        context.tables.note_streams(table, {ids[stream] for stream in streams if stream in ids} - table.streams_at())
 
 
 def _creates(statement: Statement, table: TableName) -> bool:
     return any(isinstance(one, text.CreateTable) and one.table.key == table.key for one in statement.actions)
 
 
-def _sentence(topics: Collection[str]) -> str:
+def _sentence(streams: Collection[str]) -> str:
     return (
-        f"topics {', '.join(sorted(topics))} all bring a table of this name; if they are of two changefeeds, read one "
+        f"topics {', '.join(sorted(streams))} all bring a table of this name; if they are of two changefeeds, read one "
         "here and the other in a pipeline of its own; if the table has moved from one to the other, release it"
     )

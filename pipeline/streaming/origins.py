@@ -32,13 +32,13 @@ _APART = "@"
 class Owner:
     """Where the rows of a table come from, as far as that is known: no topics, or no keyspace, are any."""
 
-    topics: frozenset[str] = frozenset()
+    streams: frozenset[str] = frozenset()
     keyspace: str = ""
 
     def sends(self, origin: Origin) -> bool:
         """Whether rows of this origin are the table's."""
         same = not (self.keyspace and origin.keyspace) or self.keyspace == origin.keyspace
-        return same and (not self.topics or origin.topic in self.topics)
+        return same and (not self.streams or origin.stream in self.streams)
 
 
 @dataclass(slots=True)
@@ -48,11 +48,11 @@ class Origins:
     owners: dict[Name, Owner] = field(default_factory=dict)
 
     @staticmethod
-    def of(pairs: Iterable[WarehouseTable], topics: Mapping[str, str], read: Collection[str]) -> Origins:
+    def of(pairs: Iterable[WarehouseTable], streams: Mapping[str, str], read: Collection[str]) -> Origins:
         """What the warehouse knows. `topics`: names by id, `read`: the names of the topics that are read now."""
         owners: dict[Name, Owner] = {}
         for pair in pairs:
-            names = {topics[topic] for topic in pair.topics_at() if topic in topics}
+            names = {streams[stream] for stream in pair.streams_at() if stream in streams}
             if pair.state is not State.DROPPED and (not names or names & {*read}):
                 owners[pair.source.key] = Owner(frozenset(names), pair.keyspace)
         return Origins(owners)
@@ -60,8 +60,8 @@ class Origins:
     def name_of(self, origin: Origin, table: TableName) -> TableName:
         """What the table is called whose rows this origin sends under a name."""
         owner = self.owners.get(table.key)
-        shares_topic = owner is not None and origin.topic in owner.topics
-        apart = _apart(origin, table, shares_topic=shares_topic)
+        shares_stream = owner is not None and origin.stream in owner.streams
+        apart = _apart(origin, table, shares_stream=shares_stream)
         for name in apart:
             if name.key in self.owners and self.owners[name.key].sends(origin):
                 return name
@@ -73,14 +73,14 @@ class Origins:
         """The same, and from here on the name is this table's."""
         name = self.name_of(origin, table)
         known = self.owners.get(name.key, Owner())
-        self.owners[name.key] = Owner(known.topics or frozenset({origin.topic}), known.keyspace or origin.keyspace)
+        self.owners[name.key] = Owner(known.streams or frozenset({origin.stream}), known.keyspace or origin.keyspace)
         return name
 
 
-def _apart(origin: Origin, table: TableName, *, shares_topic: bool) -> list[TableName]:
+def _apart(origin: Origin, table: TableName, *, shares_stream: bool) -> list[TableName]:
     """What a table may be called that is not the first of its name: after its topic or keyspace, else after both."""
-    both = f"{origin.keyspace}{_APART}{origin.topic}"
-    marks = [origin.keyspace if shares_topic and origin.keyspace else origin.topic, both]
+    both = f"{origin.keyspace}{_APART}{origin.stream}"
+    marks = [origin.keyspace if shares_stream and origin.keyspace else origin.stream, both]
     return [TableName(table.schema, f"{table.table}{_APART}{mark}") for mark in marks]
 
 
@@ -98,7 +98,7 @@ def identified(messages: Messages, known_origins: Callable[[], Origins]) -> Mess
     for table in sorted(messages.tables, key=_by_likeness):
         name = table.table if table.origin is None else origins.claim(table.origin, table.table)
         if name.key != table.table.key and name.key not in known:
-            where = f"topic {table.origin.topic}, keyspace {table.origin.keyspace}" if table.origin else ""
+            where = f"topic {table.origin.stream}, keyspace {table.origin.keyspace}" if table.origin else ""
             said.append(f"{table.table} of {where} is not the table that had this name before: it is {name} here")
         mine = replace(table, table=name)
         found[name.key] = _joined(found[name.key], mine) if name.key in found else mine
@@ -108,7 +108,7 @@ def identified(messages: Messages, known_origins: Callable[[], Origins]) -> Mess
 def _by_likeness(table: TableMessages) -> tuple[bool, Origin]:
     """First those whose topic ends in the very name: of two that are new it is theirs in the source, too."""
     origin = table.origin or Origin("")
-    return not origin.topic.endswith(table.table.table), origin
+    return not origin.stream.endswith(table.table.table), origin
 
 
 def _joined(some: TableMessages, others: TableMessages) -> TableMessages:

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.model import change
-from pipeline.model.messages import INDEX, RAW, Part, TableMessages
+from pipeline.model.messages import INDEX, Part, TableMessages
 from pipeline.model.names import TableName
-from pipeline.model.places import stands_at
+from pipeline.model.places import RAW, stands_at
 from pipeline.streaming import dead_letters
 from pipeline.warehouse.records import LET_IN, waits_by_itself, where
 

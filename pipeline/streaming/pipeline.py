@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 import threading
 import time
 from contextlib import ExitStack
@@ -20,15 +17,15 @@ from pipeline.protocols.simple import SimpleProtocol
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
 from pipeline.settings.column_types import members_of
-from pipeline.sources.kafka import OUTAGE, START, Cluster, stream_options
-from pipeline.streaming import altered, failpoints, pending, position, redrive, release
+from pipeline.sources.build import source_of
+from pipeline.sources.source import ends_under
+from pipeline.streaming import altered, failpoints, pending, redrive, release
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.commit_ts_batch import batch_of
 from pipeline.streaming.context import Ledger, PipelineContext, own_types
 from pipeline.streaming.lock import JvmLock, WriterLock, made
 from pipeline.streaming.mailbox import Inbox
 from pipeline.streaming.operations import operation
-from pipeline.streaming.position import Committed, KafkaState
 from pipeline.streaming.session import session, spread
 from pipeline.streaming.telemetry import Telemetry
 from pipeline.streaming.whole_table_checks import audit_after
@@ -55,18 +52,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
-    from pipeline.model.messages import KnownVersions, SourceProtocol, TopicPartition
+    from pipeline.model.messages import KnownVersions, SourceProtocol
     from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
+    from pipeline.sources.source import Feed, Planned, Resumed, Taken
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.spark_batch import SparkBatch
-    from pipeline.streaming.speculation import Planned
 
 CATALOG_LOST = "CATALOG_LOST"
 _LISTED = 5
-_KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+: [^\n]*)")
 
 
 class Pipeline:
@@ -140,72 +135,53 @@ class Pipeline:
         self._error = None
         self._with_new_rows.clear()
         self._left = False
-        state = kafka_state(self.context.cluster)
-        if not state.topics and available_now:
+        source = self.context.source
+        if not self._await_streams(available_now=available_now):
             return
-        self._await_topics(state)
         if self._stopping.is_set():  # nothing has begun
             self._stopping.clear()
             return
-        query = self._start(available_now=available_now)
+        feed = source.feed(
+            self._batch,
+            self.context.ledger.committed,
+            self.context.settings.checkpoint,
+            available_now=available_now,
+        )
         try:
-            self._follow(query, well)
+            self._follow(feed, well)
         except Exception as error:
             if self._error is None and not self._stopping.is_set():
-                self._raise_unreachable(error)
-                raise
+                explained = source.explained(error)
+                if explained is None:
+                    raise
+                raise explained from error
         finally:
             stopped = self._stopping.is_set()
-            self._wind_up(query)
+            self._wind_up(feed)
         if self._error is not None:
             raise self._error
         if available_now and not stopped:
             self._take_the_rest()
 
-    def _follow(self, query: StreamingQuery, well: Callable[[], None]) -> None:
-        """Do what there is to do beside the query until it ends, and raise what ended it, or the looks at it."""
-        while query.isActive and not self._stopping.is_set():
-            query.awaitTermination(0.2)  # type: ignore[arg-type] # any number of seconds will do
+    def _follow(self, feed: Feed, well: Callable[[], None]) -> None:
+        """Do what there is to do beside the feed until it ends, and raise what ended it, or the looks at it."""
+        while feed.runs and not self._stopping.is_set():
+            feed.wait(0.2)
             self._take_requests()
             well()
-        ended = query.exception()  # awaitTermination tells it only where it was waiting just then
+        ended = feed.error()  # `wait` raises it only where it was waiting just then
         if ended is not None:
             raise ended
 
-    def _await_topics(self, state: KafkaState) -> None:
-        while not state.topics and not self._stopping.wait(1.0):
+    def _await_streams(self, *, available_now: bool) -> bool:
+        """Wait until there is something, or the run is stopped. False: nothing is there, and nothing is awaited."""
+        while not self.context.source.is_there():
+            if available_now:
+                return False
+            if self._stopping.wait(1.0):
+                break
             self._take_requests()
-            state = kafka_state(self.context.cluster)
-
-    def _start(self, *, available_now: bool) -> StreamingQuery:
-        state = kafka_state(self.context.cluster)
-        folder = self._checkpoint(state)
-        start = position.starting_offsets(
-            self.context.ledger.committed, state, self.context.settings.source.starting_offsets
-        )
-        options = stream_options(
-            self.context.settings, position.as_json(start), state.topics, awaited=not available_now
-        )
-        reader = self.context.spark.readStream.format("kafka").options(**options).load()
-        writer = reader.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(folder))
-        writer = writer.queryName(self.context.settings.name)
-        if available_now:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{self.context.settings.trigger_seconds} seconds").start()
-
-    @property
-    def _spark_checkpoint(self) -> Path:
-        return self.context.settings.checkpoint / "spark"
-
-    def _checkpoint(self, state: KafkaState) -> Path:
-        """Spark's folder, emptied where the tables cannot continue with what it has planned."""
-        folder = self._spark_checkpoint
-        planned = planned_batch(folder)
-        committed = self.context.ledger.committed
-        agrees = planned is not None and position.checkpoint_agrees(planned, committed.of(state))
-        if planned is None or not agrees or not position.checkpoint_fits(planned, committed, state):
-            shutil.rmtree(folder, ignore_errors=True)
-        return folder
+        return True
 
     def _take_requests(self) -> None:
         """Do what others ask for, unless a batch is under way: then after it."""
@@ -215,10 +191,10 @@ class Pipeline:
             finally:
                 self._working.release()
 
-    def _batch(self, raw: DataFrame, spark_batch_id: int) -> None:
+    def _batch(self, taken: Taken) -> None:
         with self._working:
             try:
-                self._take(raw, spark_batch_id)
+                self._take(taken)
             except _Stopped:
                 raise
             except BaseException as error:
@@ -236,13 +212,12 @@ class Pipeline:
             audit_after(self.context, frozenset(self._with_new_rows))
         self._stopping.clear()
 
-    def _take(self, raw: DataFrame, spark_batch_id: int) -> None:
+    def _take(self, taken: Taken) -> None:
         if self._stopping.is_set():
             raise _Stopped
-        for spark in (self.context.spark, raw.sparkSession):
+        for spark in (self.context.spark, taken.raw.sparkSession):
             spread(spark, self.context.settings)
-        planned = planned_batch(self._spark_checkpoint)
-        self._land(raw, f"{self.context.settings.name}/{spark_batch_id}", planned)
+        self._land(taken.raw, f"{self.context.settings.name}/{taken.number}", taken.planned)
 
     def _land(self, raw: DataFrame, query_id: str, planned: Planned | None = None) -> None:
         started = time.monotonic()
@@ -277,19 +252,10 @@ class Pipeline:
         changed = [table for table in self.context.tables if str(table.source) in tables]
         self._maintainer.after_batch(changed, self.context.records, self.context.tables)
 
-    def _raise_unreachable(self, error: Exception) -> None:
-        """Say so where Kafka is the reason: Spark asks it between batches, and gives up after some minutes."""
-        reasons = _KAFKA_ERROR.findall(f"{error} {getattr(error, '_stackTrace', '')}")
-        if reasons:
-            raise self.context.cluster.unreachable(reasons[-1]) from error
-
-    def _wind_up(self, query: StreamingQuery) -> None:
-        """End the query after its current batch."""
+    def _wind_up(self, feed: Feed) -> None:
+        """End the feed after its current batch."""
         self._stopping.set()
-        deadline = time.monotonic() + 3600
-        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-            time.sleep(0.1)
-        query.stop()
+        feed.stop()
         self._stopping.clear()
 
 
@@ -302,8 +268,8 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     spark = session(settings)
     spark.sparkContext.setJobDescription("open the warehouse")
     resources.enter_context(JvmLock(spark, settings.warehouse.path))
-    cluster = Cluster(spark, settings)  # nothing is asked yet: a client that cannot be made leaves no tables behind
-    resources.callback(cluster.close)
+    source = source_of(spark, settings)  # nothing is asked yet: a client that cannot be made leaves no tables behind
+    resources.callback(source.close)
     catalog = Catalog(spark)
     if CATALOG_LOST not in accept:
         _refuse_lost(catalog, settings)
@@ -320,15 +286,11 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     if WAREHOUSE_COPIED not in accept:
         check_copied(records.tables["batches"].properties, settings.warehouse)
     ledger = Ledger.load(records)
-    cluster.recall(ledger.topics)
-    state = kafka_state(cluster)
-    recorded = {*ledger.topics, *(topic for table in tables for topic, _ in table.ends)}
-    successors = position.succeeded(recorded, state, records.topics_read)
-    committed = ledger.committed.under(successors)
-    position.check(committed, state, accept)
+    recorded = {*ledger.streams, *(stream for table in tables for stream, _ in table.ends)}
+    resumed = source.resume(ledger.committed, recorded, records.streams_read, accept)
     records.claim(catalog_folder(settings.warehouse))
-    _succeed(tables, successors)
-    _accept(tables, records, ledger, (committed, position.accepted(committed, state)))
+    _succeed(tables, resumed.successors)
+    _accept(tables, records, ledger, resumed)
     descriptions = Descriptions(records)
     registry = None
     made(settings.checkpoint)
@@ -343,8 +305,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
         telemetry.step(name)
         die(name)
 
-    patient = cluster.within(OUTAGE)
-    context = PipelineContext(spark, settings, patient, protocol, tables, records, ledger, step, rulebook, descriptions)
+    context = PipelineContext(spark, settings, source, protocol, tables, records, ledger, step, rulebook, descriptions)
     context.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
     context.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
     tables.sweep()
@@ -398,30 +359,27 @@ def refuse_another(records: Records, tables: Tables, accept: frozenset[str]) -> 
 
 
 def _succeed(tables: Tables, successors: Mapping[str, str]) -> None:
-    """Let tables know topics by the identities that they have by now; `_accept` lets the ledger."""
+    """Let tables know streams by the identities that they have by now; `_accept` lets the ledger."""
     for table in tables if successors else ():
-        ends = position.ends_under(table.ends, successors)
+        ends = ends_under(table.ends, successors)
         if ends != table.ends:
             tables.note_successors(table, successors)
             table.ends = ends
             table.changes.mark({ENDS: write_ends(ends)}, MAIN)
 
 
-def _accept(tables: Tables, records: Records, ledger: Ledger, progress: tuple[Committed, Committed]) -> None:
-    """Remember what was passed over: the next run does not ask again. The ledger goes last.
-
-    `progress`: as it was recorded, under the identities of now, and what counts.
-    """
-    before, accepted = progress
+def _accept(tables: Tables, records: Records, ledger: Ledger, resumed: Resumed) -> None:
+    """Remember what was passed over: the next run does not ask again. The ledger goes last."""
+    accepted = resumed.accepted
     if accepted == ledger.committed:
         return
-    shrunk = {at: end for at, end in accepted.ends.items() if end < before.ends[at]}
+    shrunk = {at: end for at, end in accepted.ends.items() if end < resumed.recorded.ends[at]}
     for table in tables:
         lower = {at: min(end, shrunk.get(at, end)) for at, end in table.ends.items()}
         if lower != table.ends:
             table.ends = lower
             table.changes.mark({ENDS: write_ends(lower)}, MAIN)
-    ledger.ends, ledger.topics = dict(accepted.ends), dict(accepted.names)
+    ledger.ends, ledger.streams = dict(accepted.ends), dict(accepted.names)
     records.tables["batches"].mark(ledger.summary(), MAIN)
 
 
@@ -440,25 +398,3 @@ def registry_of(settings: Settings, cache_file: Path | None = None) -> RegistryC
         retries=given.retries,
     )
     return RegistryClient(config, cache_file)
-
-
-def kafka_state(cluster: Cluster) -> KafkaState:
-    """What Kafka has now, asked by who has just begun."""
-    cluster = cluster.within(START)
-    topics = cluster.topics()
-    state = KafkaState(topics, {}, {})
-    partitions = state.partitions()
-    return KafkaState(topics, cluster.earliest(partitions), cluster.latest(partitions))
-
-
-def planned_batch(folder: Path) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]] | None:
-    """[start, end) of the newest batch that a checkpoint planned; None where there is none that can be read."""
-    files = sorted((int(f.name), f) for f in (folder / "offsets").glob("[0-9]*") if f.name.isdigit())
-    if not files:
-        return None
-    try:
-        texts = [path.read_text().splitlines()[-1] for _, path in files[-2:]]
-        offsets = [position.from_json(text) for text in texts]
-    except (OSError, ValueError, IndexError, json.JSONDecodeError):
-        return None
-    return (offsets[0] if len(offsets) > 1 else {}), offsets[-1]

@@ -17,7 +17,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import FAR_FUTURE, CommitTs
-from pipeline.model.messages import INDEX, TopicPartition
+from pipeline.model.messages import INDEX
+from pipeline.model.places import Partition
 from pipeline.streaming.frontier import commit_ts_of
 from pipeline.streaming.pending import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
@@ -47,7 +48,7 @@ class Watermarks(NamedTuple):
     """What the watermarks of a batch say. `backs`: where they go back; `newest`: the last of each partition."""
 
     backs: list[Place]
-    newest: dict[TopicPartition, CommitTs]
+    newest: dict[Partition, CommitTs]
 
 
 def may_double(messages: TableMessages) -> bool:
@@ -60,7 +61,7 @@ def is_keyless(layout: Layout) -> bool:
     return not layout.handle or any(not handle for _, handle in layout.handles)
 
 
-def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[TopicPartition, CommitTs]) -> Watermarks:
+def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partition, CommitTs]) -> Watermarks:
     """What the watermarks of a prepared batch say; `newest`: the last of each partition before it, as far as known.
 
     Where they go back, everything in the partition is sent again from there on.
@@ -69,7 +70,7 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[TopicPa
     last_watermarks = raw.where(~F.col(WAITED) & _is_mark(about)).select(
         *_PARTITION, *_PLACE, about.commit_ts.alias(_TS)
     )
-    known = [(at.topic, at.partition, -1, 0, ts) for at, ts in newest.items()]
+    known = [(at.stream, at.number, -1, 0, ts) for at, ts in newest.items()]
     if known:
         last_watermarks = last_watermarks.union(raw.sparkSession.createDataFrame(known, last_watermarks.schema))
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE)
@@ -82,7 +83,7 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[TopicPa
     rows = found.collect()
     return Watermarks(
         [Place(row["topic"], row["partition"], *at) for row in rows for at in row[_BEFORE]],
-        {TopicPartition(row["topic"], row["partition"]): CommitTs(row[_TS]) for row in rows},
+        {Partition(row["topic"], row["partition"]): CommitTs(row[_TS]) for row in rows},
     )
 
 
@@ -90,7 +91,7 @@ def begun_again(
     raw: DataFrame,
     protocol: SourceProtocol,
     tables: Sequence[Sequence[Part]],
-    frontiers: Mapping[TopicPartition, Frontier],
+    frontiers: Mapping[Partition, Frontier],
     statements: Iterable[Ddl] = (),
 ) -> dict[int, list[Place]]:
     """Where in a prepared batch rows begin to be sent again that were closed before: places by their table's number.
@@ -108,11 +109,11 @@ def begun_again(
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAITED)).select(*place, number.alias(_OF), about.commit_ts.alias(_TS), mark.alias(_MARK))
     events = events.where(F.col(_OF).isNotNull() | F.col(_MARK))
-    closed = [(at.topic, at.partition, -1, 0, None, commit_ts_of(moment), True) for at, moment in frontiers.items()]
+    closed = [(at.stream, at.number, -1, 0, None, commit_ts_of(moment), True) for at, moment in frontiers.items()]
     closed += [
-        (at.topic, at.partition, offset, 0, None, one.commit_ts, True)
+        (at.stream, at.number, position, 0, None, one.commit_ts, True)
         for one in statements
-        for at, offset in one.at.items()
+        for at, position in one.at.items()
     ]
     if closed:
         events = events.union(spark.createDataFrame(closed, events.schema))

@@ -93,7 +93,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
         source = _renamed(context, table, table.due)
     live = table is None or table.state == State.LIVE
     gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
-    topics = namesakes.waiting_in(context, source)
+    streams = namesakes.waiting_in(context, source)
     records = let_go(context, source)
     named = held_names.forget(context.records, source)
     if records == 0 and live and not named:
@@ -111,7 +111,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
             micro_batch(batch, context.step)
     finally:
         batch.close()
-    namesakes.accept(context, source, topics)
+    namesakes.accept(context, source, streams)
     _named(context, source)
     mirror(context, max(0, context.ledger.batch_id))
     context.step("released")
@@ -293,8 +293,8 @@ def _begun(context: PipelineContext, table: WarehouseTable | None) -> str:
 
 def _statements(context: PipelineContext, messages: Messages) -> list[Statement]:
     """The statements that came while the table was held; what was not understood is passed over now."""
-    topics = context.ledger.topics
-    read = understood(context, messages, Origins.of(context.tables, topics, topics.values()))
+    streams = context.ledger.streams
+    read = understood(context, messages, Origins.of(context.tables, streams, streams.values()))
     return [s for s in read if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
 
 

@@ -16,9 +16,8 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import Refused
 from pipeline.model import change
-from pipeline.model.messages import RAW, TopicPartition
 from pipeline.model.names import TableName
-from pipeline.model.places import stands_in
+from pipeline.model.places import POSITION, RAW, Partition, stands_in
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
@@ -31,7 +30,6 @@ from pipeline.streaming.epochs import APPLIED
 from pipeline.streaming.mirror import is_behind, mirror
 from pipeline.streaming.origins import Origins, identified
 from pipeline.streaming.pending import RELEASED
-from pipeline.streaming.position import as_json
 from pipeline.streaming.speculation import speculate
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
@@ -45,9 +43,10 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, Messages, TableMessages
+    from pipeline.sources.source import Planned
     from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
-    from pipeline.streaming.speculation import Planned, Speculation
+    from pipeline.streaming.speculation import Speculation
     from pipeline.streaming.table_writer import TableWriter
 
 T = TypeVar("T")
@@ -70,7 +69,7 @@ class SparkBatch:
     query_id: str
     planned: Planned | None = None
     started: float = field(default_factory=time.monotonic)
-    topic_ids: dict[str, str] = field(default_factory=dict)
+    stream_ids: Mapping[str, str] = field(default_factory=dict)
     writers: list[TableWriter] = field(default_factory=list)
     ddl_plan: DdlPlan = field(init=False)
     speculation: Speculation | None = None
@@ -93,9 +92,9 @@ class SparkBatch:
         """See `Port.read`."""
         raw, self.raw = self.raw, self._prepared(self.raw)
         if not self.context.recovering:
-            self.topic_ids = self.context.cluster.topic_ids()
+            self.stream_ids = self.context.source.stream_ids()
             if not self._lets_in():
-                self.speculation = speculate(self.context, raw, self.planned, self.topic_ids, self.batch_id)
+                self.speculation = speculate(self.context, raw, self.planned, self.stream_ids, self.batch_id)
             if self.speculation is not None:
                 return identified(self.speculation.messages, self._known_origins)
         self._keep_raw(len(self.context.tables))
@@ -104,7 +103,7 @@ class SparkBatch:
         if self._kept is not None:
             self.raw = self.raw.coalesce(max(1, messages.rows // _ROWS_PER_TASK))
         committed = self.context.ledger.committed.ends
-        known = {at: committed.get((self.topic_ids[at.topic], at.partition), 0) for at in messages.starts}
+        known = {at: committed.get((self.stream_ids[at.stream], at.number), 0) for at in messages.starts}
         if any(start < known[at] for at, start in messages.starts.items()):
             self.raw = self.raw.where(_past(known))
             messages = replace(self._routed(self.raw), warnings=messages.warnings)
@@ -128,15 +127,15 @@ class SparkBatch:
     def _routed(self, raw: DataFrame) -> Messages:
         self._named("route")
         messages = self.context.protocol.read(raw)
-        if any(at.topic not in self.topic_ids for at in messages.starts):
-            self.topic_ids = self.context.cluster.topic_ids()
+        if any(at.stream not in self.stream_ids for at in messages.starts):
+            self.stream_ids = self.context.source.stream_ids()
         return identified(messages, self._known_origins)
 
     def _known_origins(self) -> Origins:
         """Which table has which name, as the tables have told and this batch."""
         if self.origins is None:
-            topics = self.context.ledger.topics | {topic: name for name, topic in self.topic_ids.items()}
-            self.origins = Origins.of(self.context.tables, topics, self.topic_ids)
+            streams = self.context.ledger.streams | {stream: name for name, stream in self.stream_ids.items()}
+            self.origins = Origins.of(self.context.tables, streams, self.stream_ids)
         return self.origins
 
     def _unsettled(self, messages: Messages) -> Messages:
@@ -167,7 +166,7 @@ class SparkBatch:
         """Whether an unfinished batch has left something that lies beyond this ledger: its range was another."""
         if any(end > fresh.ends.get(at, 0) for table in self.context.tables for at, end in table.ends.items()):
             return True
-        ends = {TopicPartition(fresh.topics[topic], partition): end for (topic, partition), end in fresh.ends.items()}
+        ends = {Partition(fresh.streams[stream], partition): end for (stream, partition), end in fresh.ends.items()}
         return not self._settled().where(_past(ends)).isEmpty()
 
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
@@ -191,7 +190,7 @@ class SparkBatch:
         return writer
 
     def _writer(self, messages: TableMessages) -> TableWriter:
-        return self.ddl_plan.writer(self.raw, messages, self.topic_ids)
+        return self.ddl_plan.writer(self.raw, messages, self.stream_ids)
 
     def side_by_side(self, work: Callable[[TableMessages], T], tables: Sequence[TableMessages]) -> list[T]:
         """See `Port.side_by_side`."""
@@ -245,18 +244,18 @@ class SparkBatch:
         self._write_history(number, outcome)
         self.write_results(outcome.tables)
         self.context.step("results-appended")
-        watermarks = {**ledger.watermarks, **messages.watermarks}
+        watermarks = {**ledger.watermarks, **self.context.source.progress(messages)}
         level = self._cut(outcome, watermarks)
         self.context.step("cuts-appended")
         passed = self._passed()
         begun, ends = (
-            {(self.topic_ids[at.topic], at.partition): end for at, end in some.items()}
+            {(self.stream_ids[at.stream], at.number): end for at, end in some.items()}
             for some in (passed, messages.ends)
         )
         fresh = type(ledger)(
             number,
             {**begun, **ledger.ends, **ends},
-            {**ledger.topics, **{self.topic_ids[at.topic]: at.topic for at in (*passed, *messages.ends)}},
+            {**ledger.streams, **{self.stream_ids[at.stream]: at.stream for at in (*passed, *messages.ends)}},
             watermarks,
         )
         self._complete(fresh)
@@ -267,14 +266,14 @@ class SparkBatch:
         if self.speculation is None:
             self.context.profile.learn(outcome)
 
-    def _passed(self) -> dict[TopicPartition, int]:
+    def _passed(self) -> dict[Partition, int]:
         """Where the stream stands in partitions that it has not begun at their beginning, records of theirs or not."""
-        planned = self.planned[1] if self.planned else {}
-        return {at: end for at, end in planned.items() if end > 0 and at.topic in self.topic_ids}
+        planned = self.planned.end if self.planned else {}
+        return {at: end for at, end in planned.items() if end > 0 and at.stream in self.stream_ids}
 
-    def _cut(self, outcome: Outcome, watermarks: Mapping[TopicPartition, CommitTs]) -> str:
+    def _cut(self, outcome: Outcome, watermarks: Mapping[Partition, CommitTs]) -> str:
         """Write the cut of this batch; its level."""
-        return cuts.record(self.context, self.batch_id, outcome, watermarks, self.topic_ids)
+        return cuts.record(self.context, self.batch_id, outcome, watermarks, self.stream_ids)
 
     def _complete(self, fresh: Ledger) -> None:
         """Do what must be durable before the ledger is, and tell it what it says besides."""
@@ -296,8 +295,8 @@ class SparkBatch:
             )
         return {
             "query_id": self.query_id,
-            "start_offsets": as_json(outcome.messages.starts),
-            "end_offsets": as_json(outcome.messages.ends),
+            "start_offsets": self.context.source.as_text(outcome.messages.starts),
+            "end_offsets": self.context.source.as_text(outcome.messages.ends),
             "rows_in": rows,
             "inserts": counts["insert"],
             "updates": counts["update"] + counts["upsert"],
@@ -318,7 +317,7 @@ class SparkBatch:
         if not statements:
             return 0
         held = self.context.records.read("held").where(F.col("batch_id") == self.batch_id)
-        places = {(*at, offset) for ddl in statements for at, offset in ddl.at.items()}
+        places = {(*at, position) for ddl in statements for at, position in ddl.at.items()}
         return held.where(stands_at(places)).count()
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
@@ -441,11 +440,11 @@ class SparkBatch:
             self._kept.unpersist()
 
 
-def _past(ends: Mapping[TopicPartition, int]) -> Column:
+def _past(ends: Mapping[Partition, int]) -> Column:
     """Whether a record lies past these ends; in a partition without one it does."""
     before = F.lit(False)
     for at, end in ends.items():
-        before = before | (stands_in(at) & (F.col("offset") < end))
+        before = before | (stands_in(at) & (F.col(POSITION) < end))
     return ~before
 
 

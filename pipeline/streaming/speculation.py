@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import ColumnMapping, Messages, Prediction, Range, TopicPartition
+    from pipeline.model.messages import ColumnMapping, Messages, Prediction
+    from pipeline.model.places import Partition, Range
     from pipeline.quality.rules import RuleSet
+    from pipeline.sources.source import Planned
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.staged import Staged
     from pipeline.warehouse.changes import Appended
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 10_000
 """A smaller batch is read sooner than a branch is made and shown."""
-
-Planned = tuple["Mapping[TopicPartition, int]", "Mapping[TopicPartition, int]"]
-"""Offsets [start, end) that Spark has planned for a batch."""
 
 
 @dataclass(slots=True)
@@ -48,7 +47,7 @@ class Speculation:
     messages: Messages
 
     def fits(
-        self, table: WarehouseTable, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[TopicPartition, Range]
+        self, table: WarehouseTable, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[Partition, Range]
     ) -> bool:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
@@ -61,18 +60,20 @@ class Speculation:
 
 
 def speculate(
-    context: PipelineContext, raw: DataFrame, planned: Planned | None, topic_ids: Mapping[str, str], batch_id: int
+    context: PipelineContext, raw: DataFrame, planned: Planned | None, stream_ids: Mapping[str, str], batch_id: int
 ) -> Speculation | None:
     """Append the batch on a branch as if it were as expected; None where nothing is, or it turned out otherwise."""
     table = context.tables.find(context.profile.table) if context.profile.table else None
-    known = context.ledger.committed.of_names({topic_id: name for name, topic_id in topic_ids.items()})
+    known = context.ledger.committed.of_names({stream_id: name for name, stream_id in stream_ids.items()})
     ranges = _ranges(planned, known) if planned else {}
-    topics = {topic_ids[at.topic] for at in ranges}
+    if context.source.count(ranges) < LEAST_ROWS:
+        ranges = {}
+    streams = {stream_ids[at.stream] for at in ranges}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
     # Of rows without a key it has to be seen first whether they are sent again. An append says in which topics rows of
     # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
-    if not table.layout.handle or not topics <= table.topics_at() or not may_be_written(context, table):
+    if not table.layout.handle or not streams <= table.streams_at() or not may_be_written(context, table):
         return None
     mapping = table.layout.mapping
     prediction = context.protocol.predict(raw, context.profile.kinds, ranges, mapping)
@@ -84,7 +85,7 @@ def speculate(
     ):  # which keys wait is known when the batch has been read
         return None
     context.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
-    ends = {(topic_ids[at.topic], at.partition): end for at, (_, end) in ranges.items()}
+    ends = {(stream_ids[at.stream], at.number): end for at, (_, end) in ranges.items()}
     with bound(table=str(table.source)):
         staged = stage(table, prediction.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, prediction.odd))
         context.step("speculated")
@@ -113,9 +114,8 @@ def _is_of(table: WarehouseTable, messages: Messages) -> bool:
     return all(seen.since > since for since in begun for one in messages.tables for seen in one.versions)
 
 
-def _ranges(planned: Planned, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, Range]:
-    """Where the news is; none where it is little, or begins before what is committed."""
+def _ranges(planned: Planned, known: Mapping[Partition, int]) -> dict[Partition, Range]:
+    """Where the news is; none where it begins before what is committed."""
     start, end = planned
     news = {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
-    little = sum(until - begin for begin, until in news.values()) < LEAST_ROWS
-    return {} if little or any(at not in known or begin < known[at] for at, (begin, _) in news.items()) else news
+    return {} if any(at not in known or begin < known[at] for at, (begin, _) in news.items()) else news

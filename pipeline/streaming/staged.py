@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from pipeline.model.places import PartitionId
     from pipeline.warehouse.changes import Appended, Entry
-    from pipeline.warehouse.pairs import TopicIdPartition, WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 
 @dataclass(slots=True)
@@ -23,7 +24,7 @@ class Staged:
 
     table: WarehouseTable
     branch: str
-    ends: Mapping[TopicIdPartition, int]
+    ends: Mapping[PartitionId, int]
     appended: Appended
     waits: bool = True
 

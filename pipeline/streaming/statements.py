@@ -112,10 +112,10 @@ def _passed(statement: Statement, context: PipelineContext) -> bool:
         return False
     if all(moment < context.ledger.frontiers.get(partition, NEVER) for partition in at):
         return True
-    here = {partition.topic for partition in at}
-    names = {topic: name for topic, name in context.ledger.topics.items() if name not in here}
-    known = (pair.topics_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, context))
-    return any(topic in names for topics in known for topic in topics)
+    here = {partition.stream for partition in at}
+    names = {stream: name for stream, name in context.ledger.streams.items() if name not in here}
+    known = (pair.streams_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, context))
+    return any(stream in names for streams in known for stream in streams)
 
 
 def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[WarehouseTable]:

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.holding import NAMELESS
-from pipeline.model.messages import Ordering, SeenVersion, TopicPartition
+from pipeline.model.messages import Ordering, SeenVersion
 from pipeline.model.names import quoted
-from pipeline.model.places import stands_in
+from pipeline.model.places import Partition, stands_in
 from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import SETTING_ASIDE
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import Range, TableMessages
+    from pipeline.model.messages import TableMessages
+    from pipeline.model.places import Range
     from pipeline.quality.rules import RuleResult, RuleSet
     from pipeline.quality.samples import Sample
     from pipeline.streaming.context import PipelineContext
@@ -58,7 +59,7 @@ class TableWriter:
     raw: DataFrame
     batch_id: int
     messages: TableMessages
-    topic_ids: Mapping[str, str]
+    stream_ids: Mapping[str, str]
     statements: list[Statement]
     table: WarehouseTable | None
     notes: list[Note] = field(default_factory=list)
@@ -120,15 +121,15 @@ class TableWriter:
         """Between which commit ts the changes lie, where that is known."""
         return None
 
-    def ends(self) -> Mapping[TopicPartition, int]:
+    def ends(self) -> Mapping[Partition, int]:
         """See `TablePort.ends`."""
         if self.table is None:
             return {}
-        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        names = {stream_id: name for name, stream_id in self.stream_ids.items()}
         return {
-            TopicPartition(names[topic], partition): end
-            for (topic, partition), end in self.table.ends.items()
-            if topic in names
+            Partition(names[stream], partition): end
+            for (stream, partition), end in self.table.ends.items()
+            if stream in names
         }
 
     def evolve(self) -> None:
@@ -149,7 +150,7 @@ class TableWriter:
             return
         else:
             self.context.tables.evolve(self.table, layout, self._noted())
-            self._note_topics(self.table)
+            self._note_streams(self.table)
         why = self.ambiguous or (NAMELESS if self.nameless else "")
         if why and self.table.state == State.LIVE:
             self.context.tables.set_state(self.table, State.HELD, why)
@@ -160,11 +161,11 @@ class TableWriter:
         unkeyed = any(seen.version.handle == () for seen in self.messages.versions)
         return unkeyed or self.table is None or not self.table.layout.handle
 
-    def _note_topics(self, table: WarehouseTable) -> None:
+    def _note_streams(self, table: WarehouseTable) -> None:
         """Of a renamed pair: in which topics the rows of its new name come."""
         if table.renamed_at and table.source.key == self.messages.table.key:
-            topics = {at.topic for at in self.messages.partitions if at.topic in self.topic_ids}
-            self.context.tables.note_topics(table, {self.topic_ids[topic] for topic in topics})
+            streams = {at.stream for at in self.messages.partitions if at.stream in self.stream_ids}
+            self.context.tables.note_streams(table, {self.stream_ids[stream] for stream in streams})
 
     def _has_room(self, layout: Layout) -> bool:
         """Whether the table can have these columns; else it is held, and nothing has come of what the batch brought."""
@@ -217,11 +218,11 @@ class TableWriter:
         layout, notes = apply_actions(layout, statement.actions, statement.ddl.commit_ts, self.context.policy)
         self.notes.extend(notes)
         if layout.altered_at == statement.ddl.commit_ts:
-            at = {(topic, partition) for topic, partition in statement.ddl.at}
+            at = {(stream, partition) for stream, partition in statement.ddl.at}
             layout = replace(layout, altered_in=tuple(sorted(at.union(layout.altered_in))))
         return layout
 
-    def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
+    def append(self, ranges: Mapping[Partition, Range]) -> Mapping[str, int]:
         """See `TablePort.append`."""
         table, rules, mapping = self._made(), self._rules(), self._made().layout.mapping
         ahead = self.speculation
@@ -229,7 +230,7 @@ class TableWriter:
             return self._let_in(ahead.staged, rules)
         if ahead is not None:
             ahead.drop()
-        ends = {(self.topic_ids[at.topic], at.partition): high for at, (_, high) in ranges.items()}
+        ends = {(self.stream_ids[at.stream], at.number): high for at, (_, high) in ranges.items()}
         self._named(f"{table.source}: append changes")
         entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences, times=self.times)
         frame = self._appended(ranges)
@@ -238,7 +239,7 @@ class TableWriter:
         appended = changes.append(table, frame, entry)
         return self._counted(appended, self._beyond(rules, table.name.changes.sql), rules)
 
-    def _appended(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def _appended(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """What `append` takes."""
         return self.judged_frame(ranges) if self._fences else self._frame(ranges)
 
@@ -277,7 +278,7 @@ class TableWriter:
         self.judged, self.fingerprint = (*appended.results, *beyond), rules.fingerprint
         return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside, "newest": appended.newest}
 
-    def set_aside_unreadable(self, ranges: Mapping[TopicPartition, Range]) -> int:
+    def set_aside_unreadable(self, ranges: Mapping[Partition, Range]) -> int:
         """See `TablePort.set_aside_unreadable`."""
         if not self._known().versions:
             return 0
@@ -285,7 +286,7 @@ class TableWriter:
         letters = dead_letters.unreadable(self._frame(ranges), self.context.protocol.sentences())
         return dead_letters.set_aside(self.context, letters, self.batch_id, self.messages.table)
 
-    def quarantine(self, ranges: Mapping[TopicPartition, Range], *, again: bool) -> int:
+    def quarantine(self, ranges: Mapping[Partition, Range], *, again: bool) -> int:
         """See `TablePort.quarantine`."""
         if not self._known().versions:
             return 0
@@ -313,13 +314,13 @@ class TableWriter:
         failed = {result.rule for result in self.judged if result.unexpected and not result.success}
         return sampled(self._frame({}), self._rules(), failed, [column.name for column in table.layout.key])
 
-    def judged_frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def judged_frame(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """The change frame of the messages in these ranges (none: of all), with the bits of every rule, and fenced."""
         rules, layout = self._rules(), self._made().layout
         judged = rules.judged(self._frame(ranges))
         return fence(self.context, judged, rules, layout, self.messages.table) if self._fences else judged
 
-    def _frame(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def _frame(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         return self.context.protocol.changes(self._only(ranges), self._known(), self._made().layout.mapping)
 
     def _known(self) -> TableMessages:
@@ -388,12 +389,12 @@ class TableWriter:
             raise AssertionError(f"{self.messages.table} is landed before it is made")
         return self.table
 
-    def _only(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def _only(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """The raw frame within these ranges, without the partitions that they do not name; no ranges: all of it."""
         others = dict.fromkeys(self.messages.partitions, NOTHING) if ranges else {}
         return self._within({**others, **ranges})
 
-    def _within(self, ranges: Mapping[TopicPartition, Range]) -> DataFrame:
+    def _within(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """The raw frame within the messages' bounds and these ranges; a whole partition needs no predicate."""
         bounds = dict(self.messages.bounds or {})
         for at, (low, high) in ranges.items():
@@ -401,8 +402,8 @@ class TableWriter:
                 continue
             known = bounds.get(at, (0, 2**62))
             bounds[at] = (max(low, known[0]), min(high, known[1]))
-        starts: dict[TopicPartition, int] = {}
-        lasts: dict[TopicPartition, int] = {}
+        starts: dict[Partition, int] = {}
+        lasts: dict[Partition, int] = {}
         for seen in self.messages.versions:
             for at, first in seen.first.items():
                 starts[at] = min(first, starts.get(at, first))
@@ -417,7 +418,7 @@ class TableWriter:
         self.context.spark.sparkContext.setJobDescription(f"{self.during or f'batch {self.batch_id}'}: {what}")
 
 
-def _inside(bounds: Mapping[TopicPartition, Range], *, exhaustive: bool) -> Column:
+def _inside(bounds: Mapping[Partition, Range], *, exhaustive: bool) -> Column:
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
     inside, listed = F.lit(False), F.lit(False)
     for at, (low, high) in bounds.items():

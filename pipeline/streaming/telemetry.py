@@ -15,9 +15,7 @@ from pipeline.model.columns import age_of, time_of
 from pipeline.model.messages import Ordering
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
-from pipeline.sources.kafka import START
 from pipeline.streaming import frontier
-from pipeline.streaming.backlog import Backlog
 from pipeline.streaming.held import held_tables, last_held
 from pipeline.warehouse.state import BATCH
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 _OPS = tuple(op.value for op in Op)
 _BEHIND_SECONDS = 10.0
-"""How often Kafka is asked how much it has."""
+"""How often the source is asked how much it has."""
 _AGE_SECONDS = 60.0
 """And how often since when."""
 _log = get_logger(__name__)
@@ -79,7 +77,7 @@ class Telemetry:
         """A warehouse was opened, perhaps with batches of other processes."""
         if self._metrics is None:
             return
-        self._metrics.answered(time.time())  # without Kafka none is opened
+        self._metrics.answered(time.time())  # without its source none is opened
         self._metrics.held(_names(last_held(context)))
         self._metrics.pending(some=_waits(context))
         self._metrics.begin(str(table.source) for table in context.tables)
@@ -123,7 +121,7 @@ class Telemetry:
             self.look(context)
 
     def look(self, context: PipelineContext) -> None:
-        """Tell how it stands beside the batches, and ask Kafka how much it has."""
+        """Tell how it stands beside the batches, and ask the source how much it has."""
         if self._metrics is None:
             return
         self._metrics.held(_names(last_held(context)))
@@ -131,7 +129,7 @@ class Telemetry:
             str(table.source) for table in context.tables
         )  # those that a batch has made, before it ends
         try:
-            backlog = Backlog(context.cluster.within(START), context.ledger.committed)  # the end of a run waits for it
+            backlog = context.source.backlog(context.ledger.committed)
             self._metrics.lag(backlog.records())
             if context.is_due("since when records wait", _AGE_SECONDS):
                 self._metrics.oldest(backlog.oldest(time.time()))

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from pipeline.model.places import PartitionId
     from pipeline.quality.rules import RuleResult
-    from pipeline.warehouse.pairs import TopicIdPartition, WarehouseTable
+    from pipeline.warehouse.pairs import WarehouseTable
 
 ERRORS = "errors"
 ASIDE = "aside"
@@ -80,7 +81,7 @@ class Entry:
     """
 
     batch_id: int
-    ends: Mapping[TopicIdPartition, int]
+    ends: Mapping[PartitionId, int]
     operation: str
     rules: RuleSet = NO_RULES
     odd: Column | None = None

@@ -66,7 +66,7 @@ class _ByOffset:
         """All changes: at once where one topic gave them, whose offsets are an order; else append by append."""
         if head is None:
             return []
-        if len({topic_id for topic_id, _ in self.table.ends}) <= 1:  # one made again counts as another
+        if len({stream_id for stream_id, _ in self.table.ends}) <= 1:  # one made again counts as another
             return [replace(self._appended(None, head), several=True)]
         return self._appends(None)
 

@@ -31,21 +31,19 @@ from pipeline.warehouse.state import (
     SOURCE_TABLE,
     SPANS,
     STATE,
-    TOPICS,
+    STREAMS,
     TRUNCATED,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pipeline.model.places import PartitionId
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column
 
 STAGE = "stage_"
 """How the branches begin on which a table is made ready; the operation follows."""
-
-TopicIdPartition = tuple[str, int]
-"""Kafka's topic id (which a re-created topic does not share) and partition."""
 
 
 class State(StrEnum):
@@ -74,9 +72,9 @@ class StoredBinding(NamedTuple):
 class Place(NamedTuple):
     """Where a change stands in Kafka; `number`: the event's in its record."""
 
-    topic: str
+    stream: str
     partition: int
-    offset: int
+    position: int
     number: int
 
 
@@ -115,8 +113,8 @@ class WarehouseTable:
     """By commit ts: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
     """By commit ts, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
-    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
-    topics: frozenset[str] = frozenset()
+    ends: dict[PartitionId, int] = field(default_factory=dict)
+    streams: frozenset[str] = frozenset()
     """Those (ids) in which rows are under the name that the newest RENAME has given, or which a person has accepted."""
     applied: int | None = None
     filled: frozenset[str] = frozenset()
@@ -135,15 +133,15 @@ class WarehouseTable:
         """The identity that outlives renames: that of the changes table."""
         return self.changes.uuid
 
-    def topics_at(self, commit_ts: int = EVER) -> frozenset[str]:
+    def streams_at(self, commit_ts: int = EVER) -> frozenset[str]:
         """Topics (ids) that bring the table under the name which it has at a time; none as long as no row has told it.
 
         A changefeed sends rows by the name of their table, so those of another name may stand in another topic.
         """
         if 0 < self.renamed_at < commit_ts:
-            return self.topics
-        topics = frozenset(topic for topic, _ in self.ends)
-        return topics if self.renamed_at else topics | self.topics
+            return self.streams
+        streams = frozenset(stream for stream, _ in self.ends)
+        return streams if self.renamed_at else streams | self.streams
 
     @property
     def parked(self) -> bool:
@@ -174,7 +172,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     table.spans = read_spans(properties.get(SPANS))
     table.sends = frozenset(Place(*one) for one in json.loads(properties.get(SENDS, "[]")))
     table.ends = read_ends(changes.inherited(ENDS))
-    table.topics = frozenset(json.loads(properties.get(TOPICS) or "[]"))
+    table.streams = frozenset(json.loads(properties.get(STREAMS) or "[]"))
     read_published(table)
     return table
 
@@ -237,20 +235,20 @@ def written_spans(spans: tuple[StoredBinding, ...]) -> dict[str, str]:
     return {SPANS: json.dumps(spans)} if spans else {}
 
 
-def read_ends(text: str | None) -> dict[TopicIdPartition, int]:
+def read_ends(text: str | None) -> dict[PartitionId, int]:
     """End offsets as a snapshot summary carries them: `{"<topic id>": {"<partition>": offset}}`."""
     if not text:
         return {}
     return {
-        (topic, int(partition)): offset
-        for topic, partitions in json.loads(text).items()
-        for partition, offset in partitions.items()
+        (stream, int(partition)): position
+        for stream, partitions in json.loads(text).items()
+        for partition, position in partitions.items()
     }
 
 
-def write_ends(ends: dict[TopicIdPartition, int]) -> str:
+def write_ends(ends: dict[PartitionId, int]) -> str:
     """The inverse of `read_ends`."""
     nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(ends.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
+    for (stream, partition), position in sorted(ends.items()):
+        nested.setdefault(stream, {})[str(partition)] = position
     return json.dumps(nested, separators=(",", ":"))

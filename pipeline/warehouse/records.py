@@ -189,11 +189,11 @@ class Records:
         rows = self.read("cuts").groupBy("table_uuid").agg(newest).collect()
         return {row["table_uuid"]: (row["newest"]["snapshot_id"], row["newest"]["level"]) for row in rows}
 
-    def topics_read(self) -> frozenset[str]:
+    def streams_read(self) -> frozenset[str]:
         """The topics of which batches have read something."""
-        offsets = F.from_json("end_offsets", "map<string, map<string, bigint>>")
-        topics = self.read("batches").select(F.explode(F.map_keys(offsets)).alias("topic")).distinct()
-        return frozenset(row["topic"] for row in topics.collect())
+        positions = F.from_json("end_offsets", "map<string, map<string, bigint>>")
+        streams = self.read("batches").select(F.explode(F.map_keys(positions)).alias("topic")).distinct()
+        return frozenset(row["topic"] for row in streams.collect())
 
     def waiting(self) -> Waiting:
         """What `held` has open: counted again where the table has another snapshot than last time."""
@@ -210,10 +210,10 @@ class Records:
         """Give what waits of a source table another status."""
         self._update("held", source, "status = :status", {"status": status})
 
-    def drop_held(self, source: TableName, topics: Collection[str]) -> None:
+    def drop_held(self, source: TableName, streams: Collection[str]) -> None:
         """What waits under a table's name, but comes from topics of another table, is not to come into this one."""
-        for topic in sorted(topics):
-            self._update("held", source, "status = :status", {"status": DROPPED, "topic": topic}, "topic = :topic")
+        for stream in sorted(streams):
+            self._update("held", source, "status = :status", {"status": DROPPED, "topic": stream}, "topic = :topic")
 
     def mark_dropped(self, source: TableName, until: int | None = None, of: Sequence[str] = ASIDE) -> None:
         """What is set aside of a table that is gone is not to come back into another one of its name.

@@ -96,7 +96,7 @@ SPANS = _key(
     "ticdc.spans", Where.CHANGES, "JSON: [[schema, table, since, until, cause, pair], …]",
     "the names that the table has had, each for changes with a commit ts in (since, until]",
 )  # fmt: skip
-TOPICS = _key(
+STREAMS = _key(
     "ticdc.topics", Where.CHANGES, "JSON: [topic id, …]",
     "the topics that bring the table under its newest name, or that a person has accepted",
 )  # fmt: skip
@@ -168,7 +168,7 @@ UNFINISHED = _key(
     "ticdc.unfinished", Where.BATCHES_SNAPSHOT, _INTEGER,
     "the first batch of which a try that was never committed may be in the tables",
 )  # fmt: skip
-TOPIC_NAMES = _key("ticdc.topic-names", Where.BATCHES_SNAPSHOT, "JSON: {topic id: name}", "the names that topics had")
+STREAM_NAMES = _key("ticdc.topic-names", Where.BATCHES_SNAPSHOT, "JSON: {topic id: name}", "the names that topics had")
 WATERMARKS = _key("ticdc.watermarks", Where.BATCHES_SNAPSHOT, _MARKS, "the greatest watermark of each partition")
 MOMENTS = _key(
     "ticdc.moments", Where.BATCHES_SNAPSHOT, _MARKS, "the frontier of each partition (`streaming.frontier.Frontier`)"

@@ -58,7 +58,7 @@ from pipeline.warehouse.state import (
     SOURCE_SCHEMA,
     SOURCE_TABLE,
     SPANS,
-    TOPICS,
+    STREAMS,
     TRUNCATED,
 )
 
@@ -299,9 +299,9 @@ class Tables:
         else:  # a first try may have moved it, and got no further
             self._say_names(target)
         held = {HELD_REASON: reason} if reason else {}
-        topics = {} if table.renamed_at == at else {TOPICS: ""}  # what was put off, and is released, is no other name
-        self._name(table, source, {RENAMED: str(at), **topics, DUE: "", **held, **written_spans(spans)})
-        table.topics = frozenset() if topics else table.topics
+        streams = {} if table.renamed_at == at else {STREAMS: ""}  # what was put off, and is released, is no other name
+        self._name(table, source, {RENAMED: str(at), **streams, DUE: "", **held, **written_spans(spans)})
+        table.streams = frozenset() if streams else table.streams
         table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
         table.spans = spans or table.spans
 
@@ -310,10 +310,10 @@ class Tables:
     ) -> None:
         """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
         held = {**written_state(State.HELD, reason), DUE: json.dumps([source.schema, source.table])}
-        held |= {RENAMED: str(at), TOPICS: ""}
+        held |= {RENAMED: str(at), STREAMS: ""}
         self._name(table, self.put_off_name(table, source, at), {**held, **written_spans(spans)})
         table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
-        table.topics = frozenset()
+        table.streams = frozenset()
         table.spans = spans or table.spans
 
     def put_off_name(self, table: WarehouseTable, source: TableName, at: int) -> TableName:
@@ -368,19 +368,19 @@ class Tables:
             table.changes.set_properties({SENDS: json.dumps(sorted(known))})
             table.sends = known
 
-    def note_topics(self, table: WarehouseTable, topics: Iterable[str]) -> None:
+    def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
         """Remember topics (ids) that bring the table under its newest name (`WarehouseTable.topics_at`)."""
-        known = table.topics.union(topics)
-        if known != table.topics:
-            table.changes.set_properties({TOPICS: json.dumps(sorted(known))})
-            table.topics = known
+        known = table.streams.union(streams)
+        if known != table.streams:
+            table.changes.set_properties({STREAMS: json.dumps(sorted(known))})
+            table.streams = known
 
     def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
         """The same topics (`note_topics`) under the identities that they have by now."""
-        topics = frozenset(successors.get(topic, topic) for topic in table.topics)
-        if topics != table.topics:
-            table.changes.set_properties({TOPICS: json.dumps(sorted(topics))})
-            table.topics = topics
+        streams = frozenset(successors.get(stream, stream) for stream in table.streams)
+        if streams != table.streams:
+            table.changes.set_properties({STREAMS: json.dumps(sorted(streams))})
+            table.streams = streams
 
     def truncate(self, table: WarehouseTable, at: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""

@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from spark.sessions import SETTINGS
 
 from pipeline.settings import parse
-from pipeline.sources.kafka import Cluster
-from pipeline.streaming.backlog import Backlog
-from pipeline.streaming.position import Committed
+from pipeline.sources.kafka.backlog import KafkaBacklog
+from pipeline.sources.kafka.cluster import Cluster
+from pipeline.sources.source import Committed
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -40,7 +40,7 @@ def test_what_waits_is_as_old_as_the_first_record_that_no_batch_has_taken(spark,
     now, known = time.time(), cluster.topics()[topic].id
 
     def backlog(end):
-        return Backlog(cluster, Committed({(known, 0): end}, {known: topic}))
+        return KafkaBacklog(cluster, Committed({(known, 0): end}, {known: topic}))
 
     assert backlog(24).records() == {topic: 4 * 24 + 1}
     assert now - backlog(24).oldest(now)[topic] == pytest.approx(4 * DAY, abs=5 * DAY / 256 + 60)

@@ -24,7 +24,7 @@ from pipeline.devstack.ports import free_port
 from pipeline.errors import EnvironmentFault
 from pipeline.observe.metrics import PREFIX
 from pipeline.settings import load
-from pipeline.sources.kafka import OUTAGE, START, Cluster
+from pipeline.sources.kafka.cluster import OUTAGE, START, Cluster
 from pipeline.streaming.session import session
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

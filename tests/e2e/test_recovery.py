@@ -301,7 +301,7 @@ class TestTopics:
 
     def pretend_more_was_read(self, context, topic, more):
         """As if the broker had lost its newest records: the tables end behind the topic."""
-        name = next(topic_id for topic_id, known in context.ledger.topics.items() if known == topic)
+        name = next(topic_id for topic_id, known in context.ledger.streams.items() if known == topic)
         context.ledger.ends = {at: end + more * (at[0] == name) for at, end in context.ledger.ends.items()}
         context.records.tables["batches"].mark(context.ledger.summary(), "main")
         for table in context.tables:
@@ -380,7 +380,7 @@ class TestTopics:
             until(lambda: pipeline.context.ledger.batch_id > 0)
             other.open()
             other.rounds(1)
-            until(lambda: other.topic(ACCOUNT) in pipeline.context.ledger.topics.values())
+            until(lambda: other.topic(ACCOUNT) in pipeline.context.ledger.streams.values())
             pipeline.stop()
             run.join()
         other.close()

@@ -43,7 +43,7 @@ class Feed:
         with Pipeline.open(self.settings(servers), accept=frozenset(accept)) as pipeline:
             pipeline.run(available_now=True)
             self.ledger = pipeline.context.ledger
-            self.ids = pipeline.context.cluster.topic_ids()
+            self.ids = pipeline.context.source.stream_ids()
 
     def topics(self):
         return {self.loaded.topic(record) for record in self.loaded.sent}
@@ -80,7 +80,7 @@ def test_each_of_three_runs_takes_what_is_new_of_each_topic_and_nothing_twice(fe
         feed.run(part, old.bootstrap_servers)
         feed.assert_once()
     assert len(feed.loaded.sent) == 716
-    assert feed.ledger.topics == {f"name:{topic}": topic for topic in feed.topics()}
+    assert feed.ledger.streams == {f"name:{topic}": topic for topic in feed.topics()}
 
 
 def test_a_broker_that_is_upgraded_gives_ids_to_what_was_known_by_name_and_a_fallen_back_one_takes_none(feed, old):
@@ -89,10 +89,10 @@ def test_a_broker_that_is_upgraded_gives_ids_to_what_was_known_by_name_and_a_fal
     feed.assert_once()
     ids = feed.ids
     assert not any(topic.startswith("name:") for topic in ids.values())
-    assert feed.ledger.topics == {topic: name for name, topic in ids.items()}
+    assert feed.ledger.streams == {topic: name for name, topic in ids.items()}
     feed.run(2, old.bootstrap_servers)
     feed.assert_once()
-    assert (feed.ids, feed.ledger.topics) == (ids, {topic: name for name, topic in ids.items()})
+    assert (feed.ids, feed.ledger.streams) == (ids, {topic: name for name, topic in ids.items()})
     feed.take(feed.stack.bootstrap_servers)
     feed.assert_once()
 
@@ -103,7 +103,7 @@ def noted_under_no_id(pipeline):
         ends = {(ZERO, partition): end for (_, partition), end in table.ends.items()}
         table.changes.mark({ENDS: write_ends(ends)}, MAIN)
     ledger = pipeline.context.ledger
-    ledger.topics = {ZERO: max(ledger.topics.values())}
+    ledger.streams = {ZERO: max(ledger.streams.values())}
     ledger.ends = {(ZERO, partition): end for (_, partition), end in ledger.ends.items()}
     pipeline.context.records.tables["batches"].mark(ledger.summary(), MAIN)
 

@@ -7,7 +7,8 @@ from collections import Counter
 from golden.values import Row
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, ColumnMapping, Target
+from pipeline.model.messages import ColumnMapping, Target
+from pipeline.model.places import RAW
 from pipeline.protocols.open import OpenProtocol
 
 TYPES = ("string", "int", "bigint", "timestamp", "binary", "binary")

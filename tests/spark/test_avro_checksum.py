@@ -14,7 +14,8 @@ from golden.corpus import GoldenCase
 from golden.decode import writer_schema
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, ColumnMapping, Target
+from pipeline.model.messages import ColumnMapping, Target
+from pipeline.model.places import RAW
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.decode import WriterSchema
 from registry.columns import read_schema

@@ -11,8 +11,9 @@ import pytest
 
 from pipeline.model import change
 from pipeline.model.columns import TableVersion
-from pipeline.model.messages import RAW, ColumnMapping, Target
+from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import TableName
+from pipeline.model.places import RAW
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.decode import CORRUPT_KEY, CORRUPT_VALUE, WriterSchema
 from pipeline.protocols.avro.fields import source_column

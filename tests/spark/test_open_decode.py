@@ -10,8 +10,9 @@ from golden.expected import tables_at_the_end
 from spark.open_events import Memory, changed, events_of, golden_frame, protocol, raw_frame, record, replayed
 
 from pipeline.model import change
-from pipeline.model.messages import INDEX, Ordering, Part, TopicPartition
+from pipeline.model.messages import INDEX, Ordering, Part
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.protocols.open import events
 from pipeline.protocols.open.shapes import Wanted
 
@@ -102,7 +103,7 @@ def test_statements_and_watermarks_are_found_in_every_partition(spark):
     messages = subject.read(subject.prepare(golden_frame(spark, case.records)).cache())
     sent = list(wire_events(case.records))
     for partition in range(3):
-        at = TopicPartition("tidb_cdc", partition)
+        at = Partition("tidb_cdc", partition)
         assert messages.watermarks[at] == max(k["ts"] for p, *_, k, _ in sent if p == partition and k["t"] == 3)
         assert messages.ends[at] == 1 + max(offset for p, offset, *_ in sent if p == partition)
         assert messages.starts[at] == 0

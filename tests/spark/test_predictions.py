@@ -12,7 +12,8 @@ from spark.test_simple_decode import mapping_of, protocol_of, raw_frame
 from support.slow import EVERY
 
 from pipeline.model import change
-from pipeline.model.messages import INDEX, RAW
+from pipeline.model.messages import INDEX
+from pipeline.model.places import RAW
 from pipeline.protocols.open import events
 from pipeline.protocols.open import frame as open_frame
 from pipeline.protocols.simple import frame as simple_frame

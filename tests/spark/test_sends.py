@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import functions as F
 from spark.open_events import protocol, raw_frame, record
 
-from pipeline.model.messages import Ddl, Part, TopicPartition
+from pipeline.model.messages import Ddl, Part
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.streaming.frontier import closed_by_watermark
 from pipeline.streaming.pending import WAITED
 from pipeline.streaming.redeliveries import begun_again, watermarks
@@ -15,7 +16,7 @@ from pipeline.streaming.redeliveries import begun_again, watermarks
 pytestmark = pytest.mark.spark
 
 TABLES = ["a", "b"]
-AT = TopicPartition("t", 0)
+AT = Partition("t", 0)
 PARTS = [[Part(TableName("s", name))] for name in TABLES]
 
 

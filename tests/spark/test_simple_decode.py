@@ -11,7 +11,8 @@ from golden.expected import tables_at_the_end
 from golden.values import Row
 
 from pipeline.model import change
-from pipeline.model.messages import RAW, ColumnMapping, Ordering, Target
+from pipeline.model.messages import ColumnMapping, Ordering, Target
+from pipeline.model.places import RAW
 from pipeline.protocols.simple import SimpleProtocol
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import SchemaId
-from pipeline.model.messages import EVER, RAW, ColumnMapping, Part, TableMessages, Target, TopicPartition, Unknown
+from pipeline.model.messages import EVER, ColumnMapping, Part, TableMessages, Target, Unknown
 from pipeline.model.names import TableName
+from pipeline.model.places import RAW, Partition
 from pipeline.protocols import sentinel
 from pipeline.protocols.simple import SimpleProtocol
 from pipeline.protocols.simple.frame import VALUE_UNREADABLE
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.spark
 
 RAW_TYPES = "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary"
 ARRIVED = dt.datetime(2024, 1, 1)  # noqa: DTZ001 - Spark takes it as the session's
-AT = TopicPartition("topic", 0)
+AT = Partition("topic", 0)
 ENCODINGS = ("json", "avro")
 
 INT = {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11}
@@ -371,7 +372,7 @@ def test_a_statement_is_one_however_often_it_is_sent(spark, encoding):
     one = ddl(encoding, "ALTER", sql, tableSchema=wider, preTableSchema=schema())
     batch = Batch(spark, encoding, one, (1, watermark(encoding, 1)), (1, one), one)
     (statement,) = batch.messages.ddl
-    assert statement.at == {AT: 0, TopicPartition("topic", 1): 1}
+    assert statement.at == {AT: 0, Partition("topic", 1): 1}
     assert (statement.commit_ts, statement.table, statement.sql) == (TS, TableName("s", "t"), sql)
     assert [column.name for column in statement.version.columns] == ["id", "name", "x"]
     assert {version.version for version in batch.messages.described} == {VERSION, VERSION + 1}

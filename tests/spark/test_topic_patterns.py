@@ -5,7 +5,8 @@ from spark.sessions import SETTINGS
 
 from pipeline.errors import SettingsError
 from pipeline.settings import parse
-from pipeline.sources.kafka import Cluster, stream_options
+from pipeline.sources.kafka.cluster import Cluster
+from pipeline.sources.kafka.reader import stream_options
 from pipeline.streaming.session import session
 
 pytestmark = pytest.mark.spark

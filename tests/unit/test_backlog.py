@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.messages import TopicPartition
-from pipeline.sources.kafka import Topic
-from pipeline.streaming.backlog import LONG_SECONDS, Backlog
-from pipeline.streaming.position import Committed
+from pipeline.model.places import Partition
+from pipeline.sources.kafka.backlog import LONG_SECONDS, KafkaBacklog
+from pipeline.sources.source import Committed, Stream
 
 NOW = 1_800_000_000
 HOUR, DAY = 3600, 86_400
@@ -17,11 +16,11 @@ class Kafka:
     """Partitions of one topic: of each the offset of its first record, and how many seconds ago each record came."""
 
     def __init__(self, **partitions):
-        self._kept = {TopicPartition("cdc", int(name[1:])): kept for name, kept in partitions.items()}
+        self._kept = {Partition("cdc", int(name[1:])): kept for name, kept in partitions.items()}
         self.asked = 0
 
     def topics(self):
-        return {"cdc": Topic("cdc", "id", tuple(at.partition for at in self._kept))}
+        return {"cdc": Stream("cdc", "id", tuple(at.number for at in self._kept))}
 
     def earliest(self, partitions):
         return {at: self._kept[at][0] for at in partitions}
@@ -40,7 +39,7 @@ class Kafka:
 
 
 def backlog(kafka, *ends):
-    return Backlog(kafka, Committed({("id", n): end for n, end in enumerate(ends)}, {"id": "cdc"}))
+    return KafkaBacklog(kafka, Committed({("id", n): end for n, end in enumerate(ends)}, {"id": "cdc"}))
 
 
 def ages(kafka, *ends):

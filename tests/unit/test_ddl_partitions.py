@@ -121,7 +121,7 @@ def test_ranges_of_a_column():
     assert scheme(RANGE) == p.PartitionScheme(
         K.RANGE,
         (p.PartitionColumn("a"),),
-        (p.Partition("p0", below=(number(10),)), p.Partition("p1", below=(p.MAXVALUE,))),
+        (p.NamedPartition("p0", below=(number(10),)), p.NamedPartition("p1", below=(p.MAXVALUE,))),
     )
 
 
@@ -147,15 +147,15 @@ def test_ranges_of_several_columns():
 def test_lists_with_null_and_default():
     found = scheme(LIST.replace("IN (3)", "IN (3, DEFAULT)"))
     assert found.partitions == (
-        p.Partition("p0", among=((number(1),), (number(-2),), (NULL,))),
-        p.Partition("p1", among=((number(3),),), default=True),
+        p.NamedPartition("p0", among=((number(1),), (number(-2),), (NULL,))),
+        p.NamedPartition("p1", among=((number(3),),), default=True),
     )
 
 
 @pytest.mark.parametrize("default", ["DEFAULT", "VALUES IN (DEFAULT)"])
 def test_a_default_partition_has_no_list(default):
     found = scheme(f"LIST (`a`) (PARTITION `p0` VALUES IN (1),PARTITION `rest` {default})")
-    assert found.partitions[1] == p.Partition("rest", default=True)
+    assert found.partitions[1] == p.NamedPartition("rest", default=True)
     assert not found.unsupported
 
 
@@ -298,15 +298,15 @@ def test_the_collation_is_what_the_column_says_else_the_table(column, options, c
         (
             "ADD PARTITION (PARTITION `p2` VALUES LESS THAN (30), PARTITION `p3` VALUES LESS THAN (MAXVALUE))",
             ddl.AddPartitions(
-                T, (p.Partition("p2", below=(number(30),)), p.Partition("p3", below=(p.MAXVALUE,))), number=2
+                T, (p.NamedPartition("p2", below=(number(30),)), p.NamedPartition("p3", below=(p.MAXVALUE,))), number=2
             ),
         ),
         ("ADD PARTITION IF NOT EXISTS PARTITIONS 3", ddl.AddPartitions(T, number=3)),
-        ("ADD PARTITION NO_WRITE_TO_BINLOG (PARTITION `x`)", ddl.AddPartitions(T, (p.Partition("x"),), 1)),
+        ("ADD PARTITION NO_WRITE_TO_BINLOG (PARTITION `x`)", ddl.AddPartitions(T, (p.NamedPartition("x"),), 1)),
         ("COALESCE PARTITION 2", ddl.CoalescePartitions(T, 2)),
         (
             "REORGANIZE PARTITION `a`,`b` INTO (PARTITION `c` VALUES IN (1))",
-            ddl.ReorganizePartitions(T, ("a", "b"), (p.Partition("c", among=((number(1),),)),)),
+            ddl.ReorganizePartitions(T, ("a", "b"), (p.NamedPartition("c", among=((number(1),),)),)),
         ),
         (
             "ADD PARTITION (PARTITION `p2` (SUBPARTITION `s`))",
@@ -319,7 +319,9 @@ def test_the_collation_is_what_the_column_says_else_the_table(column, options, c
         ("REMOVE PARTITIONING", ddl.RemovePartitioning(T)),
         (
             "PARTITION BY HASH (`a`) PARTITIONS 1 UPDATE INDEXES (`i` GLOBAL)",
-            ddl.PartitionBy(T, p.PartitionScheme(K.HASH, (p.PartitionColumn("a", "unknown"),), (p.Partition("p0"),))),
+            ddl.PartitionBy(
+                T, p.PartitionScheme(K.HASH, (p.PartitionColumn("a", "unknown"),), (p.NamedPartition("p0"),))
+            ),
         ),
     ],
 )
@@ -692,7 +694,7 @@ def test_every_literal_survives_json():
     among = tuple((value,) for value in (NULL, EXPRESSION, text("MAXVALUE"), number("-1.5")))
     raw = Literal(LiteralKind.BYTES, raw=b"\x00\xff")
     found = p.PartitionScheme(
-        K.LIST, (p.PartitionColumn("a", "c"),), (p.Partition("p", (p.MAXVALUE, raw), among, default=True),), "why"
+        K.LIST, (p.PartitionColumn("a", "c"),), (p.NamedPartition("p", (p.MAXVALUE, raw), among, default=True),), "why"
     )
     assert p.from_json(json.loads(json.dumps(p.to_json(found)))) == found
 

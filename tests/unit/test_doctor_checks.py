@@ -23,12 +23,13 @@ from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault, SettingsError
 from pipeline.model.change import ENVELOPE
 from pipeline.model.columns import SourceColumn, TableVersion
-from pipeline.model.messages import Messages, Ordering, SeenVersion, TableMessages, TopicPartition, Undecodable, Unknown
+from pipeline.model.messages import Messages, Ordering, SeenVersion, TableMessages, Undecodable, Unknown
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
 from pipeline.settings import parse
-from pipeline.sources.kafka import Topic
-from pipeline.streaming.position import Committed, KafkaState
+from pipeline.sources.kafka.offsets import KafkaState
+from pipeline.sources.source import Committed, Stream
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.state import HELD_REASON, LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
 from pipeline.warehouse.state import STATE_FORM as FORM
@@ -252,8 +253,8 @@ class Cluster:
 
 def state(**ends):
     """Topics of one partition, by where they end."""
-    places = {TopicPartition(name, 0): end for name, end in ends.items()}
-    topics = {name: Topic(name, f"id-{name}", (0,)) for name in ends}
+    places = {Partition(name, 0): end for name, end in ends.items()}
+    topics = {name: Stream(name, f"id-{name}", (0,)) for name in ends}
     return KafkaState(topics, dict.fromkeys(places, 0), places)
 
 
@@ -300,7 +301,7 @@ class TestKafka:
 
         monkeypatch.setattr(warehouse, "reader", down)
         monkeypatch.setattr(whole, "Cluster", Answering)
-        monkeypatch.setattr(whole, "kafka_state", lambda _cluster: state(t=3))
+        monkeypatch.setattr(whole, "state_of", lambda _cluster: state(t=3))
         with ExitStack() as resources:
             found = list(guarded("kafka", whole._sources(settings, None, resources)))
         lines = {one.about: one for one in reversed(found)}
@@ -389,7 +390,7 @@ def said(found, ordering=Ordering.BY_COMMIT_TS, *, readable=True):
     return [one.said for one in messages._said(SimpleNamespace(ordering=ordering), found, readable=readable)]
 
 
-WATERMARK = {TopicPartition("t", 0): 1}
+WATERMARK = {Partition("t", 0): 1}
 
 
 class TestMessages:

@@ -5,13 +5,14 @@ import pytest
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
 from pipeline.model.ddl import AddColumn, CreateTable, DropTable, RenameTable
-from pipeline.model.messages import Ddl, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.streaming.epochs import Birth, Statement, cut, late, rebound, restricted, timeline
 from pipeline.warehouse.layout import Layout
 
 A, B, X = (TableName("s", name) for name in "abx")
-A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+A0, A1 = Partition("a", 0), Partition("a", 1)
 ADD = AddColumn(SourceColumn("c", types.INT, "INT"))
 
 

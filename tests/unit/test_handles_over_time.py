@@ -10,14 +10,15 @@ from unit.test_evolution import KEEP, NAME, column
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
 from pipeline.model.ddl import ActionType, parse
-from pipeline.model.messages import Ddl, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import Ddl, SeenVersion, TableMessages
+from pipeline.model.places import Partition
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.epochs import Statement
 from pipeline.warehouse.advance import segments
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State
 
-AT = {TopicPartition("t", 0): 7}
+AT = {Partition("t", 0): 7}
 FIRST, SECOND = 100, 200
 A, B = (), ("a",)
 PAIR, SHORT = ("a", "b"), ("c",)

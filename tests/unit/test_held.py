@@ -3,11 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from support.memory_source import MemorySource
 
 from pipeline.cli.run import held as told_by_a_run
 from pipeline.model.columns import time_of
-from pipeline.model.messages import Part, TopicPartition
+from pipeline.model.messages import Part
 from pipeline.model.names import TableName, WarehouseName
+from pipeline.model.places import Partition
 from pipeline.streaming import cuts
 from pipeline.streaming.held import held_tables, last_held
 from pipeline.streaming.telemetry import batch_done
@@ -71,7 +73,7 @@ def context(held, monkeypatch):
         tables=known, records=own, recovering=True, late=frozenset(), unrecorded=set(), partial=set(), cut_ts=0,
         cuts=written,
         has_pending=False, ledger=SimpleNamespace(resolved=0, committed=SimpleNamespace(of_names=lambda _: {})),
-        protocol=SimpleNamespace(ordering=None), cluster=SimpleNamespace(latest=lambda _: {}),
+        protocol=SimpleNamespace(ordering=None), source=MemorySource(list),
     )  # fmt: skip
 
 
@@ -175,7 +177,7 @@ class TestCuts:
     def test_in_the_offset_regime_it_is_partial_instead_of_bounded(self, context, held, rows, said):
         held.have(rows)
         outcome = SimpleNamespace(messages=SimpleNamespace(ends={}), tables=())
-        assert cuts.record(context, 3, outcome, {TopicPartition("t", 0): CUT}, {}) == said[0]
+        assert cuts.record(context, 3, outcome, {Partition("t", 0): CUT}, {}) == said[0]
         assert {(row["level"], row["reason"]) for row in context.cuts} == {said}
         assert {row["cut_time"] for row in context.cuts} == {time_of(CUT)}
 
@@ -235,7 +237,7 @@ class TestCuts:
         for rows, told in [({(UPPER, ""): 3}, {"partial"}), ({}, {"bounded"}), ({}, set())]:
             held.have(rows)
             context.cuts.clear()
-            cuts.record(context, 3, outcome, {TopicPartition("t", 0): CUT}, {})
+            cuts.record(context, 3, outcome, {Partition("t", 0): CUT}, {})
             assert {row["level"] for row in context.cuts} == told
             context.recovering = False
 

@@ -5,23 +5,23 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from pipeline.errors import Refused
-from pipeline.model.messages import TopicPartition
-from pipeline.sources.identities import by_name, given, identified, is_by_name
-from pipeline.sources.kafka import _LISTING, Topic
-from pipeline.streaming.position import (
+from pipeline.model.places import Partition
+from pipeline.sources.kafka.checkpoint import agrees
+from pipeline.sources.kafka.cluster import _LISTING
+from pipeline.sources.kafka.identities import by_name, given, identified, is_by_name
+from pipeline.sources.kafka.offsets import (
     TOPICS_MIXED,
-    Committed,
     KafkaState,
     accepted,
     check,
-    checkpoint_agrees,
     starting_offsets,
     succeeded,
     without_ids,
 )
+from pipeline.sources.source import Committed, Stream
 
 ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
-A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+A, B = Partition("a", 0), Partition("b", 0)
 
 
 def listed(**ids):
@@ -72,7 +72,7 @@ class TestIdentities:
 
 def kafka(a, b):
     """Two topics with these identities; `b` has fewer records than were read of `a`."""
-    topics = {"a": Topic("a", a, (0,)), "b": Topic("b", b, (0,))}
+    topics = {"a": Stream("a", a, (0,)), "b": Stream("b", b, (0,))}
     return KafkaState(topics, {A: 0, B: 0}, {A: 200, B: 10})
 
 
@@ -89,7 +89,7 @@ class TestProgress:
         assert succeeded(self.by_names.names, state, never) == {}
         check(self.by_names, state, frozenset())
         assert starting_offsets(self.by_names, state, "earliest") == {A: 200, B: 7}
-        assert checkpoint_agrees(({}, {A: 200, B: 7}), self.by_names.of(state))
+        assert agrees(({}, {A: 200, B: 7}), self.by_names.of(state.topics))
 
     def test_a_topic_that_gets_an_id_is_the_same_one(self):
         state = kafka("A1", "B1")
@@ -101,7 +101,7 @@ class TestProgress:
         assert succeeded(now.names, state, never) == {}
 
     def test_one_that_is_gone_waits_under_its_name_and_one_by_one_is_no_matter(self):
-        state = KafkaState({"a": Topic("a", "A1", (0,))}, {A: 0}, {A: 200})
+        state = KafkaState({"a": Stream("a", "A1", (0,))}, {A: 0}, {A: 200})
         now = self.by_names.under(succeeded(self.by_names.names, state, never))
         assert now == Committed({("A1", 0): 200, ("name:b", 0): 7}, {"A1": "a", "name:b": "b"})
 
@@ -131,7 +131,7 @@ class TestProgress:
 
     def test_fewer_offsets_are_all_that_tells_a_topic_that_was_made_again(self):
         with pytest.raises(Refused, match="OFFSETS_SHRUNK"):
-            check(self.by_names, KafkaState({"a": Topic("a", "name:a", (0,))}, {A: 0}, {A: 199}), frozenset())
+            check(self.by_names, KafkaState({"a": Stream("a", "name:a", (0,))}, {A: 0}, {A: 199}), frozenset())
         assert "deleted and made again" in without_ids(["a", "b"])
 
     def test_of_many_topics_a_few_are_named(self):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pipeline.sources import ports
+from pipeline.sources.kafka import ports
 
 
 @pytest.fixture

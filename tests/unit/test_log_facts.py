@@ -11,6 +11,7 @@ import pytest
 from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.observe import logs
+from pipeline.sources.source import Taken
 from pipeline.streaming import commit_ts_batch, pipeline
 from pipeline.streaming.batch import Outcome, TableResult
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
@@ -125,7 +126,6 @@ def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatc
 @pytest.fixture
 def open_pipeline(context, monkeypatch):
     """A pipeline whose batches are what the test says."""
-    monkeypatch.setattr(pipeline, "planned_batch", nothing)
     monkeypatch.setattr(pipeline, "spread", nothing)
     monkeypatch.setattr(Telemetry, "batch", nothing)
     batch = SimpleNamespace(batch_id=BATCH, close=nothing, write_results=nothing, leaves_some=False)
@@ -134,7 +134,7 @@ def open_pipeline(context, monkeypatch):
 
 
 def taken(opened):
-    opened._take(SimpleNamespace(sparkSession=None), 0)
+    opened._take(Taken(SimpleNamespace(sparkSession=None), 0, None))
 
 
 def test_what_a_batch_does_is_said_under_it_to_its_end(open_pipeline, said, monkeypatch):

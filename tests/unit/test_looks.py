@@ -5,38 +5,27 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
+from support.memory_source import MemorySource
 
 from pipeline.errors import Refused
-from pipeline.model.messages import TopicPartition
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.observe.metrics import PREFIX, Metrics
-from pipeline.sources.kafka import Topic
+from pipeline.sources.source import Committed
 from pipeline.streaming import pipeline, telemetry
-from pipeline.streaming.position import Committed
 from pipeline.streaming.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
 
+AT = Partition("cdc", 0)
 REBUILD = ("rebuild", ("shop", "orders"))
 
 
-class Kafka:
-    """One topic with one partition, of which a record more is there each time that it is asked."""
+class Growing(MemorySource):
+    """One stream with one partition, of which a record more is there each time that it is asked."""
 
-    def __init__(self):
-        self.end = 0
-
-    def within(self, _seconds):
-        return self
-
-    def topics(self):
-        return {"cdc": Topic("cdc", "id", (0,))}
-
-    def earliest(self, partitions):
-        return dict.fromkeys(partitions, 0)
-
-    def latest(self, partitions):
-        self.end += 1
-        return dict.fromkeys(partitions, self.end)
+    def backlog(self, committed):
+        self.logs[AT].append("a record")
+        return super().backlog(committed)
 
 
 @pytest.fixture
@@ -46,13 +35,15 @@ def metrics():
 
 @pytest.fixture
 def context(tmp_path):
-    ours = SimpleNamespace(properties={})
+    ours, source = SimpleNamespace(properties={}), Growing(list)
+    source.add(AT.stream)
     warehouse = SimpleNamespace(path=tmp_path, maintenance=None)
     return SimpleNamespace(
-        is_due=lambda *_: False, spark=None, settings=SimpleNamespace(warehouse=warehouse), step=None, cluster=Kafka(),
+        is_due=lambda *_: False, spark=None, step=None, source=source,
+        settings=SimpleNamespace(warehouse=warehouse, checkpoint=tmp_path),
         tables=[SimpleNamespace(source=TableName("shop", "orders"), state=State.LIVE)],
         records=SimpleNamespace(tables={"ddl_history": ours}, counted={}),
-        ledger=SimpleNamespace(committed=Committed({("id", 0): 1}, {"id": "cdc"})),
+        ledger=SimpleNamespace(committed=Committed()),
     )  # fmt: skip
 
 
@@ -61,16 +52,13 @@ def opened(context, metrics, monkeypatch):
     """A pipeline whose query runs until its first operation is done."""
     monkeypatch.setattr(telemetry, "_BEHIND_SECONDS", 0.01)
     made = pipeline.Pipeline(context, ExitStack(), lambda *_: None, Telemetry(metrics))
-    query = SimpleNamespace(
-        isActive=True, status={"isTriggerActive": False},
-        awaitTermination=lambda _seconds: None, exception=lambda: None, stop=lambda: None,
-    )  # fmt: skip
+    feed = SimpleNamespace(runs=True, wait=lambda _seconds: None, error=lambda: None, stop=lambda: None)
 
     def take(operation):
         operation(*REBUILD)
-        query.isActive = False
+        feed.runs = False
 
-    monkeypatch.setattr(made, "_start", lambda **_: query)
+    monkeypatch.setattr(context.source, "feed", lambda *_, **__: feed)
     monkeypatch.setattr(made._inbox, "take", take)
     return made
 
@@ -114,20 +102,18 @@ def test_an_operation_that_is_refused_is_under_way_no_longer(opened, metrics):
 def test_the_looks_end_with_the_run(opened, context, monkeypatch):
     monkeypatch.setattr(pipeline, "operation", lambda *_: {})
     opened.run()
-    asked = context.cluster.end
+    asked = len(context.source.logs[AT])
     time.sleep(0.05)
-    assert context.cluster.end == asked
+    assert len(context.source.logs[AT]) == asked
 
 
 def test_what_nobody_has_foreseen_of_a_look_ends_the_run(opened, context, monkeypatch):
-    def broken(_partitions):
-        if len(asked) > 1:
+    def broken(committed):
+        if len(context.source.logs[AT]) > 1:
             raise ZeroDivisionError
-        asked.append(1)
-        return {TopicPartition("cdc", 0): 5}
+        return Growing.backlog(context.source, committed)
 
-    asked = []
-    monkeypatch.setattr(context.cluster, "latest", broken)
+    monkeypatch.setattr(context.source, "backlog", broken)
     monkeypatch.setattr(opened._inbox, "take", lambda _operation: None)
     with pytest.raises(ZeroDivisionError):
         opened.run()

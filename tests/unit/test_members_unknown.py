@@ -6,11 +6,12 @@ from unit.test_evolution import KEEP, NAME
 
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-from pipeline.model.messages import SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import SeenVersion, TableMessages
+from pipeline.model.places import Partition
 from pipeline.streaming.commit_ts_writer import MEMBERS_UNKNOWN, CommitTsTableWriter
 from pipeline.warehouse.layout import Layout
 
-AT = {TopicPartition("t", 0): 7}
+AT = {Partition("t", 0): 7}
 
 
 def version(number, **columns):

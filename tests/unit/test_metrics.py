@@ -6,11 +6,13 @@ from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.memory_source import MemorySource
 
 from pipeline.errors import EnvironmentFault
 from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
+from pipeline.sources.source import Committed
 from pipeline.streaming.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
 
@@ -129,7 +131,6 @@ def test_what_stays_is_there_at_every_moment(metrics):
 def opened_bench(*names, waiting=MappingProxyType({}), ordering=Ordering.BY_COMMIT_TS):
     """A workbench as far as telemetry looks at it."""
     ours = SimpleNamespace(said_at=lambda _key: None, properties={})
-    kafka = SimpleNamespace(topics=dict, earliest=lambda _at: {}, latest=lambda _at: {})
     return SimpleNamespace(
         tables=[SimpleNamespace(source=name, state=State.LIVE) for name in names],
         records=SimpleNamespace(
@@ -137,8 +138,8 @@ def opened_bench(*names, waiting=MappingProxyType({}), ordering=Ordering.BY_COMM
         ),
         protocol=SimpleNamespace(ordering=ordering),
         is_due=lambda _what, _seconds: True,
-        cluster=SimpleNamespace(within=lambda _seconds: kafka),
-        ledger=SimpleNamespace(committed=SimpleNamespace(of_names=lambda _names: {})),
+        source=SimpleNamespace(backlog=MemorySource(list).backlog),
+        ledger=SimpleNamespace(committed=Committed()),
     )
 
 
@@ -152,13 +153,13 @@ def test_what_kafka_has_is_not_told_while_it_does_not_answer(metrics):
     telemetry.opened(context)
     metrics.lag({"orders": 0})
     begun = scraped(metrics)["last_kafka_answer_timestamp_seconds",]
-    context.cluster.within(0).topics = away
+    context.source.backlog = away
     telemetry.look(context)
     told = scraped(metrics)
     assert ("consumer_lag_records", "orders") not in told
     assert told["kafka_reachable",] == 0
     assert told["last_kafka_answer_timestamp_seconds",] == begun
-    context.cluster.within(0).topics = dict
+    context.source.backlog = MemorySource(list).backlog
     telemetry.look(context)
     told = scraped(metrics)
     assert told["kafka_reachable",] == 1

@@ -1,11 +1,12 @@
 """How far a changefeed has come."""
 
 from pipeline.model.columns import CommitTs
-from pipeline.model.messages import Ddl, TopicPartition
+from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.streaming.frontier import NEVER, after_ddl, closed_by_watermark, commit_ts_of, progress, resolved
 
-P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+P0, P1, P2 = (Partition("t", number) for number in range(3))
 
 
 def ddl(ts, *partitions):
@@ -17,31 +18,30 @@ def marks(**partitions):
 
 
 def test_the_slowest_live_partition_decides():
-    ends = {P0: 9, P1: 9, P2: 9}
-    assert resolved(marks(p0=10, p1=8, p2=9), {P0: 5, P1: 5, P2: 5}, ends) == closed_by_watermark(8)
+    assert resolved(marks(p0=10, p1=8, p2=9), {P0, P1, P2}) == closed_by_watermark(8)
 
 
 def test_a_partition_that_was_read_to_its_end_is_left_out():
-    assert resolved(marks(p0=10, p1=8), {P0: 5, P1: 9}, {P0: 9, P1: 9}) == closed_by_watermark(10)
+    assert resolved(marks(p0=10, p1=8), {P0}) == closed_by_watermark(10)
 
 
 def test_a_partition_that_has_no_watermark_yet_holds_all_back_while_there_is_something_to_read():
-    assert resolved(marks(p0=10), {P0: 9}, {P0: 9, P1: 3}) == NEVER
-    assert resolved(marks(p0=10), {P0: 9}, {P0: 9, P1: 0}) == closed_by_watermark(10)
+    assert resolved(marks(p0=10), {P1}) == NEVER
+    assert resolved(marks(p0=10), {}) == closed_by_watermark(10)
 
 
 def test_there_is_no_cut_without_watermarks():
-    assert resolved({}, {P0: 9}, {P0: 9}) == NEVER
+    assert resolved({}, {P0}) == NEVER
 
 
 def test_a_ddl_closes_what_a_watermark_of_its_ts_closes_and_itself():
     before = progress({}, {P0: 10, P1: 10}, [])
     after = progress(before, {}, [ddl(10, P0)])
-    ends = {P0: 9, P1: 9}
-    assert resolved(before, {}, ends) == closed_by_watermark(10) < after_ddl(10)
-    assert resolved(after, {}, ends) == closed_by_watermark(10)
-    assert resolved(progress(after, {P1: 11}, []), {}, ends) == after_ddl(10)
-    assert resolved(progress(after, {}, [ddl(10, P1)]), {}, ends) == after_ddl(10)
+    both = {P0, P1}
+    assert resolved(before, both) == closed_by_watermark(10) < after_ddl(10)
+    assert resolved(after, both) == closed_by_watermark(10)
+    assert resolved(progress(after, {P1: 11}, []), both) == after_ddl(10)
+    assert resolved(progress(after, {}, [ddl(10, P1)]), both) == after_ddl(10)
     assert commit_ts_of(after_ddl(10)) == 10
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.ddl import ActionType
-from pipeline.model.messages import Ddl, TopicPartition
+from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.protocols.open.columns import version_of
 from pipeline.protocols.open.definitions import read_definitions
 
@@ -24,7 +25,7 @@ class Memory:
 
 
 def statement(ts, sql, kind=ALTER, table=A):
-    return Ddl(ts, table, kind, sql, {TopicPartition("t", 0): ts})
+    return Ddl(ts, table, kind, sql, {Partition("t", 0): ts})
 
 
 def definitions(*statements, memory=None):

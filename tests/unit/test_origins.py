@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.model.columns import SchemaId, TableVersion
-from pipeline.model.messages import Messages, Origin, SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import Messages, Origin, SeenVersion, TableMessages
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.streaming.origins import Origins, Owner, identified
 from pipeline.warehouse.pairs import State
 
@@ -15,7 +16,7 @@ NAME = TableName("shop", "orders")
 
 def sent(topic, keyspace="default", number=1, partition=0, name=NAME):
     version = TableVersion(name, SchemaId(number), ())
-    at = TopicPartition(topic, partition)
+    at = Partition(topic, partition)
     return TableMessages(
         name, (SeenVersion(version, {at: 0}, {at: 9}, 10),), origin=Origin(topic, keyspace)
     )  # fmt: skip
@@ -23,11 +24,11 @@ def sent(topic, keyspace="default", number=1, partition=0, name=NAME):
 
 def called(origins, *tables):
     found = identified(Messages(tables=tables), lambda: origins)
-    return {str(table.table): sorted({at.topic for at in table.partitions}) for table in found.tables}, found.warnings
+    return {str(table.table): sorted({at.stream for at in table.partitions}) for table in found.tables}, found.warnings
 
 
 def pair(*topics, keyspace="", state=State.LIVE, name=NAME):
-    return SimpleNamespace(source=name, keyspace=keyspace, state=state, topics_at=lambda: frozenset(topics))
+    return SimpleNamespace(source=name, keyspace=keyspace, state=state, streams_at=lambda: frozenset(topics))
 
 
 def test_the_first_has_the_plain_name_and_others_that_of_their_topic():

@@ -9,8 +9,9 @@ from unit.test_evolution import KEEP, column
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
 from pipeline.model.ddl import ActionType
-from pipeline.model.messages import Ddl, Messages, TopicPartition
+from pipeline.model.messages import Ddl, Messages
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.settings import parse
 from pipeline.streaming import ddl_plan, statements
 from pipeline.streaming.context import own_types
@@ -57,7 +58,7 @@ def test_what_a_statement_makes_is_what_its_rows_have_and_nothing_forks(understo
     context = SimpleNamespace(
         overrides=overrides, settings=SETTINGS, tables=[], protocol=SimpleNamespace(decimals_as_text=False, as_sent=str)
     )
-    statement = understood(context, Ddl(9, NAME, ActionType.MULTI_SCHEMA_CHANGE, sql, {TopicPartition("t", 0): 3}))
+    statement = understood(context, Ddl(9, NAME, ActionType.MULTI_SCHEMA_CHANGE, sql, {Partition("t", 0): 3}))
     total = column("sum" if "CHANGE" in sql else "total", "decimal(18,4)")
     layout, _ = meet(Layout(), TableVersion(NAME, SchemaId(1), (column("id"), total), ("id",)), KEEP)
     layout, _ = apply_actions(layout, statement.actions, 9, KEEP)

@@ -3,28 +3,27 @@
 import pytest
 
 from pipeline.errors import Refused
-from pipeline.model.messages import TopicPartition
-from pipeline.sources.kafka import Topic
-from pipeline.streaming.position import (
+from pipeline.model.places import Partition
+from pipeline.sources.kafka.checkpoint import agrees
+from pipeline.sources.kafka.offsets import (
     EARLIEST,
     OFFSETS_LOST,
     OFFSETS_SHRUNK,
     TOPIC_RECREATED,
-    Committed,
     KafkaState,
     as_json,
     check,
-    checkpoint_agrees,
     from_json,
     gone,
     starting_offsets,
 )
+from pipeline.sources.source import Committed, Stream
 
-P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+P0, P1 = Partition("orders", 0), Partition("orders", 1)
 
 
 def kafka(topic_id="id-1", earliest=0, latest=10):
-    topics = {"orders": Topic("orders", topic_id, (0, 1))}
+    topics = {"orders": Stream("orders", topic_id, (0, 1))}
     return KafkaState(topics, {P0: earliest, P1: earliest}, {P0: latest, P1: latest})
 
 
@@ -81,7 +80,7 @@ def test_a_partition_starts_where_the_tables_end_and_else_where_the_settings_say
 
 
 @pytest.mark.parametrize(
-    ("planned", "ends", "agrees"),
+    ("planned", "ends", "good"),
     [
         (({P0: 0}, {P0: 5}), {P0: 5}, True),
         (({P0: 0}, {P0: 5}), {P0: 0}, True),
@@ -93,8 +92,8 @@ def test_a_partition_starts_where_the_tables_end_and_else_where_the_settings_say
         (({}, {P0: 5}), {}, True),
     ],
 )
-def test_a_checkpoint_is_good_while_the_tables_end_within_its_newest_batch(planned, ends, agrees):
-    assert checkpoint_agrees(planned, ends) is agrees
+def test_a_checkpoint_is_good_while_the_tables_end_within_its_newest_batch(planned, ends, good):
+    assert agrees(planned, ends) is good
 
 
 def test_offsets_survive_their_json():

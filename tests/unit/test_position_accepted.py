@@ -3,26 +3,25 @@
 import pytest
 
 from pipeline.errors import Refused
-from pipeline.model.messages import TopicPartition
-from pipeline.sources.kafka import Topic
-from pipeline.streaming.position import (
+from pipeline.model.places import Partition
+from pipeline.sources.kafka.checkpoint import fits
+from pipeline.sources.kafka.offsets import (
     OFFSETS_LOST,
     OFFSETS_SHRUNK,
     TOPIC_RECREATED,
-    Committed,
     KafkaState,
     accepted,
     check,
-    checkpoint_fits,
     starting_offsets,
 )
+from pipeline.sources.source import Committed, Stream
 
-AT = TopicPartition("orders", 0)
+AT = Partition("orders", 0)
 READ = Committed({("id1", 0): 10}, {"id1": "orders"})
 
 
 def kafka(earliest, latest, topic_id="id1"):
-    return KafkaState({"orders": Topic("orders", topic_id, (0,))}, {AT: earliest}, {AT: latest})
+    return KafkaState({"orders": Stream("orders", topic_id, (0,))}, {AT: earliest}, {AT: latest})
 
 
 class TestRefusals:
@@ -57,7 +56,7 @@ class TestRefusals:
 class TestCheckpoints:
     @pytest.mark.parametrize(("start", "end"), [({}, {AT: 10}), ({AT: 4}, {AT: 10}), ({AT: 10}, {AT: 12})])
     def test_a_checkpoint_that_goes_on_where_the_tables_end_is_kept(self, start, end):
-        assert checkpoint_fits((start, end), READ, kafka(0, 12))
+        assert fits((start, end), READ, kafka(0, 12))
 
     @pytest.mark.parametrize(
         "state",
@@ -69,7 +68,7 @@ class TestCheckpoints:
         ],
     )
     def test_one_whose_records_kafka_does_not_have_is_not_kept(self, state):
-        assert not checkpoint_fits(({AT: 4}, {AT: 10}), READ, state)
+        assert not fits(({AT: 4}, {AT: 10}), READ, state)
 
     def test_before_the_first_commit_the_checkpoint_alone_knows_where_it_began(self):
-        assert checkpoint_fits(({}, {AT: 10}), Committed(), kafka(0, 12))
+        assert fits(({}, {AT: 10}), Committed(), kafka(0, 12))

@@ -8,16 +8,17 @@ from unit.test_evolution import BASE, KEEP, NAME, column, version
 
 from pipeline.model import types
 from pipeline.model.ddl import ModifyColumn
-from pipeline.model.messages import SeenVersion, TableMessages, TopicPartition
+from pipeline.model.messages import SeenVersion, TableMessages
+from pipeline.model.places import Partition
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.evolution import apply_actions
 
-AT = TopicPartition("t", 0)
+AT = Partition("t", 0)
 ALTERED_AT = 100
 ALTERED = replace(
     apply_actions(BASE, (ModifyColumn("c", column("c", types.BIGINT)),), ALTERED_AT, KEEP)[0],
-    altered_in=((AT.topic, 0),),
+    altered_in=((AT.stream, 0),),
 )
 OLD, NEW = version(1, c=types.INT), version(2, c=types.BIGINT)
 

@@ -10,13 +10,13 @@ import pytest
 
 from pipeline.model import ddl
 from pipeline.model.ddl import ActionType as A
-from pipeline.model.messages import TopicPartition
 from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 from pipeline.protocols.simple.statements import SentDdl, read_statements
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCENARIOS = ("ddl", "ddl_nokey", "lifecycle", "all_types", "key_updates")
-AT = TopicPartition("tidb_cdc", 0)
+AT = Partition("tidb_cdc", 0)
 OF_PARTITIONS = ("PARTITION", "PRIMARY KEY")
 
 

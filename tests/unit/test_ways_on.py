@@ -65,13 +65,13 @@ WALKED = {
     "pipeline/streaming/operations.py: tables list": LISTED,
     "pipeline/streaming/held.py: tables release": NAME_RELEASED,
     "pipeline/streaming/pipeline.py: tables restore": RESTORED,
-    "pipeline/streaming/position.py: run": "tests/golden/test_faults_topic_ids.py"
+    "pipeline/sources/kafka/offsets.py: run": "tests/golden/test_faults_topic_ids.py"
     "::test_progress_that_was_noted_for_all_topics_as_one_is_refused_and_what_begins_afresh_is_right",
-    "pipeline/streaming/position.py: run --accept OFFSETS_LOST": TOPICS
+    "pipeline/sources/kafka/offsets.py: run --accept OFFSETS_LOST": TOPICS
     + "records_that_retention_removed_unread_are_refused_and_passed_over_on_demand",
-    "pipeline/streaming/position.py: run --accept OFFSETS_SHRUNK": TOPICS
+    "pipeline/sources/kafka/offsets.py: run --accept OFFSETS_SHRUNK": TOPICS
     + "a_topic_that_ends_before_the_tables_is_refused_and_gone_on_with_on_demand",
-    "pipeline/streaming/position.py: run --accept TOPIC_RECREATED": TOPICS
+    "pipeline/sources/kafka/offsets.py: run --accept TOPIC_RECREATED": TOPICS
     + "a_topic_that_was_made_again_is_refused_and_read_from_its_beginning_on_demand",
     "pipeline/streaming/release.py: tables list": LISTED,
     "pipeline/streaming/release.py: tables release": NAME_RELEASED,

@@ -8,17 +8,16 @@ from pipeline.cli.checkup.findings import explained, fine, note, wrong
 from pipeline.cli.checkup.warehouse import topics_read
 from pipeline.cli.words import counted, some
 from pipeline.errors import Refused
-from pipeline.streaming import position
-from pipeline.streaming.pipeline import planned_batch
-from pipeline.streaming.position import KafkaState
+from pipeline.sources.kafka import checkpoint, offsets
+from pipeline.sources.kafka.offsets import KafkaState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
-    from pipeline.sources.kafka import Cluster
-    from pipeline.streaming.position import Committed
+    from pipeline.sources.kafka.cluster import Cluster
+    from pipeline.sources.source import Committed
 
 
 READ = "READ"
@@ -34,8 +33,8 @@ def readable(state: KafkaState, barred: Collection[str]) -> KafkaState:
     """What is left without these topics."""
     return KafkaState(
         {name: topic for name, topic in state.topics.items() if name not in barred},
-        {at: offset for at, offset in state.earliest.items() if at.topic not in barred},
-        {at: offset for at, offset in state.latest.items() if at.topic not in barred},
+        {at: offset for at, offset in state.earliest.items() if at.stream not in barred},
+        {at: offset for at, offset in state.latest.items() if at.stream not in barred},
     )
 
 
@@ -66,11 +65,11 @@ def examined(
     nameless = cluster.without_ids()
     if nameless:
         yield note(
-            "kafka", position.without_ids(nameless),
+            "kafka", offsets.without_ids(nameless),
             "begin the warehouse afresh when you make one again; a newer broker gives ids, and a run takes its "
             "progress over",
         )  # fmt: skip
-    for sentence in position.gone(cluster.wanted, committed, state.topics) if committed else ():
+    for sentence in offsets.gone(cluster.wanted, committed, state.topics) if committed else ():
         yield note("kafka", sentence, "if it is made again, a run says what to do (TOPIC_RECREATED)")
     absent = [topic for topic in missing if topic not in hidden]
     if absent:
@@ -110,23 +109,21 @@ def _compaction(cluster: Cluster, state: KafkaState) -> Iterator[Finding]:
 
 def _offsets(settings: Settings, committed: Committed, state: KafkaState) -> Iterator[Finding]:
     try:
-        committed = committed.under(position.succeeded(committed.names, state, lambda: topics_read(settings)))
-        position.check(committed, state, frozenset())
+        committed = committed.under(offsets.succeeded(committed.names, state, lambda: topics_read(settings)))
+        offsets.check(committed, state, frozenset())
     except Refused as refusal:
         yield explained("offsets", refusal)
         return
-    starts = position.starting_offsets(committed, state, settings.source.starting_offsets)
-    begins = {at: state.earliest[at] if start == position.EARLIEST else start for at, start in starts.items()}
+    starts = offsets.starting_offsets(committed, state, settings.source.starting_offsets)
+    begins = {at: state.earliest[at] if start == offsets.EARLIEST else start for at, start in starts.items()}
     lag = sum(max(0, state.latest[at] - begin) for at, begin in begins.items())
     yield fine(
         "offsets", f"{counted(lag, 'record')} to be read" + (", from the beginning" if not committed.ends else "")
     )
-    planned = planned_batch(settings.checkpoint / "spark")
+    planned = checkpoint.planned_batch(checkpoint.folder_of(settings.checkpoint))
     if planned is None:
         yield fine("checkpoint", "none that can be read: a run begins where the tables end")
-    elif position.checkpoint_agrees(planned, committed.of(state)) and position.checkpoint_fits(
-        planned, committed, state
-    ):
+    elif checkpoint.can_continue(planned, committed, state):
         yield fine("checkpoint", "agrees with the tables")
     else:
         yield note(

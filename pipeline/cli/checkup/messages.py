@@ -16,7 +16,7 @@ from pipeline.model.conditions import any_of
 from pipeline.model.messages import Ordering
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SETTING
 from pipeline.protocols.recognise import recognise
-from pipeline.sources.kafka import records
+from pipeline.sources.kafka.reader import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.cli.checkup.findings import Finding
     from pipeline.model.messages import Messages, SourceProtocol, TableMessages, Undecodable
     from pipeline.settings import Settings
-    from pipeline.streaming.position import KafkaState
+    from pipeline.sources.kafka.offsets import KafkaState
 
 _UNCOMPRESSED = (
     f"set {SETTING} in the changefeed's [sink.kafka-config.large-message-handle] (cdc cli changefeed update): what it "

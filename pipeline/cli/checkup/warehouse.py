@@ -14,14 +14,14 @@ from pipeline.cli.words import counted
 from pipeline.errors import Refused
 from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
+from pipeline.sources.source import Committed
 from pipeline.streaming.lock import described, holder
-from pipeline.streaming.position import Committed
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, reason
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import State, read_ends
 from pipeline.warehouse.place import check_catalog, check_copied, check_place
 from pipeline.warehouse.records import check_form, check_owner
-from pipeline.warehouse.state import ENDS, OWNER, TOPIC_NAMES
+from pipeline.warehouse.state import ENDS, OWNER, STREAM_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -109,7 +109,7 @@ def committed(settings: Settings) -> Committed:
     if name not in found.names():
         return Committed()
     metadata = found.metadata(name)
-    return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, TOPIC_NAMES) or "{}"))
+    return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, STREAM_NAMES) or "{}"))
 
 
 def topics_read(settings: Settings) -> set[str]:

@@ -17,8 +17,9 @@ from pipeline.cli.output import Explained
 from pipeline.cli.words import counted
 from pipeline.errors import SettingsError, reason
 from pipeline.quality.rulebook import Rulebook
-from pipeline.sources.kafka import Cluster
-from pipeline.streaming.pipeline import kafka_state, protocol_of, registry_of
+from pipeline.sources.kafka.cluster import Cluster
+from pipeline.sources.kafka.source import state_of
+from pipeline.streaming.pipeline import protocol_of, registry_of
 from pipeline.streaming.session import looking
 from pipeline.warehouse.trial import try_writing
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
-    from pipeline.streaming.position import Committed
+    from pipeline.sources.source import Committed
 
 _FIRST = "mend what the line about the warehouse says, then doctor again"
 
@@ -101,7 +102,7 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
     resources.callback(cluster.close)
     committed = yield from _committed(settings)
     cluster.recall(committed.names if committed else {})
-    state = kafka_state(cluster)
+    state = state_of(cluster)
     barred = kafka.barred(cluster, state)
     yield from guarded("kafka", kafka.examined(settings, cluster, state, committed, barred))
     state = kafka.readable(state, barred)

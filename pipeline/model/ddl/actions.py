@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipeline.model.columns import Default, SourceColumn
-    from pipeline.model.ddl.partitions.scheme import Partition, PartitionScheme
+    from pipeline.model.ddl.partitions.scheme import NamedPartition, PartitionScheme
     from pipeline.model.names import TableName
 
 
@@ -112,7 +112,7 @@ class AddPartitions:
     """New partitions after the others: these, or where they are not named so many of HASH."""
 
     table: TableName
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[NamedPartition, ...] = ()
     number: int = 0
 
 
@@ -130,7 +130,7 @@ class ReorganizePartitions:
 
     table: TableName
     names: tuple[str, ...]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[NamedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import RAW
+from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.text import Value
 from pipeline.model.types import MAX_DECIMAL_PRECISION

@@ -15,7 +15,6 @@ from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.ddl import altered
 from pipeline.model.messages import (
     INDEX,
-    RAW,
     About,
     Ddl,
     Messages,
@@ -24,11 +23,10 @@ from pipeline.model.messages import (
     Prediction,
     SeenVersion,
     TableMessages,
-    TopicPartition,
     Undecodable,
 )
 from pipeline.model.names import TableName, folded
-from pipeline.model.places import stands_at, stands_in
+from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, Partition, place_of, stands_at, stands_in
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.avro.decode import WriterSchema
@@ -44,7 +42,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from pipeline.model.messages import ColumnMapping, Kind, Range
+    from pipeline.model.messages import ColumnMapping, Kind
+    from pipeline.model.places import Range
     from pipeline.model.types import WarehouseType
     from registry import RegistryClient, TicdcSchema
 
@@ -69,7 +68,7 @@ SENTENCES = {
 class _AvroGroup:
     """Messages of one partition with one pair of headers."""
 
-    topic: str
+    stream: str
     partition: int
     key: bytes | None
     value: bytes | None
@@ -79,8 +78,8 @@ class _AvroGroup:
     watermark: int | None
 
     @property
-    def at(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+    def at(self) -> Partition:
+        return Partition(self.stream, self.partition)
 
     @property
     def kind(self) -> int | None:
@@ -171,12 +170,12 @@ class AvroProtocol:
 
     def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
-        topics = sorted({at.topic for at in messages.partitions})
-        mine = raw.where(F.col("topic").isin(*topics))
+        streams = sorted({at.stream for at in messages.partitions})
+        mine = raw.where(F.col(STREAM).isin(*streams))
         return decode.change_frame(mine, self._writers(messages), mapping, self.timezone)
 
     def predict(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """See `SourceProtocol.predict`: a kind is a pair of headers."""
         pairs = sorted(cast("frozenset[tuple[bytes | None, bytes | None]]", kinds), key=repr)
@@ -198,14 +197,14 @@ class AvroProtocol:
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""
-        topics = sorted({at.topic for at in messages.partitions})
-        return F.col("topic").isin(*topics) & decode.belongs(self._writers(messages))
+        streams = sorted({at.stream for at in messages.partitions})
+        return F.col(STREAM).isin(*streams) & decode.belongs(self._writers(messages))
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """See `SourceProtocol.is_newest`: a registry that was wiped gives low ids again."""
-        topic = min(seen.first).topic
+        stream = min(seen.first).stream
         try:
-            return self.registry.latest(subjects_of(topic).value).schema_id == seen.version.version
+            return self.registry.latest(subjects_of(stream).value).schema_id == seen.version.version
         except SubjectNotFound:
             return False
 
@@ -227,9 +226,9 @@ class AvroProtocol:
                 continue
             header = group.key if group.is_delete else group.value
             schema_id = SchemaId(split(header or b"").schema_id)
-            seen[schema_id, group.is_delete, group.topic].append(group)
+            seen[schema_id, group.is_delete, group.stream].append(group)
         tables: dict[tuple[Origin, tuple[str, str]], list[SeenVersion]] = defaultdict(list)
-        for (schema_id, key_only, topic), found in sorted(seen.items()):
+        for (schema_id, key_only, stream), found in sorted(seen.items()):
             try:
                 version = self._version(schema_id, found, key_only=key_only)
             except (SchemaNotFound, NotATicdcSchema) as error:
@@ -239,7 +238,7 @@ class AvroProtocol:
             first = extremes(found, lambda group: group.first, min)
             rows = sum(group.rows for group in found)
             last = extremes(found, lambda group: group.last, max)
-            origin = Origin(topic, self.registry.ticdc_schema(schema_id).namespace)
+            origin = Origin(stream, self.registry.ticdc_schema(schema_id).namespace)
             tables[origin, version.table.key].append(SeenVersion(version, first, last, rows, key_only))
         return tuple(_table(versions, origin) for (origin, _), versions in tables.items()), tuple(refused)
 
@@ -279,8 +278,8 @@ class AvroProtocol:
 
     def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Undecodable, ...]]:
         sent = raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
-        rows = collected(sent.select("topic", "partition", "offset", "value"))
-        copies: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
+        rows = collected(sent.select(*PLACE, "value"))
+        copies: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
         kinds: dict[tuple[int, str, TableName], int] = {}
         bad: list[Row] = []
         for row in rows:
@@ -290,8 +289,7 @@ class AvroProtocol:
                 continue
             commit_ts, sql, named, kind = parsed
             table = altered(kind, sql, named)
-            at = TopicPartition(row.topic, row.partition)
-            copies[commit_ts, sql, table].setdefault(at, row.offset)
+            copies[commit_ts, sql, table].setdefault(*place_of(row))
             kinds[commit_ts, sql, table] = kind
         ddl = [
             Ddl(CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, at, in_source=table)
@@ -336,10 +334,12 @@ def _value_route() -> Column:
 def _grouped(raw: DataFrame) -> DataFrame:
     checkpoint = _value_route() == F.lit(bytes([CHECKPOINT]))
     watermark = F.when(checkpoint, decode.big_endian(F.expr("substring(value, 2, 8)")))
-    return raw.groupBy("topic", "partition", _key_route().alias("key"), _value_route().alias("value")).agg(
+    return raw.groupBy(
+        F.col(STREAM).alias("stream"), PARTITION, _key_route().alias("key"), _value_route().alias("value")
+    ).agg(
         F.count(F.lit(1)).alias("rows"),
-        F.min("offset").alias("first"),
-        F.max("offset").alias("last"),
+        F.min(POSITION).alias("first"),
+        F.max(POSITION).alias("last"),
         F.max(watermark).alias("watermark"),
     )
 
@@ -364,7 +364,7 @@ def _refused(code: str, group: _AvroGroup, message: str = "") -> Undecodable:
 
 
 def _bad_ddl(row: Row) -> Undecodable:
-    where = stands_at([(TopicPartition(row.topic, row.partition), row.offset)])
+    where = stands_at([place_of(row)])
     return Undecodable("DDL_UNREADABLE", SENTENCES["DDL_UNREADABLE"], where, 1)
 
 
@@ -383,8 +383,8 @@ def _table(versions: list[SeenVersion], origin: Origin) -> TableMessages:
     return TableMessages(versions[0].version.table, tuple(versions), origin=origin)
 
 
-def _watermarks(groups: Iterable[_AvroGroup]) -> dict[TopicPartition, CommitTs]:
-    found: dict[TopicPartition, CommitTs] = {}
+def _watermarks(groups: Iterable[_AvroGroup]) -> dict[Partition, CommitTs]:
+    found: dict[Partition, CommitTs] = {}
     for group in groups:
         if group.watermark is not None:
             found[group.at] = CommitTs(max(group.watermark, found.get(group.at, 0)))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import FAR_FUTURE
-from pipeline.model.messages import INDEX, RAW
+from pipeline.model.messages import INDEX
+from pipeline.model.places import POSITION, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import sentinel
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
@@ -301,7 +302,7 @@ def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, SeenLayou
     value = framing.value_json(F.col("value"))
     shape = shape_of(value)
     plain = F.when(is_plain(shape), shape)
-    chosen = head(NUMBER).isin(list(firsts)) & F.col("offset").isin(list(set(firsts.values())))
+    chosen = head(NUMBER).isin(list(firsts)) & F.col(POSITION).isin(list(set(firsts.values())))
     texts = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), value.alias("value"), plain.alias("shape"))
     sent = _images(F.coalesce("shape", "value")).alias("sent")  # of a shape all events have one layout
     found = texts.select(NUMBER, "shape", sent).select(NUMBER, _layout(F.col("sent")), "shape")

@@ -18,7 +18,8 @@ from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.columns import NULL_DEFAULT
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import EVER, INDEX, RAW
+from pipeline.model.messages import EVER, INDEX
+from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
 from pipeline.protocols.envelope import envelope, unrepresentable

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions, Range, TopicPartition
+    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions
     from pipeline.model.names import TableName
+    from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.open.definitions import Definitions
     from pipeline.protocols.open.events import Shapes
@@ -193,7 +194,7 @@ class OpenProtocol:
 
     def _tables(self, rows: Iterable[Group], definitions: Definitions) -> Iterator[TableMessages]:
         seen: dict[tuple[str, str], dict[SchemaId, tuple[TableVersion, list[Group]]]] = defaultdict(dict)
-        for group in sorted(rows, key=lambda group: (group.since or 0, group.topic, group.partition)):
+        for group in sorted(rows, key=lambda group: (group.since or 0, group.stream, group.partition)):
             version = self._version(group, definitions, group.since or 0)
             seen[group.name.key].setdefault(version.version, (version, []))[1].append(group)
         for versions in seen.values():
@@ -268,7 +269,7 @@ class OpenProtocol:
                 )
 
     def predict(
-        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
+        self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """See `SourceProtocol.predict`: rows of one table whose layouts are known, and watermarks."""
         expected = cast("frozenset[Sort]", kinds)

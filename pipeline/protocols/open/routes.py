@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pipeline.model.columns import CommitTs
 from pipeline.model.conditions import any_of
 from pipeline.model.ddl import altered
-from pipeline.model.messages import Ddl, TopicPartition
+from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
+from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition, place_of
 from pipeline.protocols import too_large
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED
 from pipeline.protocols.ddl import collected
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _STATEMENT = "struct<q: string, t: int>"
 
-_BY = ("topic", "partition", "kind", "schema", "table", "number", "delete", "era")
+_BY = ("stream", PARTITION, "kind", "schema", "table", "number", "delete", "era")
 
 
 class Sort(NamedTuple):
@@ -52,7 +53,7 @@ class Group:
     `era` counts the definitions of the table's columns that the batch has before them (`grouped`).
     """
 
-    topic: str
+    stream: str
     partition: int
     kind: str | None
     schema: str
@@ -67,9 +68,9 @@ class Group:
     until: int | None
 
     @property
-    def at(self) -> TopicPartition:
+    def at(self) -> Partition:
         """Where they stand."""
-        return TopicPartition(self.topic, self.partition)
+        return Partition(self.stream, self.partition)
 
     @property
     def name(self) -> TableName:
@@ -87,7 +88,7 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
     is_row = head(events.KIND) == events.ROW
     is_named = head(events.KIND).isin(events.ROW, MESSAGE_COMPRESSED, *too_large.SENTENCES)
     keys = [
-        F.col("topic"),
+        F.col(STREAM).alias("stream"),
         F.col("partition"),
         head(events.KIND).alias("kind"),
         F.when(is_named, head(events.SCHEMA)).otherwise("").alias("schema"),
@@ -98,12 +99,12 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
     ]
     commit_ts = head(events.COMMIT_TS)
     found = (
-        prepared.select(*keys, "offset", commit_ts.alias("ts"))
+        prepared.select(*keys, POSITION, commit_ts.alias("ts"))
         .groupBy(*_BY)
         .agg(
             F.count(F.lit(1)).alias("rows"),
-            F.min("offset").alias("first"),
-            F.max("offset").alias("last"),
+            F.min(POSITION).alias("first"),
+            F.max(POSITION).alias("last"),
             F.min("ts").alias("since"),
             F.max("ts").alias("until"),
         )
@@ -126,14 +127,14 @@ def statements(prepared: DataFrame) -> tuple[Ddl, ...]:
     names = {"ts": head(events.COMMIT_TS), "schema": head(events.SCHEMA), "table": head(events.TABLE)}
     rows = collected(
         prepared.where(head(events.KIND) == events.DDL)
-        .select("topic", "partition", "offset", *(c.alias(n) for n, c in names.items()), sent.alias("sent"))
-        .orderBy("offset")
+        .select(*PLACE, *(c.alias(n) for n, c in names.items()), sent.alias("sent"))
+        .orderBy(POSITION)
     )
-    copies: dict[tuple[int, TableName, int, str], dict[TopicPartition, int]] = defaultdict(dict)
+    copies: dict[tuple[int, TableName, int, str], dict[Partition, int]] = defaultdict(dict)
     for row in rows:
         table = altered(row.sent.t, row.sent.q, TableName(row.schema, row.table))
         key = (row.ts, table, row.sent.t, row.sent.q)
-        copies[key].setdefault(TopicPartition(row.topic, row.partition), row.offset)
+        copies[key].setdefault(*place_of(row))
     found = [Ddl(CommitTs(ts), table, kind, sql, at) for (ts, table, kind, sql), at in copies.items()]
     return tuple(sorted(found, key=lambda one: one.commit_ts))
 

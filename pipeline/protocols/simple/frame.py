@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import INDEX, RAW
+from pipeline.model.messages import INDEX
+from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.settled import Settled

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 from pipeline.model.change import Op
 from pipeline.model.columns import FAR_FUTURE
-from pipeline.model.messages import INDEX, RAW
+from pipeline.model.messages import INDEX
+from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from pipeline.model import types as t
 from pipeline.model.change import Op
-from pipeline.model.messages import RAW
+from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value, number_of
 from pipeline.protocols import sentinel

@@ -20,12 +20,11 @@ from pipeline.model.messages import (
     Prediction,
     SeenVersion,
     TableMessages,
-    TopicPartition,
     Undecodable,
     Unknown,
 )
 from pipeline.model.names import TableName
-from pipeline.model.places import stands_in
+from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition, place_of, stands_in
 from pipeline.model.projection import through
 from pipeline.protocols import compressed, too_large
 from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
@@ -45,8 +44,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import ColumnMapping, Ddl, KnownVersions, Range
+    from pipeline.model.messages import ColumnMapping, Ddl, KnownVersions
     from pipeline.model.messages import Kind as AnyKind
+    from pipeline.model.places import Range
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.simple.encoding import Encoding
     from pipeline.protocols.simple.virtuals import Names, VirtualColumns
@@ -75,7 +75,7 @@ class _Kind(NamedTuple):
 class _SimpleGroup:
     """Messages of one partition that are alike: of one kind and, where they are a table's, of one version."""
 
-    topic: str
+    stream: str
     partition: int
     kind: str | None
     database: str | None
@@ -89,8 +89,8 @@ class _SimpleGroup:
     checksums: bool
 
     @property
-    def at(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+    def at(self) -> Partition:
+        return Partition(self.stream, self.partition)
 
     @property
     def name(self) -> TableName:
@@ -218,7 +218,7 @@ class SimpleProtocol:
         return frame.recipe(versions, mapping, self.timezone, self._encoding).of(mine)
 
     def predict(
-        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
+        self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """See `SourceProtocol.predict`: rows of the newest version, watermarks, BOOTSTRAPs that were read before."""
         expected = cast("frozenset[_Kind]", kinds)
@@ -264,7 +264,7 @@ class SimpleProtocol:
         """One of each table and version: they are repeated, in all partitions."""
         names = [field_of(name).alias(name) for name in ("database", "table", "version")]
         mine = raw.where(field_of("kind") == MessageKind.BOOTSTRAP)
-        one_each = mine.groupBy(*names).agg(F.min_by("value", F.struct("topic", "partition", "offset")).alias("value"))
+        one_each = mine.groupBy(*names).agg(F.min_by("value", F.struct(*PLACE)).alias("value"))
         versions: list[TableVersion] = []
         bad: list[Undecodable] = []
         for row in one_each.select("database", "table", "version", self._encoding.body().alias("body")).collect():
@@ -277,14 +277,9 @@ class SimpleProtocol:
 
     def _statements(self, raw: DataFrame) -> Statements:
         rows = collected(
-            raw.where(field_of("kind") == MessageKind.DDL).select(
-                "topic", "partition", "offset", self._encoding.body().alias("body")
-            )
+            raw.where(field_of("kind") == MessageKind.DDL).select(*PLACE, self._encoding.body().alias("body"))
         )
-        sent = (
-            SentDdl(TopicPartition(row.topic, row.partition), row.offset, self._encoding.message(row.body))
-            for row in rows
-        )
+        sent = (SentDdl(*place_of(row), self._encoding.message(row.body)) for row in rows)
         return read_statements(sent, self.overrides)
 
     def _known_of(
@@ -310,10 +305,10 @@ class SimpleProtocol:
         evidence = Evidence(self._settled, known, {}, self.known.of_tables)
         found = settle(statements.told, versions, evidence)
         places = [
-            (group.at, offset)
+            (group.at, position)
             for group in groups
             if group.kind == MessageKind.DML and group.key in found and not found[group.key].settled
-            for offset in (group.first, group.last)
+            for position in (group.first, group.last)
         ]
         if places:
             carried = samples.carried(raw, places, self._encoding)
@@ -351,10 +346,10 @@ def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, VirtualColumns]) -
 
 def _grouped(prepared: DataFrame) -> DataFrame:
     named = [field_of(name).alias(name) for name in ("kind", "database", "table", "version")]
-    return prepared.groupBy("topic", "partition", *named).agg(
+    return prepared.groupBy(F.col(STREAM).alias("stream"), PARTITION, *named).agg(
         F.count(F.lit(1)).alias("rows"),
-        F.min("offset").alias("first"),
-        F.max("offset").alias("last"),
+        F.min(POSITION).alias("first"),
+        F.max(POSITION).alias("last"),
         F.min(field_of("commit_ts")).alias("since"),
         F.max(field_of("commit_ts")).alias("until"),
         F.bool_or(field_of("checksum").isNotNull()).alias("checksums"),
@@ -410,11 +405,11 @@ def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:
 
 def _bad_statements(bad: Iterable[SentDdl]) -> Iterator[Undecodable]:
     """A refusal a partition."""
-    offsets: dict[TopicPartition, list[int]] = defaultdict(list)
+    positions: dict[Partition, list[int]] = defaultdict(list)
     for one in bad:
-        offsets[one.at].append(one.offset)
-    for at, found in offsets.items():
-        where = stands_in(at) & F.col("offset").isin(*found)
+        positions[one.at].append(one.position)
+    for at, found in positions.items():
+        where = stands_in(at) & F.col(POSITION).isin(*found)
         yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, len(found))
 
 
@@ -441,5 +436,5 @@ def _until(groups: Iterable[_SimpleGroup]) -> int:
     return max(group.until or 0 for group in groups)
 
 
-def _watermarks(groups: Iterable[_SimpleGroup]) -> dict[TopicPartition, CommitTs]:
+def _watermarks(groups: Iterable[_SimpleGroup]) -> dict[Partition, CommitTs]:
     return {group.at: CommitTs(group.until or 0) for group in groups if group.kind == MessageKind.WATERMARK}

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pipeline.model.columns import SchemaId
 from pipeline.model.conditions import any_of
 from pipeline.model.names import TableName, folded
-from pipeline.model.places import stands_in
+from pipeline.model.places import POSITION, stands_in
 from pipeline.protocols.simple.head import MessageKind, field_of
 
 if TYPE_CHECKING:
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import TopicPartition
+    from pipeline.model.places import Partition
     from pipeline.protocols.simple.encoding import Encoding
     from pipeline.protocols.simple.virtuals import Names, VersionKey
 
 
 def carried(
-    prepared: DataFrame, places: Iterable[tuple[TopicPartition, int]], encoding: Encoding
+    prepared: DataFrame, places: Iterable[tuple[Partition, int]], encoding: Encoding
 ) -> dict[VersionKey, Names]:
     """The columns that the rows at these offsets have, by their versions; rows that have none say nothing."""
-    offsets: dict[TopicPartition, set[int]] = defaultdict(set)
-    for at, offset in places:
-        offsets[at].add(offset)
-    if not offsets:
+    positions: dict[Partition, set[int]] = defaultdict(set)
+    for at, position in places:
+        positions[at].add(position)
+    if not positions:
         return {}
-    here = [stands_in(at) & F.col("offset").isin(*sorted(found)) for at, found in offsets.items()]
+    here = [stands_in(at) & F.col(POSITION).isin(*sorted(found)) for at, found in positions.items()]
     sampled = prepared.where((field_of("kind") == MessageKind.DML) & any_of(here))
     named = [field_of(name).alias(name) for name in ("database", "table", "version")]
     columns: dict[VersionKey, Names] = {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.messages import TopicPartition
+    from pipeline.model.places import Partition
     from pipeline.model.types import WarehouseType
 
 _GONE = "ERASE"
@@ -36,8 +36,8 @@ _NO_TABLE = TableName("", "")
 class SentDdl:
     """A DDL message and where it stands; None where it cannot be read."""
 
-    at: TopicPartition
-    offset: int
+    at: Partition
+    position: int
     message: Mapping[str, Any] | None
 
 
@@ -78,11 +78,11 @@ def _refuse_what_cannot_be_kept(statement: Ddl) -> None:
 def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseType]) -> Statements:
     """Statements in the order of their commit ts; copies in several partitions, and re-sends, are one."""
     first: dict[tuple[int, str, TableName], Ddl] = {}
-    places: dict[tuple[int, str, TableName], dict[TopicPartition, int]] = defaultdict(dict)
+    places: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
     told: dict[tuple[int, str, TableName], ColumnDdl] = {}
     versions: dict[object, TableVersion] = {}
     bad: list[SentDdl] = []
-    for one in sorted(sent, key=lambda copy: (copy.at, copy.offset)):
+    for one in sorted(sent, key=lambda copy: (copy.at, copy.position)):
         try:
             statement = _statement(one.message or {}, overrides)
             then = _version_before(one.message or {}, overrides)
@@ -92,7 +92,7 @@ def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseTy
             continue
         key = (statement.commit_ts, statement.sql, statement.table)
         first.setdefault(key, statement)
-        places[key].setdefault(one.at, one.offset)
+        places[key].setdefault(one.at, one.position)
         told.setdefault(key, ColumnDdl(statement.commit_ts, statement.sql, then, statement.version))
         known = [version for version in (then, statement.version) if version is not None]
         versions |= {(version.table.key, version.version): version for version in known}

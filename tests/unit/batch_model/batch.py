@@ -22,16 +22,7 @@ from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change, conditions, places
-from pipeline.model.messages import (
-    Ddl,
-    Messages,
-    Ordering,
-    Prediction,
-    SeenVersion,
-    TableMessages,
-    TopicPartition,
-    Undecodable,
-)
+from pipeline.model.messages import Ddl, Messages, Ordering, Prediction, SeenVersion, TableMessages, Undecodable
 from pipeline.model.names import TableName
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
@@ -60,7 +51,8 @@ if TYPE_CHECKING:
     from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import ColumnMapping, Range
+    from pipeline.model.messages import ColumnMapping
+    from pipeline.model.places import Partition, Range
     from pipeline.streaming.batch import TableResult
     from pipeline.warehouse.layout import Column, Layout
 
@@ -121,8 +113,8 @@ class ModelSpark:
         def rows() -> list[dict[str, Any]]:
             return [
                 {
-                    change.TOPIC: row.record.at.topic,
-                    change.PARTITION: row.record.at.partition,
+                    change.TOPIC: row.record.at.stream,
+                    change.PARTITION: row.record.at.number,
                     change.OFFSET: row.record.offset,
                     change.INDEX: 0,
                     change.BATCH_ID: row.batch_id,
@@ -153,7 +145,7 @@ class ModelProtocol:
         seen: dict[tuple[SchemaId, bool], list[Record]] = {}
         ddl: dict[tuple[int, str, TableName], list[Record]] = {}
         refused: set[tuple[str, int, int]] = set()
-        marks: dict[TopicPartition, Any] = {}
+        marks: dict[Partition, Any] = {}
         records = [row["value"] for row in raw.rows]
         control = 0
         for record in records:
@@ -182,7 +174,7 @@ class ModelProtocol:
         )
 
     def predict(
-        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[TopicPartition, Range], mapping: ColumnMapping
+        self, raw: Frame, kinds: frozenset[Any], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
         """See `SourceProtocol.guess`."""
         versions = [(schema and self.registry.find(schema), deletes) for _, schema, deletes in kinds]
@@ -213,7 +205,7 @@ class ModelProtocol:
     def where(self, messages: TableMessages) -> Col:
         """See `SourceProtocol.where`."""
         schemas = {seen.version.version for seen in messages.versions}
-        topics = {at.topic for at in messages.partitions}
+        topics = {at.stream for at in messages.partitions}
         return Col(lambda row: row["topic"] in topics and row["value"].message.schema in schemas)
 
     def changes(self, raw: Frame, messages: TableMessages, mapping: ColumnMapping) -> Frame:
@@ -254,8 +246,8 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
         **dict.fromkeys(change.ENVELOPE),
         **found,
         change.OP: "delete" if message.deletes else "upsert",
-        change.TOPIC: record.at.topic,
-        change.PARTITION: record.at.partition,
+        change.TOPIC: record.at.stream,
+        change.PARTITION: record.at.number,
         change.OFFSET: record.offset,
         change.INDEX: 0,
         change.COMMIT_TS: message.told_ts,
@@ -267,8 +259,8 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
     }
 
 
-def _extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
+def _extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[Partition, int]:
+    found: dict[Partition, int] = {}
     for record in records:
         found[record.at] = pick(record.offset, found.get(record.at, record.offset))
     return found
@@ -276,7 +268,7 @@ def _extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[TopicP
 
 def _statement(copies: Sequence[Record]) -> Ddl:
     message = copies[0].message
-    at: dict[TopicPartition, int] = {}
+    at: dict[Partition, int] = {}
     for record in copies:
         at.setdefault(record.at, record.offset)
     return Ddl(message.commit_ts, message.table, message.action, message.sql, at)
@@ -397,7 +389,7 @@ class ModelLanding(TableWriter):
         self._may_fail("evolve")
         super().evolve()
 
-    def append(self, ranges: Mapping[TopicPartition, Range]) -> Mapping[str, int]:
+    def append(self, ranges: Mapping[Partition, Range]) -> Mapping[str, int]:
         self._may_fail("append")
         before, let_in, waiting = len(self._on_main()), False, self._waiting()
         try:

@@ -60,12 +60,12 @@ def ledger_before_the_tables(plant: Plant) -> Hunt:
 
     def read(self: SparkBatch) -> Any:
         messages = original(self)
-        self.topic_ids = {topic.name: topic.id for topic in self.context.cluster.topics().values()}
+        self.stream_ids = self.context.source.stream_ids()
         if messages.rows:
             ledger = self.context.ledger
-            ends = {(self.topic_ids[at.topic], at.partition): end for at, end in messages.ends.items()}
+            ends = {(self.stream_ids[at.stream], at.number): end for at, end in messages.ends.items()}
             fresh = Ledger(
-                ledger.batch_id, ledger.ends | ends, ledger.topics, ledger.watermarks, unfinished=ledger.unfinished
+                ledger.batch_id, ledger.ends | ends, ledger.streams, ledger.watermarks, unfinished=ledger.unfinished
             )
             self.context.records.write("batches", ledger.batch_id, [{}], fresh.summary())
         return messages

@@ -385,7 +385,7 @@ class History:
         assert not twice, f"these records stand twice: {twice}"
         ends = Process.ledger_of(self.world).ends
         for at, log in self.source.broker.logs.items():
-            end = ends.get((self.source.broker.topics[at.topic].id, at.partition), 0)
+            end = ends.get((self.source.broker.topics[at.stream].id, at.number), 0)
             lost = [r for r in log[:end] if r.place not in standing and r.message.kind not in ("ddl", "watermark")]
             assert not lost, f"the ledger is ahead of the tables: {lost}"
 

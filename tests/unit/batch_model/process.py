@@ -6,20 +6,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from support.memory_source import MemorySource
 from unit.batch_model.batch import Crash, Fuse, ModelBatch, ModelProtocol, ModelRecords, ModelSpark
 from unit.batch_model.frames import raw_frame
 from unit.batch_model.iceberg import MAIN, ModelCatalog
 from unit.batch_model.suites import FENCE, NONE, ModelRulebook
-from unit.batch_model.upstream import Source
+from unit.batch_model.upstream import Broker, Source
 
 from pipeline.errors import BatchFailed
-from pipeline.model.messages import TopicPartition
+from pipeline.model.places import Partition
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.settings import parse
-from pipeline.streaming import position, redrive, release
+from pipeline.sources.kafka import offsets
+from pipeline.sources.kafka.checkpoint import agrees
+from pipeline.sources.kafka.offsets import KafkaState
+from pipeline.sources.source import Planned
+from pipeline.streaming import redrive, release
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.context import Ledger, PipelineContext
-from pipeline.streaming.position import KafkaState
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import Tables
 
@@ -35,7 +39,7 @@ SETTINGS = {
     for fenced in ("apply", "hold")
 }
 GATE = Gate(share=0.5, rows=3)
-Offsets = dict[TopicPartition, int]
+Offsets = dict[Partition, int]
 
 
 @dataclass(slots=True)
@@ -50,41 +54,30 @@ class Checkpoint:
         """As it is now."""
         return Checkpoint(self.initial, dict(self.offsets), set(self.commits))
 
-    def planned(self) -> tuple[Offsets, Offsets] | None:
-        """As `pipeline.planned_batch` reads the folder."""
+    def planned(self) -> Planned | None:
+        """As `checkpoint.planned_batch` reads the folder."""
         newest = sorted(self.offsets)[-2:]
         if not newest:
             return None
-        return (self.offsets[newest[0]] if len(newest) > 1 else {}), self.offsets[newest[-1]]
+        return Planned(self.offsets[newest[0]] if len(newest) > 1 else {}, self.offsets[newest[-1]])
 
 
 class World:
     """Everything durable, and the source."""
 
     def __init__(self, *, ddl_sent: bool) -> None:
-        self.source = Source(ddl_sent=ddl_sent)
         self.catalog = ModelCatalog()
+        self.brought = MemorySource(lambda records: raw_frame((one.raw() for one in records), self.catalog))
+        self.source = Source(Broker(self.brought), ddl_sent=ddl_sent)
         self.checkpoint: Checkpoint | None = None
         self.backup: Checkpoint | None = None
         self.suite = NONE
         self.least = 0
 
     def kafka(self) -> KafkaState:
-        """What Kafka has now."""
+        """What Kafka would have."""
         broker = self.source.broker
         return KafkaState(dict(broker.topics), dict.fromkeys(broker.logs, 0), broker.latest)
-
-    def topics(self):
-        """As `Cluster.topics`."""
-        return self.source.broker.topics
-
-    def topic_ids(self):
-        """As `Cluster.topic_ids`."""
-        return {topic.name: topic.id for topic in self.source.broker.topics.values()}
-
-    def latest(self, partitions):
-        """As `Cluster.latest`."""
-        return {at: self.source.broker.latest[at] for at in partitions}
 
 
 class Process:
@@ -98,13 +91,13 @@ class Process:
         tables.load()
         tables.sweep()
         ledger = Ledger.load(records)
-        position.check(ledger.committed, world.kafka(), frozenset())
+        offsets.check(ledger.committed, world.kafka(), frozenset())
         spark = ModelSpark(world.catalog, fuse)
         protocol = ModelProtocol(world.source.registry)
         rulebook = ModelRulebook(spark, built_in=False, suite=world.suite)
         settings = SETTINGS["hold" if FENCE in world.suite else "apply"]
         self.context = PipelineContext(
-            spark, settings, world, protocol, tables, records, ledger, fuse.burn, rulebook, GATE
+            spark, settings, world.brought, protocol, tables, records, ledger, fuse.burn, rulebook, GATE
         )
         release.unfinished(self.context)
         redrive.unfinished(self.context)
@@ -112,11 +105,11 @@ class Process:
         self._nothing_is_staged()
 
     def _begin(self) -> None:
-        """As `Pipeline._checkpoint` and `_start`."""
+        """As `KafkaSource.feed`."""
         state, committed = self.world.kafka(), self.context.ledger.committed
         planned = self.world.checkpoint.planned() if self.world.checkpoint else None
-        if planned is None or not position.checkpoint_agrees(planned, committed.of(state)):
-            start = position.starting_offsets(committed, state, "earliest")
+        if planned is None or not agrees(planned, committed.of(state.topics)):
+            start = offsets.starting_offsets(committed, state, "earliest")
             self.world.checkpoint = Checkpoint({at: max(offset, 0) for at, offset in start.items()})
 
     def batch(self, plan) -> bool:
@@ -132,9 +125,7 @@ class Process:
             checkpoint.offsets[last] = ends
         begins = checkpoint.offsets.get(last - 1, checkpoint.initial)
         ends = checkpoint.offsets[last]
-        logs = self.world.source.broker.logs
-        rows = (r.raw() for at, log in logs.items() for r in log[begins.get(at, 0) : ends.get(at, 0)])
-        raw = raw_frame(rows, self.world.catalog)
+        raw = self.world.brought.records({at: (begins.get(at, 0), ends.get(at, 0)) for at in self.world.brought.logs})
         batch = ModelBatch(self.context, raw, f"model/{last}", checkpoint.planned())
         self._take(batch)
         self._nothing_is_staged()

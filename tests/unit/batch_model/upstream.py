@@ -7,13 +7,18 @@ its table's topic. What it has sent it may send again: a changefeed that restart
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, Default, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.ddl import ActionType
-from pipeline.model.messages import TopicPartition
 from pipeline.model.names import TableName
-from pipeline.sources.kafka import Topic
+from pipeline.model.places import Partition
+
+if TYPE_CHECKING:
+    from support.memory_source import MemorySource
+
+    from pipeline.sources.source import Stream
 
 PARTITIONS = 2
 KEYS = range(4)
@@ -56,7 +61,7 @@ class Message:
 class Record:
     """A message where it stands; `sequence` is its place among everything that was ever sent."""
 
-    at: TopicPartition
+    at: Partition
     topic_id: str
     offset: int
     sequence: int
@@ -65,12 +70,12 @@ class Record:
     @property
     def place(self) -> tuple[str, int, int]:
         """What identifies it for ever."""
-        return self.at.topic, self.at.partition, self.offset
+        return self.at.stream, self.at.number, self.offset
 
     def raw(self) -> dict[str, object]:
         """As a row of a raw frame; the record stands for its bytes."""
         return {
-            "topic": self.at.topic, "partition": self.at.partition, "offset": self.offset,
+            "topic": self.at.stream, "partition": self.at.number, "offset": self.offset,
             "timestamp": self.sequence, "key": None, "value": self,
         }  # fmt: skip
 
@@ -137,39 +142,44 @@ class Registry:
 
 
 class Broker:
-    """Topics with partitions; nothing is ever removed."""
+    """Writes to a source in memory."""
 
-    def __init__(self) -> None:
-        self.topics: dict[str, Topic] = {}
-        self.logs: dict[TopicPartition, list[Record]] = {}
+    def __init__(self, source: MemorySource) -> None:
+        self.source = source
         self.sent = 0
 
-    def topic(self, name: str) -> Topic:
+    @property
+    def topics(self) -> dict[str, Stream]:
+        """The streams that there are."""
+        return self.source.known
+
+    @property
+    def logs(self) -> dict[Partition, list[Record]]:
+        """The records of each partition."""
+        return self.source.logs
+
+    def topic(self, name: str) -> Stream:
         """The topic of this name, made at the first question."""
-        if name not in self.topics:
-            self.topics[name] = Topic(name, f"id-of-{name}", tuple(range(PARTITIONS)))
-            for partition in range(PARTITIONS):
-                self.logs[TopicPartition(name, partition)] = []
-        return self.topics[name]
+        return self.source.add(name, PARTITIONS)
 
     def produce(self, topic: str, partition: int, message: Message) -> None:
         """Append one record."""
-        at = TopicPartition(topic, partition)
-        log = self.logs[at] if at in self.logs else self.logs[TopicPartition(self.topic(topic).name, partition)]
-        log.append(Record(at, self.topics[topic].id, len(log), self.sent, message))
+        stream, at = self.topic(topic), Partition(topic, partition)
+        log = self.logs[at]
+        log.append(Record(at, stream.id, len(log), self.sent, message))
         self.sent += 1
 
     @property
-    def latest(self) -> dict[TopicPartition, int]:
+    def latest(self) -> dict[Partition, int]:
         """End offset of every partition."""
-        return {at: len(log) for at, log in self.logs.items()}
+        return self.source.ends
 
 
 class Source:
     """The database and its changefeed."""
 
-    def __init__(self, *, ddl_sent: bool) -> None:
-        self.broker, self.registry, self.ddl_sent = Broker(), Registry(), ddl_sent
+    def __init__(self, broker: Broker, *, ddl_sent: bool) -> None:
+        self.broker, self.registry, self.ddl_sent = broker, Registry(), ddl_sent
         self.tables: dict[str, SourceTable] = {}
         self.ts = 0
         self._values = 0

@@ -22,7 +22,7 @@ from pipeline.model.ddl.partitions.rows import (
 )
 from pipeline.model.ddl.partitions.scheme import (
     MAXVALUE,
-    Partition,
+    NamedPartition,
     PartitionColumn,
     PartitionKind,
     PartitionScheme,
@@ -36,7 +36,7 @@ __all__ = [
     "Edge",
     "Everything",
     "Members",
-    "Partition",
+    "NamedPartition",
     "PartitionColumn",
     "PartitionKind",
     "PartitionScheme",

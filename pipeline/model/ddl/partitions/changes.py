@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.model.ddl.actions import Action
-    from pipeline.model.ddl.partitions.scheme import Partition
+    from pipeline.model.ddl.partitions.scheme import NamedPartition
 
 
 def applied(scheme: PartitionScheme | None, action: Action) -> PartitionScheme | None:
@@ -80,7 +80,7 @@ def _coalesced(scheme: PartitionScheme, number: int) -> PartitionScheme:
     return scheme.having(scheme.partitions[:-number])
 
 
-def _replaced(scheme: PartitionScheme, names: Sequence[str], new: Sequence[Partition]) -> PartitionScheme:
+def _replaced(scheme: PartitionScheme, names: Sequence[str], new: Sequence[NamedPartition]) -> PartitionScheme:
     """Put others, or none, in the place of these."""
     places = set(scheme.places(names))
     if None in places:

@@ -10,7 +10,7 @@ from pipeline.model.ddl.partitions.scheme import (
     MAXVALUE,
     MOST,
     Extreme,
-    Partition,
+    NamedPartition,
     PartitionColumn,
     PartitionKind,
     PartitionScheme,
@@ -38,7 +38,7 @@ def read_scheme(cursor: Cursor, collation: Callable[[str], str]) -> PartitionSch
         return PartitionScheme(PartitionKind.OTHER, unsupported=str(error))
 
 
-def read_definitions(cursor: Cursor) -> tuple[Partition, ...]:
+def read_definitions(cursor: Cursor) -> tuple[NamedPartition, ...]:
     """Read the definitions in their parenthesis."""
     cursor.expect_symbol("(")
     found = [_definition(cursor)]
@@ -56,9 +56,9 @@ def read_number(cursor: Cursor) -> int:
     return int(digits)
 
 
-def numbered(first: int, number: int) -> tuple[Partition, ...]:
+def numbered(first: int, number: int) -> tuple[NamedPartition, ...]:
     """As many partitions of HASH with the names that TiDB gives them."""
-    return tuple(Partition(f"p{place}") for place in range(first, first + number))
+    return tuple(NamedPartition(f"p{place}") for place in range(first, first + number))
 
 
 def _scheme(cursor: Cursor, collation: Callable[[str], str]) -> PartitionScheme:
@@ -126,17 +126,17 @@ def _columns(cursor: Cursor) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _definition(cursor: Cursor) -> Partition:
+def _definition(cursor: Cursor) -> NamedPartition:
     cursor.expect("PARTITION")
     name = cursor.name()
-    found = Partition(name)
+    found = NamedPartition(name)
     if cursor.accept("VALUES", "LESS", "THAN"):
-        found = Partition(name, below=_below(cursor))
+        found = NamedPartition(name, below=_below(cursor))
     elif cursor.accept("VALUES", "IN"):
         among, default = _among(cursor)
-        found = Partition(name, among=among, default=default)
+        found = NamedPartition(name, among=among, default=default)
     elif cursor.accept("DEFAULT"):
-        found = Partition(name, default=True)
+        found = NamedPartition(name, default=True)
     if cursor.accept("SUBPARTITION") or cursor.at_symbol("("):
         raise NotParsedError("partitions of partitions are not understood")
     cursor.skip_clause()

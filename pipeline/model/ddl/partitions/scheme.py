@@ -48,7 +48,7 @@ Bound = tuple["Literal | Extreme", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class NamedPartition:
     """One partition: its name and what the clause after it says.
 
     RANGE: `below`. LIST: `among`, a tuple for each member, and `default` for whatever is in no partition's list.
@@ -83,7 +83,7 @@ class PartitionScheme:
 
     kind: PartitionKind
     columns: tuple[PartitionColumn, ...] = ()
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[NamedPartition, ...] = ()
     unsupported: str = ""
 
     def places(self, names: Iterable[str]) -> list[int | None]:
@@ -108,7 +108,7 @@ class PartitionScheme:
         """The same, of which it can no longer be told where rows lie."""
         return replace(self, unsupported=reason)
 
-    def having(self, partitions: Iterable[Partition]) -> PartitionScheme:
+    def having(self, partitions: Iterable[NamedPartition]) -> PartitionScheme:
         """The same with these partitions, refused if they do not fit."""
         changed = replace(self, partitions=tuple(partitions))
         fault = _fault(changed)
@@ -124,7 +124,7 @@ def _fault(scheme: PartitionScheme) -> str:
     return next((fault for partition in scheme.partitions if (fault := _misfit(scheme, partition))), "")
 
 
-def _misfit(scheme: PartitionScheme, partition: Partition) -> str:
+def _misfit(scheme: PartitionScheme, partition: NamedPartition) -> str:
     members = (partition.below,) if partition.below else partition.among
     if any(value == EXPRESSION for member in members for value in member):
         return f"partition {partition.name} has an expression where a value should be"
@@ -155,7 +155,7 @@ def from_json(data: Mapping[str, Any]) -> PartitionScheme:
     )
 
 
-def _partition(partition: Partition) -> dict[str, Any]:
+def _partition(partition: NamedPartition) -> dict[str, Any]:
     said: dict[str, Any] = {"name": partition.name}
     if partition.below:
         said["below"] = [_value(value) for value in partition.below]
@@ -166,8 +166,8 @@ def _partition(partition: Partition) -> dict[str, Any]:
     return said
 
 
-def _partition_of(data: Mapping[str, Any]) -> Partition:
-    return Partition(
+def _partition_of(data: Mapping[str, Any]) -> NamedPartition:
+    return NamedPartition(
         data["name"],
         tuple(MAXVALUE if value == {MAXVALUE.value: ""} else _literal(value) for value in data.get("below", ())),
         tuple(tuple(_literal(value) for value in member) for member in data.get("among", ())),

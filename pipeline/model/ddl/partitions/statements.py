@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.ddl.actions import Action
     from pipeline.model.ddl.lexemes import Cursor
-    from pipeline.model.ddl.partitions.scheme import Partition
+    from pipeline.model.ddl.partitions.scheme import NamedPartition
 
 _UNSAID = ""
 
@@ -55,7 +55,7 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _definitions(cursor: Cursor) -> tuple[tuple[Partition, ...], str]:
+def _definitions(cursor: Cursor) -> tuple[tuple[NamedPartition, ...], str]:
     """Read the definitions, or say why they are passed over."""
     start = cursor.at
     try:

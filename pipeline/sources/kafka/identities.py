@@ -45,19 +45,19 @@ def given(listed: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: topic_id for name, topic_id in topics.items() if not is_missing(topic_id) and count[topic_id] == 1}
 
 
-def identified(listed: Iterable[tuple[str, str]], known: Mapping[str, str]) -> dict[str, str]:
-    """Name → identity of every listed topic; `known`: the identities that topics had before, by name.
+def identified(listed: Iterable[tuple[str, str]], before: Mapping[str, str]) -> dict[str, str]:
+    """Name → identity of every listed topic; `before`: the identities that topics had before, by name.
 
     A topic whose id is not given keeps the identity that it had: while brokers are upgraded one by one, only some
     answer with ids. One that is known by its name keeps that, too: the next start takes its progress over
     (`position.succeeded`). An id that another topic had is not given: Kafka renames no topic.
     """
-    topics, owners = dict(listed), {identity: name for name, identity in known.items()}
+    topics, owners = dict(listed), {identity: name for name, identity in before.items()}
     ids = {name: topic_id for name, topic_id in given(topics.items()).items() if owners.get(topic_id, name) == name}
-    return {name: _identity(name, ids.get(name), known.get(name)) for name in topics}
+    return {name: _identity(name, ids.get(name), before.get(name)) for name in topics}
 
 
-def _identity(name: str, topic_id: str | None, known: str | None) -> str:
+def _identity(name: str, topic_id: str | None, before: str | None) -> str:
     if topic_id is None:
-        return known or by_name(name)
-    return known if known is not None and is_by_name(known) else topic_id
+        return before or by_name(name)
+    return before if before is not None and is_by_name(before) else topic_id

@@ -1,4 +1,4 @@
-"""Kafka as a source: what the cluster has, and the stream's options.
+"""The Kafka cluster: what is asked of it besides the records.
 
 The admin client is the Java one that Spark's connector brings, so that every `kafka.*` property of the settings
 means the same here and there.
@@ -6,10 +6,8 @@ means the same here and there.
 
 from __future__ import annotations
 
-import json
 import re
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
@@ -17,17 +15,17 @@ from pyspark.errors import IllegalArgumentException
 
 from pipeline import causes
 from pipeline.errors import EnvironmentFault, PipelineError, SettingsError, reason
-from pipeline.model.messages import RAW
 from pipeline.settings.redaction import clean
-from pipeline.sources import ports
-from pipeline.sources.identities import given, identified, is_by_name, is_missing
+from pipeline.sources.kafka import ports
+from pipeline.sources.kafka.identities import given, identified, is_by_name, is_missing
+from pipeline.sources.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from pipeline.model.messages import TopicPartition
+    from pipeline.model.places import Partition
     from pipeline.settings import Settings
 
 START = 15
@@ -38,31 +36,10 @@ OUTAGE = 120
 _PREFIX = "kafka."
 _PROTOCOL, _PLAIN = "kafka.security.protocol", "PLAINTEXT"
 _API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
-_FETCHING = {
-    "kafka.max.poll.records": "100000",
-    "kafka.max.partition.fetch.bytes": "2097152",
-    "kafka.fetch.max.wait.ms": "10",
-}
-"""How Spark's Kafka source is made to fetch; `source.options` may say otherwise.
-
-After each poll it asks the broker for the ends of the partition, and forgets what was fetched and not polled: 500
-records, Kafka's default, would throw most of every fetch away. At the end of a partition that question waits behind
-a fetch for which there is nothing yet: half a second by default.
-"""
 _INTERNAL = "__"
 """How topics begin that Kafka and its tools keep for themselves."""
 _LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]*),")
 """How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as the cluster has it now. A re-created topic has another id, where the broker gives ids."""
-
-    name: str
-    id: str
-    """Kafka's topic id, or what stands for it (`identities`)."""
-    partitions: tuple[int, ...]
 
 
 class Cluster:
@@ -109,7 +86,7 @@ class Cluster:
         options = getattr(self._jvm.org.apache.kafka.clients.admin, f"{call}Options")()
         return options if self._patience_ms is None else options.timeoutMs(self._patience_ms)
 
-    def topics(self) -> dict[str, Topic]:
+    def topics(self) -> dict[str, Stream]:
         """The topics that the settings ask for and that exist."""
         try:
             wanted = sorted(self.topic_ids())
@@ -119,10 +96,10 @@ class Cluster:
             raise self._unreachable(error) from error
         topics = {name: described.get(name) for name in wanted}
         ids = self._identified([(name, str(topic.topicId().toString())) for name, topic in topics.items()])
-        return {name: Topic(name, ids[name], _partitions(topic)) for name, topic in topics.items()}
+        return {name: Stream(name, ids[name], _partitions(topic)) for name, topic in topics.items()}
 
     def topic_ids(self) -> dict[str, str]:
-        """Name → identity (`Topic.id`) of every topic that the settings ask for."""
+        """Name → identity (`Stream.id`) of every topic that the settings ask for."""
         ids = self._identified(self._listed())
         return {name: ids[name] for name in sorted(self.wanted(ids))}
 
@@ -141,9 +118,9 @@ class Cluster:
 
     def _identified(self, listed: Iterable[tuple[str, str]]) -> dict[str, str]:
         """The same with identities, which are remembered."""
-        found = identified(listed, self._identities)
-        self._identities |= found
-        return found
+        identities = identified(listed, self._identities)
+        self._identities |= identities
+        return identities
 
     def names(self) -> frozenset[str]:
         """Every topic that this user may see, whoever it is of."""
@@ -161,23 +138,23 @@ class Cluster:
         """What this user may do with topics that it sees, as ACLs name it (`READ`); none where the broker is silent."""
         options = self._options("DescribeTopics").includeAuthorizedOperations(True)
         try:
-            found = self._admin.describeTopics(self._list(sorted(topics)), options).allTopicNames().get()
+            described = self._admin.describeTopics(self._list(sorted(topics)), options).allTopicNames().get()
         except Py4JJavaError:
             return {}  # an old broker; one that is gone is told by whoever asks next
-        told = {name: found.get(name).authorizedOperations() for name in topics}
-        return {name: frozenset(str(one) for one in may) for name, may in told.items() if may is not None}
+        operations = {name: described.get(name).authorizedOperations() for name in topics}
+        return {name: frozenset(str(one) for one in may) for name, may in operations.items() if may is not None}
 
     def hidden(self, topics: Iterable[str]) -> list[str]:
         """Which of these topics this user may not even see: whether they are there Kafka does not say."""
         answers = self._admin.describeTopics(self._list(sorted(topics)), self._options("DescribeTopics"))
-        found = []
+        unseen = []
         for name in sorted(topics):
             try:
                 answers.topicNameValues().get(name).get()
             except Py4JJavaError as error:
                 if "TopicAuthorizationException" in str(error.java_exception.toString()):
-                    found.append(name)
-        return found
+                    unseen.append(name)
+        return unseen
 
     def wanted(self, names: Iterable[str]) -> frozenset[str]:
         """Which of these topics the settings ask for. A pattern is matched by Java, as Spark's reader does it."""
@@ -188,35 +165,35 @@ class Cluster:
         matched.removeIf(getattr(java.function.Predicate, "not")(self._matching.asMatchPredicate()))
         return frozenset(filter(None, str(matched.toString()).strip("[]").split(", ")))
 
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset that each partition still has."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
 
-    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The offset that each partition's next record will get."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
-    def since(self, moments: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    def since(self, moments: Mapping[Partition, int]) -> dict[Partition, tuple[int, int]]:
         """Offset and time of each partition's first record since a moment, in milliseconds; (-1, -1): there is none."""
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        found = self._listed_offsets({at: spec.forTimestamp(moment) for at, moment in moments.items()})
-        return {at: (int(one.offset()), int(one.timestamp())) for at, one in found.items()}
+        offsets = self._listed_offsets({partition: spec.forTimestamp(moment) for partition, moment in moments.items()})
+        return {partition: (int(one.offset()), int(one.timestamp())) for partition, one in offsets.items()}
 
-    def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
-        found = self._listed_offsets(dict.fromkeys(partitions, spec))
-        return {at: int(one.offset()) for at, one in found.items()}
+    def _offsets(self, partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
+        offsets = self._listed_offsets(dict.fromkeys(partitions, spec))
+        return {partition: int(one.offset()) for partition, one in offsets.items()}
 
-    def _listed_offsets(self, specs: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+    def _listed_offsets(self, specs: Mapping[Partition, Any]) -> dict[Partition, Any]:
         java_partition = self._jvm.org.apache.kafka.common.TopicPartition
-        asked = {at: java_partition(at.topic, at.partition) for at in specs}
+        asked = {partition: java_partition(partition.stream, partition.number) for partition in specs}
         wanted = self._jvm.java.util.HashMap()
-        for at, java in asked.items():
-            wanted.put(java, specs[at])
+        for partition, java in asked.items():
+            wanted.put(java, specs[partition])
         try:
-            found = self._admin.listOffsets(wanted, self._options("ListOffsets")).all().get()
+            offsets = self._admin.listOffsets(wanted, self._options("ListOffsets")).all().get()
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
-        return {at: found.get(java) for at, java in asked.items()}
+        return {partition: offsets.get(java) for partition, java in asked.items()}
 
     def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str]:
         """The `cleanup.policy` of each topic; none where the broker does not tell."""
@@ -225,10 +202,10 @@ class Cluster:
         asked = {topic: resource(kind, topic) for topic in topics}
         try:
             options = self._options("DescribeConfigs")
-            found = self._admin.describeConfigs(self._list(list(asked.values())), options).all().get()
+            configs = self._admin.describeConfigs(self._list(list(asked.values())), options).all().get()
         except Py4JJavaError:
             return {}  # DESCRIBE_CONFIGS is a permission of its own, and a run needs no such
-        return {topic: str(found.get(java).get("cleanup.policy").value()) for topic, java in asked.items()}
+        return {topic: str(configs.get(java).get("cleanup.policy").value()) for topic, java in asked.items()}
 
     def _list(self, names: list[Any]) -> Any:
         java = self._jvm.java.util.ArrayList()
@@ -237,9 +214,9 @@ class Cluster:
         return java
 
     def _unreachable(self, error: Py4JJavaError) -> PipelineError:
-        known = causes.explained(error)
-        if known is not None and known.code != causes.KAFKA_UNREACHABLE:
-            return known
+        explained = causes.explained(error)
+        if explained is not None and explained.code != causes.KAFKA_UNREACHABLE:
+            return explained
         return self.unreachable(str(error.java_exception.getMessage()))
 
     def unreachable(self, reason: str) -> EnvironmentFault:
@@ -263,22 +240,22 @@ class Cluster:
 
 def _matching(jvm: Any, settings: Settings) -> Any:
     """Java's compiled `topic_pattern`; None without one. Raises `SettingsError`: no other engine could judge it."""
-    expression = _expression(settings)
+    expression = pattern_of(settings)
     if expression is None:
         return None
     try:
         return jvm.java.util.regex.Pattern.compile(expression)
     except (Py4JJavaError, IllegalArgumentException) as error:  # PySpark makes the latter of Java's
-        said = clean((causes.chain(error)[-1].splitlines() or [""])[0].rpartition("Exception: ")[2])
-        said = said.partition(" near index ")[0]  # counted in what Spark's reader gets, which begins otherwise
+        why = clean((causes.chain(error)[-1].splitlines() or [""])[0].rpartition("Exception: ")[2])
+        why = why.partition(" near index ")[0]  # counted in what Spark's reader gets, which begins otherwise
         raise SettingsError(
             "SETTINGS_INVALID",
-            f"source.topic_pattern: Java does not take the regular expression {settings.source.topic_pattern}: {said}",
+            f"source.topic_pattern: Java does not take the regular expression {settings.source.topic_pattern}: {why}",
             "it is one of Java's (java.util.regex.Pattern), as Spark's reader takes it: a named group is (?<name>…)",
         ) from error
 
 
-def _expression(settings: Settings) -> str | None:
+def pattern_of(settings: Settings) -> str | None:
     """The pattern as Spark's reader gets it."""
     pattern = settings.source.topic_pattern
     return None if pattern is None else f"(?!{_INTERNAL})(?:{pattern})"
@@ -286,49 +263,3 @@ def _expression(settings: Settings) -> str | None:
 
 def _partitions(described: Any) -> tuple[int, ...]:
     return tuple(sorted(int(info.partition()) for info in described.partitions()))
-
-
-def stream_options(
-    settings: Settings, starting_offsets: str, present: Collection[str], *, awaited: bool
-) -> Mapping[str, str]:
-    """Options of Spark's Kafka source. It fails on lost data: nothing is skipped in silence.
-
-    `present`: the topics that exist. `awaited`: a listed one that comes while the stream runs is taken up then.
-    """
-    source = settings.source
-    expression = _expression(settings)
-    if expression is not None:
-        chosen = {"subscribePattern": expression}
-    elif awaited and set(source.topics) - set(present):  # `subscribe` fails on a topic that does not exist
-        chosen = {"subscribePattern": "|".join(re.escape(topic) for topic in source.topics)}
-    else:
-        chosen = {"subscribe": ",".join(sorted(present))}
-    return {
-        "failOnDataLoss": "true",
-        **_FETCHING,
-        **source.options,
-        **chosen,
-        "kafka.bootstrap.servers": source.bootstrap_servers,
-        "startingOffsets": starting_offsets,
-        "maxOffsetsPerTrigger": str(source.max_offsets_per_trigger),
-    }
-
-
-def records(spark: SparkSession, settings: Settings, ranges: Mapping[TopicPartition, tuple[int, int]]) -> DataFrame:
-    """The records of these ranges [from, to) as the raw frame, read once."""
-    partitions: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for at, (start, end) in ranges.items():
-        partitions.setdefault(at.topic, []).append(at.partition)
-        starts.setdefault(at.topic, {})[str(at.partition)] = start
-        ends.setdefault(at.topic, {})[str(at.partition)] = end
-    options = {
-        **_FETCHING,
-        **settings.source.options,
-        "kafka.bootstrap.servers": settings.source.bootstrap_servers,
-        "assign": json.dumps(partitions),
-        "startingOffsets": json.dumps(starts),
-        "endingOffsets": json.dumps(ends),
-    }
-    return spark.read.format("kafka").options(**options).load().select(*RAW)

@@ -6,24 +6,27 @@ Pure: every case is a value in, a value or a refusal out.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
-from pipeline.model.messages import TopicPartition
-from pipeline.sources.identities import by_name, is_by_name, is_missing, name_in
+from pipeline.model.places import Partition
+from pipeline.sources.kafka.identities import by_name, is_by_name, is_missing, name_in
+from pipeline.sources.source import Committed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pipeline.sources.kafka import Topic
-    from pipeline.warehouse.pairs import TopicIdPartition
+    from pipeline.settings.sections import SourceSection
+    from pipeline.sources.source import Stream
 
 EARLIEST, LATEST = -2, -1
 TOPIC_RECREATED = "TOPIC_RECREATED"
 OFFSETS_SHRUNK = "OFFSETS_SHRUNK"
 OFFSETS_LOST = "OFFSETS_LOST"
 TOPICS_MIXED = "TOPICS_MIXED"
+REFUSALS = (TOPIC_RECREATED, OFFSETS_SHRUNK, OFFSETS_LOST)
+"""Those that a person can accept."""
 _LISTED = 5
 
 
@@ -31,45 +34,13 @@ _LISTED = 5
 class KafkaState:
     """What the cluster has now."""
 
-    topics: Mapping[str, Topic]
-    earliest: Mapping[TopicPartition, int]
-    latest: Mapping[TopicPartition, int]
+    topics: Mapping[str, Stream]
+    earliest: Mapping[Partition, int]
+    latest: Mapping[Partition, int]
 
-    def partitions(self) -> list[TopicPartition]:
+    def partitions(self) -> list[Partition]:
         """Every partition of every topic."""
-        return [TopicPartition(t.name, p) for t in self.topics.values() for p in t.partitions]
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What the ledger says: end offsets by topic id, and the name that each topic id had."""
-
-    ends: Mapping[TopicIdPartition, int] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, state: KafkaState) -> dict[TopicPartition, int]:
-        """End offsets of the partitions that exist now, under their names."""
-        return self.of_names({topic.id: topic.name for topic in state.topics.values()})
-
-    def of_names(self, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """End offsets under the names that these topic ids have."""
-        return {
-            TopicPartition(ids[topic], partition): end for (topic, partition), end in self.ends.items() if topic in ids
-        }
-
-    def under(self, successors: Mapping[str, str]) -> Committed:
-        """The same, where topics have got other identities (`succeeded`)."""
-        names = {successors.get(topic, topic): name for topic, name in self.names.items()}
-        return Committed(ends_under(self.ends, successors), names)
-
-
-def ends_under(ends: Mapping[TopicIdPartition, int], successors: Mapping[str, str]) -> dict[TopicIdPartition, int]:
-    """End offsets, where topics have got other identities; the later one where both have been recorded."""
-    found: dict[TopicIdPartition, int] = {}
-    for (topic, partition), end in ends.items():
-        at = (successors.get(topic, topic), partition)
-        found[at] = max(end, found.get(at, end))
-    return found
+        return [Partition(t.name, p) for t in self.topics.values() for p in t.partitions]
 
 
 def succeeded(recorded: Collection[str], state: KafkaState, read: Callable[[], Collection[str]]) -> dict[str, str]:
@@ -80,12 +51,12 @@ def succeeded(recorded: Collection[str], state: KafkaState, read: Callable[[], C
     that batches have read, asked for only then. Raises `Refused`: TOPICS_MIXED where there were more.
     """
     now = {topic.name: topic.id for topic in state.topics.values()}
-    found = {topic: now.get(name_in(topic), topic) for topic in recorded if is_by_name(topic)}
+    successors = {topic: now.get(name_in(topic), topic) for topic in recorded if is_by_name(topic)}
     missing = [topic for topic in recorded if is_missing(topic)]
     if missing:
         only = _only_topic(read())
-        found |= dict.fromkeys(missing, now.get(only, by_name(only)))
-    return {before: after for before, after in found.items() if before != after}
+        successors |= dict.fromkeys(missing, now.get(only, by_name(only)))
+    return {before: after for before, after in successors.items() if before != after}
 
 
 def _only_topic(read: Collection[str]) -> str:
@@ -113,6 +84,18 @@ def gone(
     return [f"topic {name} is not there any more: what had not been read of it is lost" for name in asked]
 
 
+def missing(source: SourceSection, present: Collection[str], *, available_now: bool) -> list[str]:
+    """Give a sentence for each topic that is asked for and does not exist."""
+    what = "skipped" if available_now else "waiting for it"
+    if source.topic_pattern is None:
+        absent = [topic for topic in source.topics if topic not in present]
+        return [f"topic {topic} does not exist yet: {what}" for topic in absent]
+    if present:
+        return []
+    what = "nothing to take" if available_now else "waiting for one"
+    return [f"no topic matches {source.topic_pattern} yet: {what}"]
+
+
 def without_ids(topics: Collection[str]) -> str:
     """Say what it costs that a broker gives these topics no id."""
     some = ", ".join(sorted(topics)[:_LISTED]) + (" …" if len(topics) > _LISTED else "")
@@ -136,8 +119,8 @@ def check(committed: Committed, state: KafkaState, accepted: frozenset[str]) -> 
                 f"records of the old topic past offset {_ends_of(committed, topic_id)} were never read",
                 "to read the new topic from its beginning: ticdc-warehouse run --accept TOPIC_RECREATED",
             )
-    for at, end in committed.of(state).items():
-        _check_range(at, end, state, accepted)
+    for partition, end in committed.of(state.topics).items():
+        _check_range(partition, end, state, accepted)
 
 
 def _ends_of(committed: Committed, topic_id: str) -> str:
@@ -145,94 +128,71 @@ def _ends_of(committed: Committed, topic_id: str) -> str:
     return ", ".join(f"{end} of partition {partition}" for partition, end in sorted(ends.items())) or "0"
 
 
-def _check_range(at: TopicPartition, end: int, state: KafkaState, accepted: frozenset[str]) -> None:
-    latest, earliest = state.latest.get(at, end), state.earliest.get(at, 0)
+def _check_range(partition: Partition, end: int, state: KafkaState, accepted: frozenset[str]) -> None:
+    latest, earliest = state.latest.get(partition, end), state.earliest.get(partition, 0)
     if latest < end and OFFSETS_SHRUNK not in accepted:
         raise Refused(
             OFFSETS_SHRUNK,
-            f"topic {at.topic} partition {at.partition} ends at offset {latest}, but records up to {end} are in the "
-            "tables: the broker has lost what it had acknowledged",
+            f"topic {partition.stream} partition {partition.number} ends at offset {latest}, but records up to {end} are "
+            "in the tables: the broker has lost what it had acknowledged",
             "to go on from where the topic ends now: ticdc-warehouse run --accept OFFSETS_SHRUNK",
         )
     if earliest > end and OFFSETS_LOST not in accepted:
         raise Refused(
             OFFSETS_LOST,
-            f"topic {at.topic} partition {at.partition} begins at offset {earliest}: {earliest - end} records from "
-            f"offset {end} on were removed by retention before they were read",
+            f"topic {partition.stream} partition {partition.number} begins at offset {earliest}: {earliest - end} records "
+            f"from offset {end} on were removed by retention before they were read",
             "to go on without them: ticdc-warehouse run --accept OFFSETS_LOST",
         )
 
 
 def starting_offsets(
     committed: Committed, state: KafkaState, wanted: str | Mapping[str, Mapping[int, int]]
-) -> dict[TopicPartition, int]:
+) -> dict[Partition, int]:
     """The offset at which each partition begins without a checkpoint: the tables' end, else the settings'."""
-    known = committed.of(state)
+    ends = committed.of(state.topics)
     begun = bool(committed.ends)
-    start: dict[TopicPartition, int] = {}
-    for at in state.partitions():
-        if at in known:
-            start[at] = min(max(known[at], state.earliest.get(at, 0)), state.latest.get(at, known[at]))
+    start: dict[Partition, int] = {}
+    for partition in state.partitions():
+        if partition in ends:
+            start[partition] = min(
+                max(ends[partition], state.earliest.get(partition, 0)), state.latest.get(partition, ends[partition])
+            )
         elif begun or wanted == "earliest":
-            start[at] = EARLIEST
+            start[partition] = EARLIEST
         elif wanted == "latest":
-            start[at] = state.latest[at]
+            start[partition] = state.latest[partition]
         else:
-            offsets = wanted.get(at.topic, {}) if not isinstance(wanted, str) else {}
-            start[at] = offsets.get(at.partition, EARLIEST)
+            offsets = wanted.get(partition.stream, {}) if not isinstance(wanted, str) else {}
+            start[partition] = offsets.get(partition.number, EARLIEST)
     return start
 
 
-def as_json(offsets: Mapping[TopicPartition, int]) -> str:
+def as_json(offsets: Mapping[Partition, int]) -> str:
     """Offsets as Spark's Kafka source takes them."""
     nested: dict[str, dict[str, int]] = {}
-    for at, offset in sorted(offsets.items()):
-        nested.setdefault(at.topic, {})[str(at.partition)] = offset
+    for partition, offset in sorted(offsets.items()):
+        nested.setdefault(partition.stream, {})[str(partition.number)] = offset
     return json.dumps(nested)
 
 
-def from_json(text: str) -> dict[TopicPartition, int]:
+def from_json(text: str) -> dict[Partition, int]:
     """The inverse of `as_json`."""
     return {
-        TopicPartition(topic, int(partition)): int(offset)
+        Partition(topic, int(partition)): int(offset)
         for topic, partitions in json.loads(text).items()
         for partition, offset in partitions.items()
     }
-
-
-def checkpoint_agrees(
-    planned: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
-    ends: Mapping[TopicPartition, int],
-) -> bool:
-    """Whether the checkpoint's newest planned batch [start, end) is one that the tables can continue with.
-
-    A checkpoint after the tables would read everything again, one ahead of them would skip records.
-    """
-    start, end = planned
-    return all(start.get(at, 0) <= reached <= end.get(at, reached) for at, reached in ends.items())
-
-
-def checkpoint_fits(
-    planned: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]], committed: Committed, state: KafkaState
-) -> bool:
-    """Whether Kafka still has, in the same topics, what the checkpoint planned: Spark may read it once more."""
-    start, end = planned
-    known = committed.of(state)
-    return all(
-        at in state.latest
-        and state.earliest[at] <= start.get(at, reached)
-        and reached <= state.latest[at]
-        and (at in known or reached == 0 or not committed.ends)
-        for at, reached in end.items()
-    )
 
 
 def accepted(committed: Committed, state: KafkaState) -> Committed:
     """What counts as committed once every refusal was passed over: no less and no more than Kafka has."""
     ids = {topic.name: topic.id for topic in state.topics.values()}
     within = {
-        (ids[at.topic], at.partition): min(max(end, state.earliest.get(at, 0)), state.latest.get(at, end))
-        for at, end in committed.of(state).items()
+        (ids[partition.stream], partition.number): min(
+            max(end, state.earliest.get(partition, 0)), state.latest.get(partition, end)
+        )
+        for partition, end in committed.of(state.topics).items()
     }
     again = {ids[name]: name for name in committed.names.values() if name in ids}
     return Committed({**committed.ends, **within}, {**committed.names, **again})

@@ -1,0 +1,25 @@
+"""The sources that there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.sources import kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.settings import Settings
+    from pipeline.sources.source import Source
+
+SOURCES: Mapping[str, Callable[[SparkSession, Settings], Source]] = {"kafka": kafka.KafkaSource}
+"""By `source.kind`."""
+REFUSALS = kafka.REFUSALS
+"""Codes of refusals of any source that `run --accept` passes over."""
+
+
+def source_of(spark: SparkSession, settings: Settings) -> Source:
+    """The source that the settings name. It is not asked for anything yet. Raises `PipelineError`."""
+    return SOURCES[settings.source.kind](spark, settings)
