@@ -94,7 +94,7 @@ class Unknown:
 
 
 class Origin(NamedTuple):
-    """Where the rows of a table come from: TiCDC sends a table to one topic. `keyspace`: none where it is not told."""
+    """Where the rows of a table come from: TiCDC sends a table to one stream. `keyspace`: none where it is not told."""
 
     stream: str
     keyspace: str = ""
@@ -102,7 +102,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableMessages:
-    """All row messages of one source table name in this batch, or those within `bounds` (offsets [from, to)).
+    """All row messages of one source table name in this batch, or those within `bounds` (positions [from, to)).
 
     `parts`: by commit ts, under which names at which times the rows of one table stand; none: under `table`.
     `origin`: by offset, where they come from; a protocol that gives it has an entry for each origin of a name.
@@ -155,7 +155,10 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """One DDL statement as the changefeed sent it, with every place where a copy of it stands.
+    """One DDL statement as the changefeed sent it, with every place where a copy of it stands among the rows.
+
+    `at` is empty where it stands among none (a file of its own). The source then gives it again with every batch until
+    `_pipeline.ddl_history` has it, for nothing of it can be kept in `_pipeline.held`.
 
     `kind` is TiDB's ActionType number, `version` the table after the statement, where the protocol describes it, `old`
     the name that a table had before a RENAME, where the protocol tells it by itself.

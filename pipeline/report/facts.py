@@ -85,7 +85,7 @@ class BatchTime:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row that broke a check: where it stands in Kafka, its key, the values that were judged."""
+    """One row that broke a check: where it stands in the source, its key, the values that were judged."""
 
     at: str
     key: str

@@ -188,7 +188,7 @@ def _example(row: Mapping[str, Any]) -> Example:
 
 
 def place(at: Any) -> str:
-    """`topic 0 @ 17`: topic, partition and offset of a record."""
+    """`orders, partition 0, offset 17`: stream, partition and position of a record."""
     parts: Sequence[Any] = at if isinstance(at, list | tuple) else ()
     stream, partition, position = (*parts, None, None, None)[:3]
     return "" if stream is None else clean(f"{stream}, partition {partition}, offset {position}", NAME)

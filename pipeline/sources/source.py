@@ -136,14 +136,14 @@ class Source(Protocol):
         self,
         committed: Committed,
         recorded: Collection[str],
-        read: Callable[[], Collection[str]],
+        batches: Callable[[], DataFrame],
         accept: Collection[str],
     ) -> Resumed:
         """Say where a pipeline goes on, and refuse where that would lose or repeat records without a word.
 
-        `recorded`: every identity of a stream that the tables know. `read`: the names of streams that batches have
-        read, asked for only where an identity is missing. `accept`: codes of refusals to pass over. Raises `Refused`
-        with the code, what is lost, and the command that accepts it.
+        `recorded`: every identity of a stream that the tables know. `batches`: reads `_pipeline.batches`, whose
+        positions the source has written itself (`as_text`); asked for only where that helps. `accept`: codes of
+        refusals to pass over. Raises `Refused` with the code, what is lost, and the command that accepts it.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The stream: micro-batches from Kafka into the warehouse."""
+"""The stream: micro-batches from a source into the warehouse."""
 
 from pipeline.streaming.pipeline import Pipeline
 

@@ -30,7 +30,7 @@ class BatchProfile:
     def learn(self, outcome: Outcome) -> None:
         """Take note of a batch; one with several tables, dead letters or what waits teaches nothing.
 
-        Nor does one with statements, but for the first: a topic begins with them.
+        Nor does one with statements, but for the first: a stream begins with them.
         """
         messages = outcome.messages
         only = messages.tables[0].table if len(messages.tables) == 1 else None

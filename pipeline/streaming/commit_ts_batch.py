@@ -64,9 +64,9 @@ class CommitTsBatch(SparkBatch):
     read_frontier: Frontier = NEVER
     """How far all partitions have been read: what the ledger says."""
     late_frontier: Frontier = NEVER
-    """How far the late topics have been read."""
+    """How far the late streams have been read."""
     late: frozenset[str] = frozenset()
-    """Topics that have not been read as far as the others: they came later, with a history of their own."""
+    """Streams that have not been read as far as the others: they came later, with a history of their own."""
     gives_up: tuple[str, str] | None = None
     """A table (`TableName.key`) that a person has released from waiting for a schema."""
     given_up: Column | None = None
@@ -86,7 +86,7 @@ class CommitTsBatch(SparkBatch):
     held: DataFrame | None = None
     """What has waited, prepared."""
     waited_streams: namesakes.Streams = field(default_factory=dict)
-    """In which topics the rows are that have waited."""
+    """In which streams the rows are that have waited."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
     waited_statements: frozenset[DdlIdentity] = frozenset()
     kept: int = 0
@@ -189,7 +189,9 @@ class CommitTsBatch(SparkBatch):
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
         self.resolved = max(self.read_frontier, *shown, NEVER)
         self._named("statements")
-        alike = namesakes.Namesakes({stream.name: stream.id for stream in streams.values()}, self.forced)
+        alike = namesakes.Namesakes(
+            {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
+        )
         self.applier = DdlApplier.begin(self.context, messages, self._due, self.waited_statements, alike)
         self.applier.late = bool(self.late)
         if len(streams) > 1:
@@ -207,7 +209,7 @@ class CommitTsBatch(SparkBatch):
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
-        """Hold the tables of which another topic brings one of the same name."""
+        """Hold the tables of which another stream brings one of the same name."""
         found = namesakes.joined(namesakes.streams_of(self.applier.messages), self.waited_streams)
         for name, streams in found.items():
             until = max(streams.values())
@@ -415,7 +417,7 @@ class CommitTsBatch(SparkBatch):
         return until
 
     def _is_late(self, table: WarehouseTable) -> bool:
-        """Whether rows may be missing up to where the others are: its topic came later, or nobody knows it yet.
+        """Whether rows may be missing up to where the others are: its stream came later, or nobody knows it yet.
 
         Rows that waited have none, and a new name may have another one.
         """

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
-from pipeline.model.places import stands_in
+from pipeline.model.places import POSITION, stands_in
 from pipeline.streaming import dead_letters, held_names, pending
 from pipeline.streaming.batch import TableResult
 from pipeline.streaming.ddl_applier import NOT_UNDERSTOOD, with_handles
@@ -178,7 +178,7 @@ class CommitTsTableWriter(TableWriter):
         """The raw frame within these ranges, and all that has waited."""
         outside = F.lit(False)
         for at, (low, high) in ranges.items():
-            outside = outside | (stands_in(at) & ~F.col("offset").between(low, high - 1))
+            outside = outside | (stands_in(at) & ~F.col(POSITION).between(low, high - 1))
         return self.raw.where(F.col(WAITED) | ~outside) if ranges else self.raw
 
     def hold(self) -> int:

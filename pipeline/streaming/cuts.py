@@ -56,7 +56,7 @@ def exact(
 ) -> str:
     """Write the cut of a batch by commit ts, a row per table whose snapshot changed; gives its level.
 
-    `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose topics have not been read that far. A cut
+    `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose streams have not been read that far. A cut
     is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it.
     """
     if not cut_ts:
@@ -65,7 +65,12 @@ def exact(
     said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     lagging = (
         PARTIAL,
-        "; ".join([*reasons, f"{_tables(len(late))} of topics that came later and are not read that far"]),
+        "; ".join(
+            [
+                *reasons,
+                f"{_tables(len(late))} of {context.source.stream_noun}s that came later and are not read that far",
+            ]
+        ),
     )
     if context.late != late:
         shown = [(table, _head(table)) for table in context.tables]

@@ -73,9 +73,9 @@ class DdlApplier:
     said: set[str] = field(default_factory=set)
     """The statements that the history has already."""
     late: bool = False
-    """Whether topics are read that have a history of their own: what they tell of the past is new."""
+    """Whether streams are read that have a history of their own: what they tell of the past is new."""
     unseen: int | None = None
-    """After this commit ts another topic may yet tell of a RENAME; None where there is no other topic."""
+    """After this commit ts another stream may yet tell of a RENAME; None where there is no other stream."""
     barrier: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
+from pipeline.model.places import PARTITION, POSITION, STREAM
 from pipeline.model.projection import walled
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def of_table(source: TableName) -> Column:
 
 
 def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
-    """Whether a record set aside stands at one of a few places (topic, partition, offset)."""
+    """Whether a record set aside stands at one of a few places (stream, partition, position)."""
     found = F.lit(False)
     for stream, partition, position in sorted(places):
         here = (F.col("topic") == stream) & (F.col("kafka_partition") == partition) & (F.col("offset") == position)
@@ -50,7 +51,7 @@ def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
 
 
 def places_since(context: PipelineContext, table: WarehouseTable, batch_id: int) -> DataFrame:
-    """Where the records stand (topic, partition, offset) that this batch and later ones put into a changes table."""
+    """Where the records stand (stream, partition, position) that this batch and later ones put into a changes table."""
     rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
     return rows.select(
         F.col(change.TOPIC).alias("topic"),
@@ -60,7 +61,7 @@ def places_since(context: PipelineContext, table: WarehouseTable, batch_id: int)
 
 
 def without(raw: DataFrame, places: DataFrame) -> DataFrame:
-    """The raw records that do not stand at these places (topic, partition, offset; of events also the index)."""
+    """The raw records that do not stand at these places (stream, partition, position; of events also the index)."""
     return raw.join(places, list(places.columns), "left_anti").select(*raw.columns)
 
 
@@ -73,9 +74,9 @@ def set_aside_refused(
         for name, column in _said(refusal).items():
             said[name] = F.when(refusal.where, column).otherwise(said[name])
     letters = raw.select(
-        "topic",
-        F.col("partition").alias("kafka_partition"),
-        "offset",
+        STREAM,
+        F.col(PARTITION).alias("kafka_partition"),
+        POSITION,
         F.col(INDEX) if INDEX in raw.columns else F.lit(0).alias(INDEX),
         "key",
         "value",

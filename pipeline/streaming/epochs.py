@@ -1,7 +1,7 @@
 """Where DDL stands among the messages of a batch (DESIGN rules 4 and 5).
 
 Statements that change which table a name means (CREATE, DROP, RENAME, of a database too) cut the batch into epochs.
-A DDL message is sent to the topic of the name that it ends, so a message after it in the same partition belongs to
+A DDL message is sent to the stream of the name that it ends, so a message after it in the same partition belongs to
 a later epoch: the first from there on in which its name means a table. Statements about columns do not cut: they and
 the versions of the table form one timeline, in the order of the partition.
 """
@@ -205,7 +205,7 @@ def _meaningful(name: Name, least: int, meanings: Sequence[Bindings]) -> int:
 
 
 def restricted(table: TableMessages, bounds: Mapping[Partition, tuple[int, int]]) -> TableMessages | None:
-    """The table's messages within offset ranges [from, to); None where there are none."""
+    """The table's messages within position ranges [from, to); None where there are none."""
     versions = []
     for seen in table.versions:
         inside = {
@@ -224,7 +224,7 @@ def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[Seen
 
     A version comes after a statement when it first stands after it in some partition. Versions of equal standing
     keep the order of their ids, which a registry gives in the order of registration; one that stands in partitions
-    without a statement (a renamed table's other topic) goes with the id before it.
+    without a statement (a renamed table's other stream) goes with the id before it.
     """
     ordered = sorted(statements, key=lambda s: s.ddl.commit_ts)
     slots: list[tuple[int, int, SeenVersion | Statement]] = [

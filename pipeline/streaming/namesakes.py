@@ -1,10 +1,10 @@
 """Two source tables of one name (ordering by commit ts): the name is held, and nothing is mixed.
 
-The changefeeds of two clusters may send a table of the same schema and name, each to a topic of its own. No message
-names its cluster, so the topic is all that tells them apart: TiCDC sends the rows and the DDL events of a table to one
-topic. Rows in another topic are therefore of another table, unless the table has moved: then its old topic is not read
-any more, or a RENAME has given it a name that goes elsewhere. Where neither is the case, the table is held
-(`TABLE_NAME_TAKEN`) until a person decides: a release says that both topics bring the same table.
+The changefeeds of two clusters may send a table of the same schema and name, each to a stream of its own. No message
+names its cluster, so the stream is all that tells them apart: TiCDC sends the rows and the DDL events of a table to
+one stream. Rows in another stream are therefore of another table, unless the table has moved: then its old stream is
+not read any more, or a RENAME has given it a name that goes elsewhere. Where neither is the case, the table is held
+(`TABLE_NAME_TAKEN`) until a person decides: a release says that both streams bring the same table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
+from pipeline.model.places import STREAM
 from pipeline.streaming import dead_letters
 from pipeline.streaming.held import NAME_TAKEN
 from pipeline.warehouse.pairs import State
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import WarehouseTable
 
 Streams = dict["Name", dict[str, int]]
-"""By table name: the topics in which its rows are, each with the greatest commit ts of a row there."""
+"""By table name: the streams in which its rows are, each with the greatest commit ts of a row there."""
 
 
 def streams_of(messages: Messages) -> Streams:
-    """In which topics the rows of each name are."""
+    """In which streams the rows of each name are."""
     return joined(
         *(
             {table.table.key: {at.stream: seen.until for at in seen.last}}
@@ -44,7 +45,7 @@ def streams_of(messages: Messages) -> Streams:
 
 
 def joined(*several: Streams) -> Streams:
-    """The topics of all of them."""
+    """The streams of all of them."""
     names: Streams = {}
     for streams in several:
         for name, rows in streams.items():
@@ -58,17 +59,19 @@ def joined(*several: Streams) -> Streams:
 class Namesakes:
     """Tells what is of another table than the pair that has its name.
 
-    `ids`: of the topics that are read now, by name. `released`: tables (`TableName.key`) of which a person has said
-    that all their topics bring the same.
+    `ids`: of the streams that are read now, by name. `released`: tables (`TableName.key`) of which a person has said
+    that all their streams bring the same.
     """
 
     ids: Mapping[str, str]
     released: Collection[Name] = frozenset()
+    noun: str = "stream"
+    """What users call a stream (`Source.stream_noun`)."""
 
     def rows(self, name: Name, table: WarehouseTable | None, streams: Mapping[str, int]) -> str:
-        """Why the rows of a name in these topics are not all of one table; nothing, if they may be.
+        """Why the rows of a name in these streams are not all of one table; nothing, if they may be.
 
-        A table without a pair, or whose pair has no rows under this name, may come in any topic, but in one only.
+        A table without a pair, or whose pair has no rows under this name, may come in any stream, but in one only.
         """
         if name in self.released or (table is not None and table.state is not State.LIVE):
             return ""
@@ -78,10 +81,10 @@ class Namesakes:
         moved = bool(own) and not known
         if not others or moved or (not known and len(others) == 1):
             return ""
-        return f"{NAME_TAKEN}: {_sentence(known | others)}"
+        return f"{NAME_TAKEN}: {self._sentence(known | others)}"
 
     def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
-        """The statements; those that another topic sends about a table of a name are not understood, and hold it."""
+        """The statements; those that another stream sends about a table of a name are not understood, and hold it."""
         named = {pair.source.key: pair for pair in pairs if pair.state is State.LIVE}
         return [self._statement(statement, named.get(statement.ddl.table.key)) for statement in statements]
 
@@ -92,20 +95,28 @@ class Namesakes:
         known, sent = self._names(table.streams_at(ddl.commit_ts)), {at.stream for at in ddl.at}
         if not known or not sent or sent & known:
             return statement
-        return replace(statement, actions=(text.NotUnderstood(_sentence(known | sent)),))
+        return replace(statement, actions=(text.NotUnderstood(self._sentence(known | sent)),))
+
+    def _sentence(self, streams: Collection[str]) -> str:
+        return (
+            f"{self.noun}s {', '.join(sorted(streams))} all bring a table of this name; if they are of two "
+            "changefeeds, read one here and the other in a pipeline of its own; if the table has moved from one to the "
+            "other, release it"
+        )
 
     def _names(self, ids: Collection[str]) -> set[str]:
         return {stream for stream, identity in self.ids.items() if identity in ids}
 
 
 def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
-    """The topics from which the records come that a release of a table is to let in.
+    """The streams from which the records come that a release of a table is to let in.
 
-    Records of topics that are not read any more, and that a held pair has no rows of, are of the other table: they stay
-    in `_pipeline.held` as dropped. A release of a table that lives gives up rows without a schema, and drops nothing.
+    Records of streams that are not read any more, and that a held pair has no rows of, are of the other table: they
+    stay in `_pipeline.held` as dropped. A release of a table that lives gives up rows without a
+    schema, and drops nothing.
     """
     held = context.records.read("held").where(dead_letters.of_table(source) & (F.col("status") == "open"))
-    streams = {row["topic"] for row in held.select("topic").distinct().collect()}
+    streams = {row[STREAM] for row in held.select(STREAM).distinct().collect()}
     table, read = context.tables.find(source), context.source.stream_ids().keys()
     pair_is_held = table is not None and table.state is State.HELD
     own = {context.ledger.streams.get(stream, "") for stream in table.streams_at()} if table and pair_is_held else set()
@@ -115,7 +126,7 @@ def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
 
 
 def accept(context: PipelineContext, source: TableName, streams: Collection[str]) -> None:
-    """Let these topics be a table's own: a person has released it."""
+    """Let these streams be a table's own: a person has released it."""
     table, ids = context.tables.find(source), context.source.stream_ids()
     if table is not None:
         context.tables.note_streams(table, {ids[stream] for stream in streams if stream in ids} - table.streams_at())
@@ -123,10 +134,3 @@ def accept(context: PipelineContext, source: TableName, streams: Collection[str]
 
 def _creates(statement: Statement, table: TableName) -> bool:
     return any(isinstance(one, text.CreateTable) and one.table.key == table.key for one in statement.actions)
-
-
-def _sentence(streams: Collection[str]) -> str:
-    return (
-        f"topics {', '.join(sorted(streams))} all bring a table of this name; if they are of two changefeeds, read one "
-        "here and the other in a pipeline of its own; if the table has moved from one to the other, release it"
-    )

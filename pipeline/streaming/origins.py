@@ -2,10 +2,10 @@
 
 A protocol may write `_` for every character that its schemas refuse, and none names the cluster. `order-items` and
 `order_items`, or the `orders` of two clusters or keyspaces, so arrive under one name. What tells them apart is the
-topic, for TiCDC sends a table to one topic, and the keyspace, where the protocol has it.
+stream, for TiCDC sends a table to one stream, and the keyspace, where the protocol has it.
 
-The table that comes first has the plain name as long as its topic is read. Another one is `<name>@<topic>`, or
-`<name>@<keyspace>` where both stand in one topic.
+The table that comes first has the plain name as long as its stream is read. Another one is `<name>@<topic>`, or
+`<name>@<keyspace>` where both stand in one stream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _APART = "@"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Where the rows of a table come from, as far as that is known: no topics, or no keyspace, are any."""
+    """Where the rows of a table come from, as far as that is known: no streams, or no keyspace, are any."""
 
     streams: frozenset[str] = frozenset()
     keyspace: str = ""
@@ -49,7 +49,7 @@ class Origins:
 
     @staticmethod
     def of(pairs: Iterable[WarehouseTable], streams: Mapping[str, str], read: Collection[str]) -> Origins:
-        """What the warehouse knows. `topics`: names by id, `read`: the names of the topics that are read now."""
+        """What the warehouse knows. `streams`: names by id, `read`: the names of the streams that are read now."""
         owners: dict[Name, Owner] = {}
         for pair in pairs:
             names = {streams[stream] for stream in pair.streams_at() if stream in streams}
@@ -78,15 +78,16 @@ class Origins:
 
 
 def _apart(origin: Origin, table: TableName, *, shares_stream: bool) -> list[TableName]:
-    """What a table may be called that is not the first of its name: after its topic or keyspace, else after both."""
+    """What a table may be called that is not the first of its name: after its stream or keyspace, else after both."""
     both = f"{origin.keyspace}{_APART}{origin.stream}"
     marks = [origin.keyspace if shares_stream and origin.keyspace else origin.stream, both]
     return [TableName(table.schema, f"{table.table}{_APART}{mark}") for mark in marks]
 
 
-def identified(messages: Messages, known_origins: Callable[[], Origins]) -> Messages:
+def identified(messages: Messages, known_origins: Callable[[], Origins], noun: str = "stream") -> Messages:
     """The messages by table, each under the name that it has here; says so of those that get another one.
 
+    `noun`: what users call a stream.
     The origins learn where tables come from that are new. They are asked for only where messages have an origin.
     """
     if all(table.origin is None for table in messages.tables):
@@ -98,7 +99,7 @@ def identified(messages: Messages, known_origins: Callable[[], Origins]) -> Mess
     for table in sorted(messages.tables, key=_by_likeness):
         name = table.table if table.origin is None else origins.claim(table.origin, table.table)
         if name.key != table.table.key and name.key not in known:
-            where = f"topic {table.origin.stream}, keyspace {table.origin.keyspace}" if table.origin else ""
+            where = f"{noun} {table.origin.stream}, keyspace {table.origin.keyspace}" if table.origin else ""
             said.append(f"{table.table} of {where} is not the table that had this name before: it is {name} here")
         mine = replace(table, table=name)
         found[name.key] = _joined(found[name.key], mine) if name.key in found else mine
@@ -106,13 +107,13 @@ def identified(messages: Messages, known_origins: Callable[[], Origins]) -> Mess
 
 
 def _by_likeness(table: TableMessages) -> tuple[bool, Origin]:
-    """First those whose topic ends in the very name: of two that are new it is theirs in the source, too."""
+    """First those whose stream ends in the very name: of two that are new it is theirs in the source, too."""
     origin = table.origin or Origin("")
     return not origin.stream.endswith(table.table.table), origin
 
 
 def _joined(some: TableMessages, others: TableMessages) -> TableMessages:
-    """The messages of one table, which stand in several topics."""
+    """The messages of one table, which stand in several streams."""
     versions: dict[tuple[int, bool], SeenVersion] = {}
     for seen in (*some.versions, *others.versions):
         key = (seen.version.version, seen.key_only)

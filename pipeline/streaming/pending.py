@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import INDEX, Part, TableMessages
 from pipeline.model.names import TableName
-from pipeline.model.places import RAW, stands_at
+from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, stands_at
 from pipeline.streaming import dead_letters
-from pipeline.warehouse.records import LET_IN, waits_by_itself, where
+from pipeline.warehouse.records import AT, LET_IN, waits_by_itself, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 WAITED = "_ticdc#waited"
 """Column of the prepared raw frame of the ordering by commit ts: whether the record comes from `_pipeline.held`."""
 DDL_PENDING, SCHEMA_PENDING, RELEASED = LET_IN
-_IDENTITY = ("topic", "kafka_partition", "offset", "key", "value")
+_IDENTITY = (*AT[:3], "key", "value")
 _STILL = "_ticdc_still"
-_PLACE = dict(zip(change.POSITION, ("topic", "partition", "offset", INDEX), strict=True))
+_PLACE = dict(zip(change.POSITION, (*PLACE, INDEX), strict=True))
 
 
 def waiting(records: Records) -> DataFrame | None:
@@ -102,8 +102,8 @@ def keep(
 
 def as_held() -> list[Column]:
     """A raw record as `held` keeps it."""
-    own = [F.col("topic"), F.col("partition").alias("kafka_partition")]
-    return [*own, *(F.col(name) for name in ("offset", "timestamp", "key", "value"))]
+    own = [F.col(STREAM), F.col(PARTITION).alias("kafka_partition")]
+    return [*own, *(F.col(name) for name in (POSITION, "timestamp", "key", "value"))]
 
 
 def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> None:

@@ -287,7 +287,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
         check_copied(records.tables["batches"].properties, settings.warehouse)
     ledger = Ledger.load(records)
     recorded = {*ledger.streams, *(stream for table in tables for stream, _ in table.ends)}
-    resumed = source.resume(ledger.committed, recorded, records.streams_read, accept)
+    resumed = source.resume(ledger.committed, recorded, lambda: records.read("batches"), accept)
     records.claim(catalog_folder(settings.warehouse))
     _succeed(tables, resumed.successors)
     _accept(tables, records, ledger, resumed)

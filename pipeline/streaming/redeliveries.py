@@ -2,7 +2,7 @@
 
 How often an equal change of such a table stands at a commit ts is the greatest of any one send (DESIGN 4.3), so it has
 to be known where a send ends. It does where the commit ts of a table goes back, which the rows tell themselves; after
-a watermark that has closed them; and where the watermarks go back. These stand in Kafka alone: what they tell is noted
+a watermark that has closed them; and where the watermarks go back. No table has these: what they tell is noted
 with the table, when the rows come, whether they wait then or not.
 """
 
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.columns import FAR_FUTURE, CommitTs
 from pipeline.model.messages import INDEX
-from pipeline.model.places import Partition
+from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition
 from pipeline.streaming.frontier import commit_ts_of
 from pipeline.streaming.pending import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
@@ -40,8 +40,8 @@ MOST = 10_000
 
 _OF, _TS, _MARK = "_of", "_ts", "_mark"
 _CLOSED, _LATEST, _MARKS, _STARTS, _BEFORE = "_closed", "_latest", "_marks", "_starts", "_before"
-_PARTITION = ("topic", "partition")
-_PLACE = ("offset", INDEX)
+_PARTITION = (STREAM, PARTITION)
+_PLACE = (POSITION, INDEX)
 
 
 class Watermarks(NamedTuple):
@@ -82,8 +82,8 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partiti
     )
     rows = found.collect()
     return Watermarks(
-        [Place(row["topic"], row["partition"], *at) for row in rows for at in row[_BEFORE]],
-        {Partition(row["topic"], row["partition"]): CommitTs(row[_TS]) for row in rows},
+        [Place(row[STREAM], row[PARTITION], *at) for row in rows for at in row[_BEFORE]],
+        {Partition(row[STREAM], row[PARTITION]): CommitTs(row[_TS]) for row in rows},
     )
 
 
@@ -120,7 +120,7 @@ def begun_again(
     starts = _with_marks(events).withColumn(_STARTS, _starts()).where(_STARTS).select(_OF, *place).limit(MOST)
     found: defaultdict[int, list[Place]] = defaultdict(list)
     for row in starts.collect():
-        found[row[_OF]].append(Place(row["topic"], row["partition"], row["offset"], row[INDEX]))
+        found[row[_OF]].append(Place(*(row[name] for name in (*PLACE, INDEX))))
     return dict(found)
 
 

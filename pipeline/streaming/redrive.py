@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import Ordering, TableMessages
 from pipeline.model.names import TableName
+from pipeline.model.places import PLACE
 from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
 from pipeline.quality.suites import KEEPING_OUT
@@ -48,7 +49,7 @@ REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "els
 _STAYS = (OPEN, ELSEWHERE)
 _KEY, _STUCK = "_key_values", "_stuck"
 _STATUS, _ENTERED = "status", "_entered"
-_PLACE = dict(zip(change.POSITION, ("topic", "partition", "offset", "index"), strict=True))
+_PLACE = dict(zip(change.POSITION, (*PLACE, "index"), strict=True))
 """Where a change stands: as changes tables say it, and as the raw frame does."""
 _RAW = {"kafka_partition": "partition", "recorded_at": "timestamp", "batch_id": READ_IN}
 """Columns of what was set aside, as the raw frame calls them."""

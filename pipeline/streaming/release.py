@@ -20,11 +20,12 @@ from pipeline.streaming.dead_letters import of_table, places_since, set_aside_re
 from pipeline.streaming.held import NAME_TAKEN, taken
 from pipeline.streaming.mirror import mirror
 from pipeline.streaming.origins import Origins
-from pipeline.streaming.pending import let_go, nothing, released
+from pipeline.streaming.pending import as_raw, let_go, nothing, released
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
 from pipeline.warehouse.altered import refuse, restore
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.records import AT
 from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
@@ -261,12 +262,11 @@ def _go_on(context: PipelineContext, table: WarehouseTable) -> None:
 
 def _waiting(context: PipelineContext, source: TableName) -> DataFrame:
     held = context.records.read("held").where(of_table(source) & (F.col("status") == "open"))
-    place = ["topic", "kafka_partition", "offset"]
-    for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a topic that was made again
+    place = [*AT[:3]]
+    for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a stream that was made again
         done = context.records.read(name).where(F.col("batch_id") >= context.ledger.batch_id).select(*place)
         held = held.join(done, place, "left_anti")
-    partition = F.col("kafka_partition").alias("partition")
-    return held.select("topic", partition, "offset", "timestamp", "key", "value")
+    return held.select(*as_raw())
 
 
 def _set_aside_refused(

@@ -44,7 +44,8 @@ def waits(told: DdlApplier) -> dict[Part, str]:
         for name in _after(told, statement):
             _earliest(found, Part(name, statement.ddl.commit_ts), reason)
     for part in _unconfirmed(told):
-        reason = f"{pending.DDL_PENDING}: a RENAME to {part.table} may stand in a topic that has not been read as far"
+        noun = told.context.source.stream_noun
+        reason = f"{pending.DDL_PENDING}: a RENAME to {part.table} may stand in a {noun} that has not been read as far"
         _earliest(found, part, reason)
     for unknown in told.messages.unknown:
         reason = (
@@ -58,9 +59,9 @@ def waits(told: DdlApplier) -> dict[Part, str]:
 
 
 def _unconfirmed(told: DdlApplier) -> Iterator[Part]:
-    """The names that nothing has given, and whose first row is newer than what all topics have been read to.
+    """The names that nothing has given, and whose first row is newer than what all streams have been read to.
 
-    A RENAME stands in the topic of the old name alone. After it the rows are of the table that it is about.
+    A RENAME stands in the stream of the old name alone. After it the rows are of the table that it is about.
     """
     unseen = EVER if told.unseen is None else told.unseen
     for table in told.messages.tables:

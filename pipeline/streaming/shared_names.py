@@ -1,6 +1,6 @@
-"""Tables of the source whose rows come under one name and in one topic (ordering by offset).
+"""Tables of the source whose rows come under one name and in one stream (ordering by offset).
 
-`a b` and `a_b` are both sent as `a_b`, and to one topic. Nothing tells their rows apart, but DDL events have the names
+`a b` and `a_b` are both sent as `a_b`, and to one stream. Nothing tells their rows apart, but DDL events have the names
 of the source: a statement about the one must not be applied to the other. What the source calls a table is remembered
 from its DDL events; where one names another table, the table is held.
 """
@@ -43,7 +43,7 @@ def _of_tables(statement: Statement, called: Called) -> Statement:
         other = called.get(name, source)
         if other.key != source.key:
             here = next((table for table in statement.tables if table.key == name), TableName(*name))
-            why = f"{other} and {source} are both sent as {here} and in one topic: nothing tells their rows apart"
+            why = f"{other} and {source} are both sent as {here} and in one place: nothing tells their rows apart"
             return replace(statement, actions=(text.NotUnderstood(why),), tables=(here,))
     return statement
 

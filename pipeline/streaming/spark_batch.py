@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model import change
 from pipeline.model.names import TableName
-from pipeline.model.places import POSITION, RAW, Partition, stands_in
+from pipeline.model.places import PARTITION, POSITION, RAW, STREAM, Partition, stands_in
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.streaming import cuts
@@ -54,10 +54,10 @@ Row = Mapping[str, object]
 
 ORDER_UNKNOWN = "ORDER_UNKNOWN"
 _FEW_TABLES = 2
-"""With so many tables Kafka is read once per use; with more the raw frame is kept."""
+"""With so many tables the source is read once per use; with more the raw frame is kept."""
 
 _ROWS_PER_TASK = 20_000
-"""Kept raw messages have a partition for each of Kafka's, of hundreds of topics: as many tasks for every table."""
+"""A kept raw frame has a partition for each of the source's, of hundreds of streams: as many tasks for every table."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class SparkBatch:
             if not self._lets_in():
                 self.speculation = speculate(self.context, raw, self.planned, self.stream_ids, self.batch_id)
             if self.speculation is not None:
-                return identified(self.speculation.messages, self._known_origins)
+                return identified(self.speculation.messages, self._known_origins, self.context.source.stream_noun)
         self._keep_raw(len(self.context.tables))
         messages = self._routed(self.raw)
         self._keep_raw(len(messages.tables))
@@ -157,7 +157,7 @@ class SparkBatch:
         settled = [
             self.context.records.read(name)
             .where(F.col("batch_id") >= self.context.ledger.unfinished)
-            .select("topic", F.col("kafka_partition").alias("partition"), "offset")
+            .select(STREAM, F.col("kafka_partition").alias(PARTITION), POSITION)
             for name in ASIDE
         ]
         return reduce(DataFrame.union, settled).distinct()
@@ -401,7 +401,8 @@ class SparkBatch:
             writer = writers.get(result.table)
             if writer and result.order_unknown and writer.messages.table.key not in self._known_unordered():
                 self._known_unordered().add(writer.messages.table.key)
-                detail = f"{result.order_unknown} keys have changes in several partitions: ordered by Kafka's timestamp"
+                keys = f"{result.order_unknown} keys have changes in several partitions"
+                detail = f"{keys}: ordered by the timestamps of their records"
                 yield _note(writer, Note(ORDER_UNKNOWN, "key", detail))
 
     def _known_unordered(self) -> set[tuple[str, str]]:

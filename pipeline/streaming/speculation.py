@@ -71,7 +71,7 @@ def speculate(
     streams = {stream_ids[at.stream] for at in ranges}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
-    # Of rows without a key it has to be seen first whether they are sent again. An append says in which topics rows of
+    # Of rows without a key it has to be seen first whether they are sent again. An append says in which streams rows of
     # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
     if not table.layout.handle or not streams <= table.streams_at() or not may_be_written(context, table):
         return None

@@ -20,7 +20,7 @@ from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.messages import Ddl, DdlIdentity, Messages
     from pipeline.streaming.context import PipelineContext
@@ -55,7 +55,7 @@ def told_apart(
     """The statements understood, and told apart; those that are sent again are left out.
 
     `due`: up to which moment a statement is applied. `waited`: those that come from `held`; the
-    rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other topics send
+    rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other streams send
     about a table of the same name.
     """
     sent = sorted((understood(context, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
@@ -63,7 +63,8 @@ def told_apart(
     statements = namesakes.statements(
         executable(sent, pairs | {table.table.key for table in messages.tables}), context.tables
     )
-    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, context)]
+    recorded = _recorded(context, [s for s in statements if not s.ddl.at])
+    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, context, recorded)]
     now = [s for s in news if after_ddl(s.ddl.commit_ts) <= due(s.ddl)]
     waits = after_exchanges(now, _exchanging(context), _held(context))
     now = [s for s in now if s not in waits]
@@ -101,15 +102,18 @@ def _about(statement: Statement) -> set[Name]:
     return {name.key for name in concerned(statement) if name.table}
 
 
-def _passed(statement: Statement, context: PipelineContext) -> bool:
+def _passed(statement: Statement, context: PipelineContext, recorded: Collection[DdlIdentity]) -> bool:
     """Whether a statement is sent again, or is none of this time for the tables that it names.
 
-    In a topic that came later than the others an old one may be new: it is, for tables of that topic. Those that other
-    topics bring have been shown beyond it, and what they became after it too.
+    A statement without a place among the rows, as a storage changefeed writes it, is sent again if the history has it.
+    In a stream that came later than the others an old one may be new: it is, for tables of that stream. Those that
+    other streams bring have been shown beyond it, and what they became after it too.
     """
     moment, at = after_ddl(statement.ddl.commit_ts), statement.ddl.at
     if moment >= context.ledger.resolved:
         return False
+    if not at:
+        return statement.ddl.identity in recorded
     if all(moment < context.ledger.frontiers.get(partition, NEVER) for partition in at):
         return True
     here = {partition.stream for partition in at}
@@ -217,12 +221,17 @@ def _has(statement: Statement, kinds: tuple[type, ...]) -> bool:
 
 def _said(context: PipelineContext, statements: Sequence[Statement]) -> set[str]:
     """Those of these statements that the history of earlier batches has."""
+    recorded = _recorded(context, statements)
+    return {cause_of(s) for s in statements if s.ddl.identity in recorded}
+
+
+def _recorded(context: PipelineContext, statements: Sequence[Statement]) -> set[DdlIdentity]:
+    """What the history of earlier batches has from the oldest of these statements on."""
     if not statements:
         return set()
     oldest = min(s.ddl.commit_ts for s in statements)
     history = context.records.read("ddl_history").where(F.col("commit_ts") >= oldest)
-    told = {
+    return {
         (row["commit_ts"], TableName(row["schema_name"], row["table_name"]).key, row["sql"])
         for row in history.collect()
     }
-    return {cause_of(s) for s in statements if s.ddl.identity in told}

@@ -80,7 +80,7 @@ class SupersededChanges:
     def _superseded(self, rows: DataFrame) -> DataFrame:
         """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
 
-        In one partition offsets decide; in two, commit timestamps where both are known, else the batch. The rows
+        In one partition positions decide; in two, commit timestamps where both are known, else the batch. The rows
         themselves do not count, when a first try has appended them, or Spark works this out again after the append.
         """
         table, keys = self.table, self._keys(self.table)

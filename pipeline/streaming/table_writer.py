@@ -13,7 +13,7 @@ from pipeline.model import change
 from pipeline.model.holding import NAMELESS
 from pipeline.model.messages import Ordering, SeenVersion
 from pipeline.model.names import quoted
-from pipeline.model.places import Partition, stands_in
+from pipeline.model.places import PARTITION, POSITION, STREAM, Partition, stands_in
 from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import SETTING_ASIDE
@@ -162,7 +162,7 @@ class TableWriter:
         return unkeyed or self.table is None or not self.table.layout.handle
 
     def _note_streams(self, table: WarehouseTable) -> None:
-        """Of a renamed pair: in which topics the rows of its new name come."""
+        """Of a renamed pair: in which streams the rows of its new name come."""
         if table.renamed_at and table.source.key == self.messages.table.key:
             streams = {at.stream for at in self.messages.partitions if at.stream in self.stream_ids}
             self.context.tables.note_streams(table, {self.stream_ids[stream] for stream in streams})
@@ -378,9 +378,9 @@ class TableWriter:
 
     def _arrivals(self) -> DataFrame:
         return self.raw.select(
-            F.col("topic").alias(change.TOPIC),
-            F.col("partition").alias(change.PARTITION),
-            F.col("offset").alias(change.OFFSET),
+            F.col(STREAM).alias(change.TOPIC),
+            F.col(PARTITION).alias(change.PARTITION),
+            F.col(POSITION).alias(change.OFFSET),
             F.col("timestamp").alias(change.ARRIVED_AT),
         )
 
@@ -423,6 +423,6 @@ def _inside(bounds: Mapping[Partition, Range], *, exhaustive: bool) -> Column:
     inside, listed = F.lit(False), F.lit(False)
     for at, (low, high) in bounds.items():
         here = stands_in(at)
-        inside = inside | (here & (F.col("offset") >= low) & (F.col("offset") < high))
+        inside = inside | (here & (F.col(POSITION) >= low) & (F.col(POSITION) < high))
         listed = listed | here
     return inside if exhaustive else inside | ~listed

@@ -135,7 +135,7 @@ class Telemetry:
                 self._metrics.oldest(backlog.oldest(time.time()))
             self._metrics.answered(time.time())
         except EnvironmentFault as fault:  # a batch's matter
-            _log.warning("kafka", code=fault.code, why=fault.message)
+            _log.warning(context.settings.source.kind, code=fault.code, why=fault.message)
             self._metrics.silent()
 
     def failed(self, number: int, error: BaseException) -> None:

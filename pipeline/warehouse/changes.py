@@ -76,7 +76,7 @@ class Appended:
 class Entry:
     """What an append is, besides its rows.
 
-    `ends`: end offset (exclusive) per topic id and partition that the table has with it, of those partitions alone.
+    `ends`: end position (exclusive) that the table has with it, of the partitions of this batch alone.
     `odd` says of a row that it is counted as such.
     """
 

@@ -63,7 +63,7 @@ class _ByOffset:
         return self._appends(self.table.applied)
 
     def everything(self, head: int | None) -> list[Append]:
-        """All changes: at once where one topic gave them, whose offsets are an order; else append by append."""
+        """All changes: at once where one stream gave them, whose positions are an order; else append by append."""
         if head is None:
             return []
         if len({stream_id for stream_id, _ in self.table.ends}) <= 1:  # one made again counts as another

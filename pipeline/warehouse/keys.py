@@ -140,7 +140,7 @@ class Keys:
         return self._narrow.of(rows).groupBy(*self.expressions).agg(*_extremes())
 
     def last_arrivals(self, rows: DataFrame, arrivals: DataFrame | None) -> DataFrame:
-        """As `last_places`, where keys stand in several partitions: the last by Kafka's timestamp."""
+        """As `last_places`, where keys stand in several partitions: the last by their records' timestamps."""
         if arrivals is not None:
             rows = rows.join(arrivals, [change.TOPIC, change.PARTITION, change.OFFSET], "left")
         else:
@@ -204,7 +204,7 @@ def as_it_was(layout: Layout) -> list[SparkColumn]:
 
 
 def placed(news: DataFrame) -> DataFrame:
-    """Rows with their place in their partition, and topic and partition as one number."""
+    """Rows with their place in their partition, and stream and partition as one number."""
     return _places().of(news)
 
 

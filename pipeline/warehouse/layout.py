@@ -148,7 +148,7 @@ class Layout:
     altered_at: int = 0
     """Commit ts of the newest of them that changed columns."""
     altered_in: tuple[tuple[str, int], ...] = ()
-    """The partitions (topic, number) in which that one was seen: a row of another one may be older than it."""
+    """The partitions (stream, number) in which that one was seen: a row of another one may be older than it."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Source names of columns before and after each RENAME, for versions that come later than it."""
     before: bool = False

@@ -70,7 +70,7 @@ class StoredBinding(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a change stands in Kafka; `number`: the event's in its record."""
+    """Where a change stands in its source; `number`: the event's in its record."""
 
     stream: str
     partition: int
@@ -134,9 +134,9 @@ class WarehouseTable:
         return self.changes.uuid
 
     def streams_at(self, commit_ts: int = EVER) -> frozenset[str]:
-        """Topics (ids) that bring the table under the name which it has at a time; none as long as no row has told it.
+        """Streams (ids) that bring the table under the name which it has at a time; none as long as no row has told it.
 
-        A changefeed sends rows by the name of their table, so those of another name may stand in another topic.
+        A changefeed sends rows by the name of their table, so those of another name may stand in another stream.
         """
         if 0 < self.renamed_at < commit_ts:
             return self.streams
@@ -236,7 +236,7 @@ def written_spans(spans: tuple[StoredBinding, ...]) -> dict[str, str]:
 
 
 def read_ends(text: str | None) -> dict[PartitionId, int]:
-    """End offsets as a snapshot summary carries them: `{"<topic id>": {"<partition>": offset}}`."""
+    """End positions as a snapshot summary carries them: `{"<stream's identity>": {"<partition>": position}}`."""
     if not text:
         return {}
     return {

@@ -100,7 +100,7 @@ def _todo(stray: str, warehouse: Warehouse) -> str:
     if there is None or here is None or there.exists():
         return (
             f"to go on with those tables: {key}: {place}. A copy is a backup, and is of use at the path where it was "
-            "made. For a second warehouse name an empty warehouse.path and checkpoint: its run reads what Kafka has"
+            "made. For a second warehouse name an empty warehouse.path and checkpoint: its run reads what is there"
         )
     old = as_path(place) or there
     if old.exists():

@@ -189,12 +189,6 @@ class Records:
         rows = self.read("cuts").groupBy("table_uuid").agg(newest).collect()
         return {row["table_uuid"]: (row["newest"]["snapshot_id"], row["newest"]["level"]) for row in rows}
 
-    def streams_read(self) -> frozenset[str]:
-        """The topics of which batches have read something."""
-        positions = F.from_json("end_offsets", "map<string, map<string, bigint>>")
-        streams = self.read("batches").select(F.explode(F.map_keys(positions)).alias("topic")).distinct()
-        return frozenset(row["topic"] for row in streams.collect())
-
     def waiting(self) -> Waiting:
         """What `held` has open: counted again where the table has another snapshot than last time."""
         head = self.tables["held"].head()
@@ -211,7 +205,7 @@ class Records:
         self._update("held", source, "status = :status", {"status": status})
 
     def drop_held(self, source: TableName, streams: Collection[str]) -> None:
-        """What waits under a table's name, but comes from topics of another table, is not to come into this one."""
+        """What waits under a table's name, but comes from streams of another table, is not to come into this one."""
         for stream in sorted(streams):
             self._update("held", source, "status = :status", {"status": DROPPED, "topic": stream}, "topic = :topic")
 
@@ -327,7 +321,7 @@ def check_owner(properties: Mapping[str, str], pipeline: str, data: str) -> None
     if owner != pipeline:
         raise Refused(
             WAREHOUSE_OF_ANOTHER,
-            f"{data} is of the pipeline {owner}, and these settings are of {pipeline}: one would take the offsets and "
+            f"{data} is of the pipeline {owner}, and these settings are of {pipeline}: one would take the progress and "
             "cuts of the other for its own, and lose changes",
             f"give {pipeline} a warehouse.path and a catalog of its own; if {owner} was renamed, or has ended for "
             f"good: ticdc-warehouse run --accept {WAREHOUSE_OF_ANOTHER}",

@@ -369,14 +369,14 @@ class Tables:
             table.sends = known
 
     def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
-        """Remember topics (ids) that bring the table under its newest name (`WarehouseTable.topics_at`)."""
+        """Remember streams (ids) that bring the table under its newest name (`WarehouseTable.streams_at`)."""
         known = table.streams.union(streams)
         if known != table.streams:
             table.changes.set_properties({STREAMS: json.dumps(sorted(known))})
             table.streams = known
 
     def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
-        """The same topics (`note_topics`) under the identities that they have by now."""
+        """The same streams (`note_streams`) under the identities that they have by now."""
         streams = frozenset(successors.get(stream, stream) for stream in table.streams)
         if streams != table.streams:
             table.changes.set_properties({STREAMS: json.dumps(sorted(streams))})

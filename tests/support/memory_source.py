@@ -53,11 +53,11 @@ class MemorySource:
         self,
         committed: Committed,
         recorded: Collection[str],
-        read: Callable[[], Collection[str]],
+        batches: Callable[[], Any],
         accept: Collection[str],
     ) -> Resumed:
         """See `Source.resume`."""
-        del recorded, read, accept
+        del recorded, batches, accept
         return Resumed({}, committed, committed)
 
     def is_there(self) -> bool:

@@ -147,7 +147,7 @@ class TestCuts:
     def test_a_table_of_a_late_topic_is_partial_and_the_others_are_not(self, context):
         level, said = cut(context, late={str(ITEMS)})
         assert level == "partial"
-        assert said == {("exact", ""), ("partial", "1 table of topics that came later and are not read that far")}
+        assert said == {("exact", ""), ("partial", "1 table of streams that came later and are not read that far")}
 
     @pytest.mark.parametrize("recovering", [True, False])
     @pytest.mark.parametrize(("dropped_at", "told"), [(CUT, {str(ITEMS)}), (CUT + 1, {str(ITEMS), str(ORDERS)})])

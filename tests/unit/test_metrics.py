@@ -138,6 +138,7 @@ def opened_bench(*names, waiting=MappingProxyType({}), ordering=Ordering.BY_COMM
         ),
         protocol=SimpleNamespace(ordering=ordering),
         is_due=lambda _what, _seconds: True,
+        settings=SimpleNamespace(source=SimpleNamespace(kind="kafka")),
         source=SimpleNamespace(backlog=MemorySource(list).backlog),
         ledger=SimpleNamespace(committed=Committed()),
     )

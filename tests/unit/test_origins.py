@@ -36,7 +36,7 @@ def test_the_first_has_the_plain_name_and_others_that_of_their_topic():
     found, said = called(origins, sent("c1_orders"), sent("c2_orders"))
     assert found == {"shop.orders": ["c1_orders"], "shop.orders@c2_orders": ["c2_orders"]}
     assert len(said) == 1
-    assert said[0].startswith("shop.orders of topic c2_orders, keyspace default is not the table")
+    assert said[0].startswith("shop.orders of stream c2_orders, keyspace default is not the table")
     again, said = called(origins, sent("c2_orders"))
     assert (again, said) == ({"shop.orders@c2_orders": ["c2_orders"]}, ())
 

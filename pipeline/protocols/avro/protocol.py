@@ -108,7 +108,7 @@ class AvroProtocol:
 
     @property
     def ordering(self) -> Ordering:
-        """Deletes have no commit ts: offsets decide."""
+        """Deletes have no commit ts: positions decide."""
         return Ordering.BY_OFFSET
 
     @property

@@ -298,7 +298,7 @@ class SeenLayout(NamedTuple):
 
 
 def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, SeenLayout]:
-    """What is behind numbers, each from an event at an offset where it is to be found."""
+    """What is behind numbers, each from an event at a position where it is to be found."""
     value = framing.value_json(F.col("value"))
     shape = shape_of(value)
     plain = F.when(is_plain(shape), shape)

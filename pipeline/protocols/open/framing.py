@@ -1,4 +1,4 @@
-"""A Kafka record of the Open protocol as its events (TiCDC Open Protocol, "Message format").
+"""A record of the Open protocol as its events (TiCDC Open Protocol, "Message format").
 
 Key: eight bytes of version, then for each event a length of eight bytes and JSON. Value: for each event a length and
 JSON, or a length of 0. All numbers are big-endian.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def carried(
     prepared: DataFrame, places: Iterable[tuple[Partition, int]], encoding: Encoding
 ) -> dict[VersionKey, Names]:
-    """The columns that the rows at these offsets have, by their versions; rows that have none say nothing."""
+    """The columns that the rows at these positions have, by their versions; rows that have none say nothing."""
     positions: dict[Partition, set[int]] = defaultdict(set)
     for at, position in places:
         positions[at].add(position)

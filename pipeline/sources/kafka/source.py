@@ -7,6 +7,8 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from pipeline.sources.kafka import checkpoint as checkpoints
 from pipeline.sources.kafka import offsets
 from pipeline.sources.kafka.backlog import KafkaBacklog
@@ -48,13 +50,13 @@ class KafkaSource:
         self,
         committed: Committed,
         recorded: Collection[str],
-        read: Callable[[], Collection[str]],
+        batches: Callable[[], DataFrame],
         accept: Collection[str],
     ) -> Resumed:
         """See `Source.resume`."""
         self._hasty.recall(committed.names)
         state = state_of(self._hasty)
-        successors = offsets.succeeded(recorded, state, read)
+        successors = offsets.succeeded(recorded, state, lambda: _topics_read(batches()))
         recorded_now = committed.under(successors)
         offsets.check(recorded_now, state, frozenset(accept))
         return Resumed(successors, recorded_now, offsets.accepted(recorded_now, state))
@@ -161,6 +163,13 @@ class KafkaFeed:
         while self._query.isActive and self._query.status["isTriggerActive"] and time.monotonic() < deadline:
             time.sleep(0.1)
         self._query.stop()
+
+
+def _topics_read(batches: DataFrame) -> frozenset[str]:
+    """The topics of which batches have read something."""
+    ends = F.from_json("end_offsets", "map<string, map<string, bigint>>")
+    topics = batches.select(F.explode(F.map_keys(ends)).alias("topic")).distinct()
+    return frozenset(row["topic"] for row in topics.collect())
 
 
 def state_of(cluster: Cluster) -> KafkaState:
