@@ -81,6 +81,7 @@ def partitioned(till):
 
 
 class TestQuarantine:
+    @pytest.mark.slow
     def test_rows_come_back_when_the_suite_is_mended_and_until_then_cuts_are_partial(self, till):
         till.expect(no_debt("quarantine"))
         till.accounts((1, 500), (2, -500), (3, -90000))

@@ -550,6 +550,7 @@ def altered(table, *columns):
     return dataclasses.replace(table, columns=columns, version=table.version + 1)
 
 
+@pytest.mark.slow
 def test_rows_without_a_key_go_by_the_columns_that_they_had_at_that_time(till):
     """A dropped column stays with its values, and with what it could not hold; no later image of a row has them."""
     a, c = SimulatedColumn("a", "int", nullable=False), SimulatedColumn("c", "date")

@@ -137,6 +137,7 @@ def test_no_compatibility_is_asked_for(stack):
     assert len(set(numbers)) == 2
 
 
+@pytest.mark.slow
 def test_new_texts_get_consecutive_ids(tmp_path):
     """Bytes recorded against another registry keep their ids when a fresh one gets its schemas in order."""
     registry = RegistryService(tmp_path, ports.free_port())
@@ -196,6 +197,7 @@ with Devstack.start(Path(sys.argv[1])) as stack:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent is gone")
+@pytest.mark.slow
 def test_both_die_with_a_parent_that_is_killed_and_the_folder_can_be_used_again(tmp_path):
     with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
         pids = [int(pid) for pid in parent.stdout.readline().split()]

@@ -72,35 +72,35 @@ class Act:
 UNTIL_THE_RELEASE = (
     Act("read", rare=True),
     Act("ddl-applied", rare=True),
-    Act("ddl-applied@3"),
+    Act("ddl-applied@3", rare=True),
     Act("evolved", rare=True),
     Act("changes-appended", ("round",), real=True),
     Act("unreadable-set-aside@3", ("torn", "round")),
     Act("quarantined", rare=True),
     Act("branch-made", rare=True),
-    Act("keys-deleted"),
+    Act("keys-deleted", rare=True),
     Act("staged", rare=True),
     Act("published"),
     Act("results-appended", rare=True),
     Act("cuts-appended", rare=True),
-    Act("ledger-appended"),
+    Act("ledger-appended", rare=True),
     # the newest record of a partition is set aside, then the ledger is written, then Spark forgets it
     Act("dead-letters-appended", ("round", "rubbish")),
     Act("ledger-appended"),
-    Act("dead-letters-appended", ("rubbish",)),  # a batch of which nothing else is left
-    Act("before-spark-commit", real=True),
+    Act("dead-letters-appended", ("rubbish",), rare=True),  # a batch of which nothing else is left
+    Act("before-spark-commit"),
     Act("backfilled", ("column", "round")),
-    Act("truncated", ("truncate", "round")),
+    Act("truncated", ("truncate", "round"), rare=True),
     Act("held-appended", ("puzzle", "round")),  # the statement is of this batch
-    Act("held-appended", ("round",)),
-    Act("ledger-appended"),
+    Act("held-appended", ("round",), rare=True),
+    Act("ledger-appended", rare=True),
 )
 FROM_THE_RELEASE_ON = (
-    Act("release-begun", (), RELEASE),
+    Act("release-begun", (), RELEASE, rare=True),
     Act("release-appended", ("round",), RELEASE),
     Act("released"),
     Act("compacted", ("round",), RUN, MAINTAIN, real=True),
-    Act("expired", ("round", "round", "round"), RUN, {**MAINTAIN, **SMALL}, real=True),
+    Act("expired", ("round", "round", "round"), RUN, {**MAINTAIN, **SMALL}, rare=True, real=True),
 )
 ACTS = (*UNTIL_THE_RELEASE, *FROM_THE_RELEASE_ON)
 
@@ -137,7 +137,7 @@ class History:
             do_here(self.calm_file, RUN)
             do_here(self.calm_file, RELEASE)
             do_here(self.file, RUN)
-            for act in FROM_THE_RELEASE_ON:
+            for act in usual(FROM_THE_RELEASE_ON):
                 self._die_at(act, many)
             self.bank.rounds(4 * KILLS)
             dice = random.Random(SEED)  # noqa: S311 - no secret

@@ -34,6 +34,7 @@ AWAY = START + 5
 """Seconds: longer than is waited at a start."""
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_reason_and_the_next_one_goes_on(tmp_path):
     with Devstack.start(tmp_path / "devstack") as stack:
         bank = Bank(stack, 3, (ACCOUNT,))

@@ -176,6 +176,7 @@ class TestCheckpoints:
         world.assert_right()
         assert len(world.batches()) == batches + 1
 
+    @pytest.mark.slow
     def test_without_a_checkpoint_an_unfinished_batch_is_finished(self, world):
         world.begin()
         world.bank.rounds(1)
@@ -186,6 +187,7 @@ class TestCheckpoints:
         world.run()
         world.assert_right()
 
+    @pytest.mark.slow
     def test_an_older_checkpoint_repeats_nothing(self, world):
         batches = world.begin()
         shutil.copytree(world.checkpoint, world.folder / "older")
@@ -467,6 +469,7 @@ class TestRebuild:
 
 
 class TestRegistry:
+    @pytest.mark.slow
     def test_a_registry_that_does_not_answer_fails_the_batch_and_loses_nothing(self, world):
         world.begin()
         world.bank.add_column("street")

@@ -227,6 +227,7 @@ class TestSpeculation:
         stream.assert_current()
 
 
+@pytest.mark.slow
 class TestDeath:
     @pytest.mark.parametrize("protocol", few("avro", "simple"))
     def test_a_process_that_dies_behind_it_leaves_nothing_and_loses_nothing(self, stack, tmp_path, protocol):

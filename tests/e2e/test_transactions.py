@@ -226,6 +226,7 @@ def queried(file, told):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", few("open-protocol", "simple"))
+@pytest.mark.slow
 def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, seed, stack, tmp_path, capsys):
     topic = f"transfers-{protocol}-{seed}"
     history = History(protocol, seed, topic)

@@ -16,13 +16,13 @@ from golden.loading import slices
 from golden.moments import resolved, tables_at
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support.slow import EVERY
+from support.slow import EVERY, few
 
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-CASES = [GoldenCase("key_updates", config) for config in ("simple_json", "simple_avro", "open")]
+CASES = [GoldenCase("key_updates", config) for config in few("open", "simple_json", "simple_avro")]
 EXAMPLES, RECORDS = 6 if EVERY else 2, 150
 NOT_UTF8 = b"\xff\xfe"
 LONG = b"\xff" * 10

@@ -64,8 +64,6 @@ def seeded(cases):
 
 IN_ONE_BATCH = chosen(
     "all_types-simple_json",
-    "ddl-simple_json",
-    "lifecycle-simple_json_checksum",
     "key_updates-simple_avro_raw",
     "key_updates-open_updated_only",
     "ddl_nokey-simple_json",
@@ -74,11 +72,10 @@ IN_ONE_BATCH = chosen(
 AT_RANDOM = seeded(
     chosen(
         "ddl-simple_avro",
-        "key_updates-open_raw",
         among=lambda case: case.steps_agree and case.scenario != "orders_small",
     )
 )
-SHOP = chosen("orders_small-simple_json_p3", among=lambda case: case.scenario == "orders_small")
+SHOP = chosen(among=lambda case: case.scenario == "orders_small")
 UNEVEN = chosen("ddl-simple_json", among=lambda case: case.steps_agree)
 IN_SMALL_BATCHES = chosen("key_updates-open_p3", among=lambda case: case.steps_agree)
 RAW_APART = chosen("key_updates-simple_json_raw", among=lambda case: case.config.endswith("_raw") and case.steps_agree)
@@ -87,9 +84,8 @@ ONE_BY_ONE = sorted(
     key=lambda case: case.protocol,
 )
 """Open first: its records have several rows, of several transactions."""
-AGAIN = seeded(chosen("ddl-open", among=lambda case: case.steps_agree))
+AGAIN = seeded(chosen(among=lambda case: case.steps_agree))
 FROM_THE_MIDDLE = chosen(
-    "orders_small-simple_json",
     "ddl-simple_avro",
     among=lambda case: case.protocol == "simple" and case.scenario in ("ddl", "orders_small") and case.steps_agree,
 )
@@ -232,7 +228,7 @@ def test_parts_of_a_transaction_may_lie_in_any_partition_and_batch(case, running
 
 @pytest.mark.parametrize("case", ONE_BY_ONE, ids=str)
 def test_one_batch_per_record_applies_ddl_between_rows(case, running):
-    records = [record for record in case.records if EVERY or record.step <= 12]
+    records = [record for record in case.records if EVERY or record.step <= 8]
     with running(case, source={"max_offsets_per_trigger": 1}) as run:
         run.take(records)
         assert_state(run)

@@ -10,6 +10,7 @@ from golden.expected import tables_at_the_end
 from spark.open_events import Memory, changed, events_of, golden_frame, protocol, raw_frame, record, replayed
 
 from pipeline.model import change
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import INDEX, Ordering, Part
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
@@ -141,71 +142,73 @@ def test_a_record_may_have_hundreds_of_events(spark):
     assert {row["_open"]["kind"] for row in found} == {"row"}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        pytest.param(None, None, id="nothing"),
-        pytest.param(b"", b"", id="empty"),
-        pytest.param(KEY, None, id="no value"),
-        pytest.param(None, VALUE, id="no key"),
-        pytest.param(KEY[:8], b"", id="no event"),
-        pytest.param(KEY[:-1], VALUE, id="key cut off"),
-        pytest.param(KEY, VALUE[:-1], id="value cut off"),
-        pytest.param(KEY + b"\0", VALUE, id="key followed by a byte"),
-        pytest.param(KEY, VALUE + bytes(8), id="more values than keys"),
-        pytest.param(KEY + KEY[8:], VALUE, id="more keys than values"),
-        pytest.param(b"\0" * 7 + b"\2" + KEY[8:], VALUE, id="another version"),
-        pytest.param(b"\x80" + KEY[1:], VALUE, id="an index below zero"),
-        pytest.param(b"\x7f\xff\xff\xff" + KEY[4:], VALUE, id="an index that is too large"),
-        pytest.param(KEY[:8] + b"\xff" * 8 + KEY[16:], VALUE, id="a length below zero"),
-        pytest.param(KEY[:8] + b"\x7f" + b"\xff" * 7 + KEY[16:], VALUE, id="a huge length"),
-        pytest.param(KEY, b"\0\0\0\0\xff\xff\xff\xff" + VALUE[8:], id="four gigabytes"),
-        pytest.param(b"{" * 5000, b"{" * 5000, id="braces"),
-    ],
-)
-def test_a_record_that_is_framed_otherwise_is_one_event_and_refused(spark, key, value):
-    subject = protocol()
-    prepared = subject.prepare(raw_frame(spark, [(key, value), (KEY, VALUE)]))
-    (damaged,) = [row for row in events_of(prepared) if row["offset"] == 0]
-    assert (damaged[INDEX], damaged["key"], damaged["value"]) == (0, key, value)
-    messages = subject.read(prepared)
-    (refused,) = messages.refused
-    assert (refused.code, refused.rows) == ("OPEN_UNREADABLE", 1)
-    assert [row["offset"] for row in events_of(prepared.where(refused.where))] == [0]
-    assert [table.rows for table in messages.tables] == [2]
-    assert messages.rows == 3
+FRAMED_OTHERWISE = {
+    "nothing": (None, None),
+    "empty": (b"", b""),
+    "no value": (KEY, None),
+    "no key": (None, VALUE),
+    "no event": (KEY[:8], b""),
+    "key cut off": (KEY[:-1], VALUE),
+    "value cut off": (KEY, VALUE[:-1]),
+    "key followed by a byte": (KEY + b"\0", VALUE),
+    "more values than keys": (KEY, VALUE + bytes(8)),
+    "more keys than values": (KEY + KEY[8:], VALUE),
+    "another version": (b"\0" * 7 + b"\2" + KEY[8:], VALUE),
+    "an index below zero": (b"\x80" + KEY[1:], VALUE),
+    "an index that is too large": (b"\x7f\xff\xff\xff" + KEY[4:], VALUE),
+    "a length below zero": (KEY[:8] + b"\xff" * 8 + KEY[16:], VALUE),
+    "a huge length": (KEY[:8] + b"\x7f" + b"\xff" * 7 + KEY[16:], VALUE),
+    "four gigabytes": (KEY, b"\0\0\0\0\xff\xff\xff\xff" + VALUE[8:]),
+    "braces": (b"{" * 5000, b"{" * 5000),
+}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        pytest.param("{}", ROW, id="empty key"),
-        pytest.param(ROW_KEY[:-1], ROW, id="key is no JSON"),
-        pytest.param('{"ts":7,"scm":"s","t":1}', ROW, id="a row without a table"),
-        pytest.param('{"scm":"s","tbl":"a","t":1}', ROW, id="no commit ts"),
-        pytest.param('{"ts":99999999999999999999,"scm":"s","tbl":"a","t":1}', ROW, id="no 64 bits"),
-        pytest.param('{"ts":7,"scm":"s","tbl":"a","t":4}', ROW, id="another kind"),
-        pytest.param(ROW_KEY, "", id="a row without a value"),
-        pytest.param(ROW_KEY, '{"u":{}}', id="no columns"),
-        pytest.param(ROW_KEY, '{"u":{"id":{"v":1}}}', id="a column without type"),
-        pytest.param(ROW_KEY, '{"u":{"id":5}}', id="a column that is a number"),
-        pytest.param(ROW_KEY, '{"u":{"":{"t":3,"v":1}}}', id="a column without a name"),
-        pytest.param(ROW_KEY, '{"u":{"a":{"t":3},"A":{"t":3}}}', id="two columns of one name"),
-        pytest.param(ROW_KEY, '{"u":{"a":{"t":3,"v":1},"A":{"t":3,"v":1}}}', id="of one name, as TiCDC writes"),
-        pytest.param(ROW_KEY, ROW[:-1], id="value is no JSON"),
-        pytest.param(ROW_KEY, "[" * 100_000, id="nested deeply"),
-        pytest.param('{"ts":7,"scm":"s","t":2}', '{"q":5}', id="a statement without type"),
-        pytest.param('{"ts":7,"t":3}', "{}", id="a watermark with a value"),
-    ],
-)
-def test_an_event_that_is_not_ticdcs_json_is_refused_alone(spark, key, value):
-    subject = protocol()
-    prepared = subject.prepare(raw_frame(spark, [record((ROW_KEY, ROW), (key, value), (ROW_KEY, ROW))]))
+def test_a_record_that_is_framed_otherwise_is_one_event_and_refused(spark):
+    """Each between good ones: whatever it is, it takes none of them along."""
+    subject, damaged = protocol(), list(FRAMED_OTHERWISE.values())
+    prepared = subject.prepare(raw_frame(spark, [one for pair in damaged for one in (pair, (KEY, VALUE))]))
+    rows = [row for row in events_of(prepared) if row["offset"] % 2 == 0]
+    assert [(row[INDEX], row["key"], row["value"]) for row in rows] == [(0, *pair) for pair in damaged]
     messages = subject.read(prepared)
-    (refused,) = messages.refused
-    assert (refused.code, refused.rows) == ("OPEN_UNREADABLE", 1)
-    assert [row[INDEX] for row in events_of(prepared.where(refused.where))] == [1]
-    assert [table.rows for table in messages.tables] == [2]
+    assert {one.code for one in messages.refused} == {"OPEN_UNREADABLE"}
+    assert sum(one.rows for one in messages.refused) == len(damaged)
+    refused = events_of(prepared.where(any_of(one.where for one in messages.refused)))
+    assert [row["offset"] for row in refused] == [2 * number for number in range(len(damaged))]
+    assert [table.rows for table in messages.tables] == [2 * len(damaged)]
+    assert messages.rows == 3 * len(damaged)
+
+
+NOT_TICDCS_JSON = {
+    "empty key": ("{}", ROW),
+    "key is no JSON": (ROW_KEY[:-1], ROW),
+    "a row without a table": ('{"ts":7,"scm":"s","t":1}', ROW),
+    "no commit ts": ('{"scm":"s","tbl":"a","t":1}', ROW),
+    "no 64 bits": ('{"ts":99999999999999999999,"scm":"s","tbl":"a","t":1}', ROW),
+    "another kind": ('{"ts":7,"scm":"s","tbl":"a","t":4}', ROW),
+    "a row without a value": (ROW_KEY, ""),
+    "no columns": (ROW_KEY, '{"u":{}}'),
+    "a column without type": (ROW_KEY, '{"u":{"id":{"v":1}}}'),
+    "a column that is a number": (ROW_KEY, '{"u":{"id":5}}'),
+    "a column without a name": (ROW_KEY, '{"u":{"":{"t":3,"v":1}}}'),
+    "two columns of one name": (ROW_KEY, '{"u":{"a":{"t":3},"A":{"t":3}}}'),
+    "of one name, as TiCDC writes": (ROW_KEY, '{"u":{"a":{"t":3,"v":1},"A":{"t":3,"v":1}}}'),
+    "value is no JSON": (ROW_KEY, ROW[:-1]),
+    "nested deeply": (ROW_KEY, "[" * 100_000),
+    "a statement without type": ('{"ts":7,"scm":"s","t":2}', '{"q":5}'),
+    "a watermark with a value": ('{"ts":7,"t":3}', "{}"),
+}
+
+
+def test_an_event_that_is_not_ticdcs_json_is_refused_alone(spark):
+    subject, strange = protocol(), list(NOT_TICDCS_JSON.values())
+    sent = [record((ROW_KEY, ROW), one, (ROW_KEY, ROW)) for one in strange]
+    prepared = subject.prepare(raw_frame(spark, sent))
+    messages = subject.read(prepared)
+    assert {one.code for one in messages.refused} == {"OPEN_UNREADABLE"}
+    assert sum(one.rows for one in messages.refused) == len(strange)
+    refused = events_of(prepared.where(any_of(one.where for one in messages.refused)))
+    assert [(row["offset"], row[INDEX]) for row in refused] == [(number, 1) for number in range(len(strange))]
+    assert [table.rows for table in messages.tables] == [2 * len(strange)]
 
 
 def test_damaged_bytes_are_refused_or_dead_letters_and_never_end_the_batch(spark):

@@ -28,8 +28,8 @@ CASES = [
         ("all_types", ("open",), ("simple_json", "simple_json_checksum", "simple_avro")),
         (
             "key_updates",
-            ("simple_avro", "simple_json_checksum"),
-            ("simple_json_p3", "simple_json_raw", "open_updated_only", "open_raw"),
+            ("simple_avro",),
+            ("simple_json_checksum", "simple_json_p3", "simple_json_raw", "open_updated_only", "open_raw"),
         ),
         ("lifecycle", (), ("simple_json", "simple_avro", "open")),
     )

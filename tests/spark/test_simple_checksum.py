@@ -12,12 +12,13 @@ from golden import simple_avro
 from golden.corpus import GoldenCase
 from golden.decode_simple import message as read
 from spark.test_simple_decode import mapping_of, protocol_of, raw_frame
+from support.slow import few
 
 from pipeline.model import change
 
 pytestmark = pytest.mark.spark
 
-SCENARIOS = ["all_types", "ddl", "key_updates", "lifecycle"]
+SCENARIOS = [*few("all_types", "ddl"), "key_updates", "lifecycle"]
 ENCODINGS = ["json", "avro"]
 SIDES = ["data", "old"]
 NOT_SUMMED = "types.t_zero_part"

@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "pipeline"
 ROOMS = ("model", "protocols", "streaming", "warehouse", "quality", "report")
-"""All that records pass on their way. `sources/kafka` is Kafka; settings, the commands, `observe` (metrics), `simulate`,
-`devstack` and `demo` have names that users type and read."""
+"""All that records pass on their way. `sources/kafka` is Kafka; settings, the commands, `observe` (metrics),
+`simulate`, `devstack` and `demo` have names that users type and read."""
 KAFKA = re.compile(r"(?i)kafka|topic|offset|broker")
 OF_ANOTHER_MEANING = re.compile(
     r"(?i)by[ _]?offset\b|(?<=\")offset regime|offset ordering"  # an ordering's name

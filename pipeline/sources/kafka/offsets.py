@@ -130,18 +130,18 @@ def _ends_of(committed: Committed, topic_id: str) -> str:
 
 def _check_range(partition: Partition, end: int, state: KafkaState, accepted: frozenset[str]) -> None:
     latest, earliest = state.latest.get(partition, end), state.earliest.get(partition, 0)
-    at = f"topic {partition.stream} partition {partition.number}"
+    where = f"topic {partition.stream} partition {partition.number}"
     if latest < end and OFFSETS_SHRUNK not in accepted:
         raise Refused(
             OFFSETS_SHRUNK,
-            f"{at} ends at offset {latest}, but records up to {end} are in the tables: the broker has lost what it had "
-            "acknowledged",
+            f"{where} ends at offset {latest}, but records up to {end} are in the tables: the broker has lost what it "
+            "had acknowledged",
             "to go on from where the topic ends now: ticdc-warehouse run --accept OFFSETS_SHRUNK",
         )
     if earliest > end and OFFSETS_LOST not in accepted:
         raise Refused(
             OFFSETS_LOST,
-            f"{at} begins at offset {earliest}: {earliest - end} records from offset {end} on were removed by "
+            f"{where} begins at offset {earliest}: {earliest - end} records from offset {end} on were removed by "
             "retention before they were read",
             "to go on without them: ticdc-warehouse run --accept OFFSETS_LOST",
         )
