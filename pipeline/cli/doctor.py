@@ -11,6 +11,8 @@ from pipeline.cli.checkup import machine
 from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.errors import SettingsError
+from pipeline.model.messages import Ordering
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.settings import load
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ def examined(config: Path | None) -> Iterator[Finding]:
         yield explained("settings", error)
     if settings is not None:
         protocol = settings.source.protocol
-        order = "by offset" if protocol == "avro" else "by cut: all tables show one moment"
+        by_offset = PROTOCOLS[protocol].ordering is Ordering.BY_OFFSET
+        order = "by offset" if by_offset else "by cut: all tables show one moment"
         said = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
         yield fine("settings", said)
         if settings.idle:

@@ -14,13 +14,14 @@ from pipeline.errors import Refused
 from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import Partition
+from pipeline.model.protocols import PROTOCOLS
+from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
 from pipeline.quality.suites import load
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.reader import records
-from pipeline.streaming.pipeline import protocol_of, registry_of
 from pipeline.streaming.session import looking
 from pipeline.warehouse.evolution import Policy, meet, meet_key
 from pipeline.warehouse.layout import Layout
@@ -87,7 +88,7 @@ def inspected(settings: Settings, topic: str, partition: int, offset: int | None
         record = raw.first()
         if record is None:
             raise _no_offset(at, f"nothing at offset {wanted}: a transaction's marker, or compacted away")
-        client = registry_of(settings) if settings.source.protocol == "avro" else None
+        client = registry_of(settings) if PROTOCOLS[settings.source.protocol].needs_registry else None
         if client is not None:
             resources.callback(client.close)
         found = Inspected(_facts(record, client))

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from pipeline.model.types import STRING, WarehouseType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PLAIN = (
     "tinyint",
@@ -34,6 +40,11 @@ def column_type(text: str) -> str:
     if found := _ENUM.fullmatch(text):
         return "enum(" + ",".join("'" + name.replace("'", "''") + "'" for name in _members(found[1])) + ")"
     raise ValueError(EXPECTED)
+
+
+def own_types(columns: Mapping[str, str]) -> dict[str, WarehouseType]:
+    """Types of `warehouse.columns` as the warehouse has them, by `schema.table.column`; members of an enum are text."""
+    return {name: STRING if members_of(kind) else WarehouseType(kind) for name, kind in columns.items()}
 
 
 def members_of(column: str) -> tuple[str, ...]:

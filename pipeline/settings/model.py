@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.settings.durations import seconds
 from pipeline.settings.faults import NOT_YET, SettingFault
 from pipeline.settings.fields import FOLDER, REFUSED, Duration, LocalPath, Name
@@ -55,13 +56,13 @@ class Settings(Section):
     @property
     def idle(self) -> tuple[str, ...]:
         """Settings that are given and have no meaning with this protocol: a file may serve several changefeeds."""
-        protocol = self.source.protocol
-        given = ["source.encoding"] if protocol != "simple" and self.source.encoding is not None else []
-        if protocol != "avro":
-            given += ["registry"] if self.registry.model_fields_set else []
-            fields = type(self.changefeed).model_fields
-            aliases = (fields[name].alias or name for name in self.changefeed.model_fields_set)
-            given += [f"changefeed.{alias}" for alias in sorted(aliases) if alias.startswith("avro-")]
+        facts = PROTOCOLS[self.source.protocol]
+        strange = tuple({key for other in PROTOCOLS.values() for key in other.own_keys} - {*facts.own_keys})
+        given = ["source.encoding"] if self.source.encoding is not None and not facts.encodings else []
+        given += ["registry"] if self.registry.model_fields_set and not facts.needs_registry else []
+        fields = type(self.changefeed).model_fields
+        aliases = (fields[name].alias or name for name in self.changefeed.model_fields_set)
+        given += [f"changefeed.{alias}" for alias in sorted(aliases) if alias.startswith(strange)]
         return tuple(given)
 
     def shown(self) -> dict[str, Any]:

@@ -14,16 +14,14 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
+from pipeline.model.protocols import PROTOCOLS, facts_of
 from pipeline.settings.faults import NOT_YET, SettingFault, variable_of
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
 from pipeline.settings.sections import DATA_FOLDER
 
 Written: TypeAlias = Mapping[str, Any]
-PROTOCOLS = ("avro", "simple", "open-protocol", "canal-json", "csv")
 _POSTGRES = ("postgresql:", "postgres:", "postgresql+")
-READ = ("avro", "simple", "open-protocol")
-"""The protocols of this version."""
 
 
 def contradictions(written: object, folder: Path) -> Iterator[SettingFault]:
@@ -48,7 +46,8 @@ def _later_versions(written: Written) -> Iterator[SettingFault]:
     source = _section(written, "source")
     if source.get("kind") == "storage":
         yield SettingFault(("source", "kind"), "`storage` is not in this version", NOT_YET)
-    if source.get("protocol") in PROTOCOLS and source["protocol"] not in READ:
+    facts = facts_of(source.get("protocol"))
+    if facts is not None and not facts.is_read:
         yield SettingFault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
 
 
@@ -79,8 +78,9 @@ def _topic_names(written: Written) -> Iterator[SettingFault]:
 
 def _registry(written: Written) -> Iterator[SettingFault]:
     registry, protocol = _section(written, "registry"), _section(written, "source").get("protocol")
-    if protocol == "avro" and not registry.get("url"):
-        yield SettingFault(("registry", "url"), "required with `protocol: avro`: the schema registry's URL")
+    facts = facts_of(protocol)
+    if facts is not None and facts.needs_registry and not registry.get("url"):
+        yield SettingFault(("registry", "url"), f"required with `protocol: {protocol}`: the schema registry's URL")
     if ("username" in registry) != ("password" in registry):
         given, absent = ("username", "password") if "username" in registry else ("password", "username")
         variable = variable_of(("registry", absent))
@@ -93,12 +93,12 @@ def _registry(written: Written) -> Iterator[SettingFault]:
 
 def _changefeed(written: Written) -> Iterator[SettingFault]:
     changefeed, protocol = _section(written, "changefeed"), _section(written, "source").get("protocol")
-    if "enable-old-value" in changefeed and protocol in PROTOCOLS and protocol != "open-protocol":
-        yield SettingFault(
-            ("changefeed", "enable-old-value"), "only `protocol: open-protocol` can be without old values"
-        )
+    optional = [name for name, facts in PROTOCOLS.items() if facts.old_values_optional]
+    if "enable-old-value" in changefeed and facts_of(protocol) is not None and protocol not in optional:
+        which = " or ".join(f"`protocol: {name}`" for name in optional)
+        yield SettingFault(("changefeed", "enable-old-value"), f"only {which} can be without old values")
     said = changefeed.get("protocol")
-    if said in PROTOCOLS and protocol in PROTOCOLS and said != protocol:
+    if facts_of(said) is not None and facts_of(protocol) is not None and said != protocol:
         yield SettingFault(("changefeed", "protocol"), f"`{said}`, but source.protocol is `{protocol}`")
     if _true(changefeed.get("avro-enable-watermark")) and _false(changefeed.get("enable-tidb-extension")):
         yield SettingFault(

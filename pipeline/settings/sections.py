@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from pipeline.model.protocols import facts_of
 from pipeline.settings.durations import seconds
 from pipeline.settings.fields import (
     Columns,
@@ -76,9 +77,11 @@ class SourceSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _encoding_in_effect(cls, data: Any) -> Any:
-        """Simple has an encoding, said or not."""
-        simple = isinstance(data, Mapping) and data.get("protocol") == "simple" and data.get("encoding") is None
-        return {**data, "encoding": "json"} if simple else data
+        """A protocol with encodings has one, said or not."""
+        facts = facts_of(data.get("protocol")) if isinstance(data, Mapping) else None
+        if facts is None or not facts.encodings or data.get("encoding") is not None:
+            return data
+        return {**data, "encoding": facts.encodings[0]}
 
 
 class RegistrySettings(Section):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.columns import CommitTs
 from pipeline.model.places import Partition
-from pipeline.model.types import STRING, WarehouseType
 from pipeline.quality.gate import Gate
 from pipeline.quality.rulebook import JudgedShape
-from pipeline.settings.column_types import members_of
+from pipeline.settings.column_types import own_types
 from pipeline.sources.source import Committed
 from pipeline.streaming.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import SourceProtocol, TableMessages
     from pipeline.model.places import PartitionId
+    from pipeline.model.types import WarehouseType
     from pipeline.quality.rulebook import Rulebook
     from pipeline.quality.rules import RuleSet
     from pipeline.settings import Settings
@@ -96,12 +96,6 @@ class Ledger:
         return Committed(self.ends, self.streams)
 
 
-def own_types(settings: Settings) -> dict[str, WarehouseType]:
-    """The user's own types (`warehouse.columns`), by `schema.table.column`; an enum's members are names, as text."""
-    said = settings.warehouse.columns
-    return {name: STRING if members_of(kind) else WarehouseType(kind) for name, kind in said.items()}
-
-
 def marks_to_json(last_watermarks: Mapping[Partition, int]) -> str:
     """Watermarks by stream and partition as JSON."""
     return json.dumps([[at.stream, at.number, mark] for at, mark in sorted(last_watermarks.items())])
@@ -165,7 +159,7 @@ class PipelineContext:
     @property
     def overrides(self) -> Mapping[str, WarehouseType]:
         """See `own_types`."""
-        return own_types(self.settings)
+        return own_types(self.settings.warehouse.columns)
 
     @property
     def gx_seconds(self) -> float:

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.observe.logs import bound
-from pipeline.protocols.avro import AvroProtocol
-from pipeline.protocols.avro.assertions import Asserted
-from pipeline.protocols.open import OpenProtocol
-from pipeline.protocols.simple import SimpleProtocol
+from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rulebook import Rulebook
-from pipeline.settings.column_types import members_of
 from pipeline.sources.build import source_of
 from pipeline.sources.source import ends_under
 from pipeline.streaming import altered, failpoints, pending, redrive, release
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.commit_ts_batch import batch_of
-from pipeline.streaming.context import Ledger, PipelineContext, own_types
+from pipeline.streaming.context import Ledger, PipelineContext
 from pipeline.streaming.lock import JvmLock, WriterLock, made
 from pipeline.streaming.mailbox import Inbox
 from pipeline.streaming.operations import operation
@@ -45,15 +42,12 @@ from pipeline.warehouse.place import (
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records, check_owner
 from pipeline.warehouse.state import ENDS
 from pipeline.warehouse.tables import Tables
-from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import KnownVersions, SourceProtocol
     from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
     from pipeline.sources.source import Feed, Planned, Resumed, Taken
@@ -294,7 +288,7 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     descriptions = Descriptions(records)
     registry = None
     made(settings.checkpoint)
-    if settings.source.protocol == "avro":
+    if PROTOCOLS[settings.source.protocol].needs_registry:
         registry = resources.enter_context(registry_of(settings, settings.checkpoint / "schemas.json"))
     protocol = protocol_of(settings, registry, descriptions)
     quality = settings.quality
@@ -331,25 +325,6 @@ def _refuse_lost(catalog: Catalog, settings: Settings) -> None:
     )
 
 
-def protocol_of(settings: Settings, registry: RegistryClient | None, known: KnownVersions) -> SourceProtocol:
-    """The protocol that the settings name, bound to them; `known`: what earlier messages have said of versions.
-
-    `registry`: for Avro.
-    """
-    said, overrides = settings.changefeed, own_types(settings)
-    if settings.source.protocol == "simple":
-        return SimpleProtocol(settings.source.encoding or "json", said.timezone, overrides, known)
-    if settings.source.protocol == "open-protocol":
-        named = {name: found for name, kind in settings.warehouse.columns.items() if (found := members_of(kind))}
-        return OpenProtocol(said.timezone, overrides, known, named, old_values=said.enable_old_value is not False)
-    if registry is None:
-        raise AssertionError("Avro needs a registry")
-    asserted = Asserted(
-        said.enable_tidb_extension, said.avro_decimal_handling_mode, said.avro_bigint_unsigned_handling_mode
-    )
-    return AvroProtocol(registry, said.timezone, overrides, asserted)
-
-
 def refuse_another(records: Records, tables: Tables, accept: frozenset[str]) -> None:
     """Refuse a warehouse in which another pipeline has written (`check_owner`)."""
     batches = records.tables["batches"]
@@ -381,20 +356,3 @@ def _accept(tables: Tables, records: Records, ledger: Ledger, resumed: Resumed) 
             table.changes.mark({ENDS: write_ends(lower)}, MAIN)
     ledger.ends, ledger.streams = dict(accepted.ends), dict(accepted.names)
     records.tables["batches"].mark(ledger.summary(), MAIN)
-
-
-def registry_of(settings: Settings, cache_file: Path | None = None) -> RegistryClient:
-    """The registry that the settings name; `cache_file` remembers its schemas from run to run."""
-    given = settings.registry
-    config = RegistryConfig(
-        given.url,
-        username=given.username,
-        password=given.password.get_secret_value() if given.password else None,
-        ca_file=str(given.ca_file) if given.ca_file else None,
-        cert_file=str(given.cert_file) if given.cert_file else None,
-        key_file=str(given.key_file) if given.key_file else None,
-        headers=given.headers,
-        timeout_seconds=given.timeout_seconds,
-        retries=given.retries,
-    )
-    return RegistryClient(config, cache_file)

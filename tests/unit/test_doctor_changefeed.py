@@ -2,12 +2,14 @@
 
 import pytest
 
-from pipeline.cli.checkup import changefeed, images
-from pipeline.cli.checkup.changefeed import Images, MessageSample
+from pipeline.cli.checkup import changefeed
+from pipeline.cli.checkup.changefeed import MessageSample
 from pipeline.cli.checkup.findings import Mark
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.names import TableName
+from pipeline.protocols import images
+from pipeline.protocols.images import OldImages
 
 ORDERS = TableName("shop", "orders")
 WITH = MessageSample(400, 60.0, whole=False, watermarks=True)
@@ -53,20 +55,25 @@ class TestWatermarks:
 
 class TestOldValues:
     def test_a_setting_that_denies_old_values_which_come_is_told(self):
-        (one,) = changefeed.old_values(False, Images(rows=10, updates=3))
+        (one,) = changefeed.old_values(False, OldImages(rows=10, updates=3))
         assert one.said.startswith("changefeed.enable-old-value is false, but 3 updates of 10 rows carry")
-        assert list(changefeed.old_values(False, Images(rows=10, updates=0))) == []
+        assert list(changefeed.old_values(False, OldImages(rows=10, updates=0))) == []
 
     @pytest.mark.parametrize(("said", "bare"), [(True, False), (True, True), (None, True)])
     def test_rows_without_old_values_are_told_where_the_settings_promise_them_or_deletes_give_it_away(self, said, bare):
-        (one,) = changefeed.old_values(said, Images(rows=10, updates=0, bare_deletes=bare))
+        (one,) = changefeed.old_values(said, OldImages(rows=10, updates=0, bare_deletes=bare))
         assert one.said.startswith("none of 10 rows carries the row as it was")
         assert ("deletes have their key alone" in one.said) is bare
         assert "enable-old-value: false" in one.todo
 
     @pytest.mark.parametrize(
         ("said", "shown"),
-        [(None, Images(10, 0)), (None, Images(10, 2, bare_deletes=True)), (True, Images(10, 2)), (True, Images(0, 0))],
+        [
+            (None, OldImages(10, 0)),
+            (None, OldImages(10, 2, bare_deletes=True)),
+            (True, OldImages(10, 2)),
+            (True, OldImages(0, 0)),
+        ],
     )
     def test_nothing_is_said_where_only_inserts_may_have_come_or_old_values_do(self, said, shown):
         assert list(changefeed.old_values(said, shown)) == []
@@ -81,9 +88,9 @@ def seen(*names, key_only=False):
 
 
 def test_updates_of_simple_that_would_be_dead_letters_are_told():
-    (one,) = changefeed.updates_without_old_values(Images(rows=10, updates=2, without=3))
+    (one,) = changefeed.updates_without_old_values(OldImages(rows=10, updates=2, without=3))
     assert one.said.startswith("3 updates of 10 rows lack the row as it was")
-    assert list(changefeed.updates_without_old_values(Images(rows=10, updates=2))) == []
+    assert list(changefeed.updates_without_old_values(OldImages(rows=10, updates=2))) == []
 
 
 @pytest.mark.parametrize(

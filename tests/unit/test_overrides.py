@@ -13,8 +13,8 @@ from pipeline.model.messages import Ddl, Messages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.settings import parse
+from pipeline.settings.column_types import own_types
 from pipeline.streaming import ddl_plan, statements
-from pipeline.streaming.context import own_types
 from pipeline.streaming.origins import Origins
 from pipeline.warehouse.evolution import apply_actions, meet
 from pipeline.warehouse.layout import Layout
@@ -54,7 +54,7 @@ def by_offset(context, ddl):
     ],
 )
 def test_what_a_statement_makes_is_what_its_rows_have_and_nothing_forks(understood, sql, name, kind):
-    overrides = own_types(SETTINGS)
+    overrides = own_types(SETTINGS.warehouse.columns)
     context = SimpleNamespace(
         overrides=overrides, settings=SETTINGS, tables=[], protocol=SimpleNamespace(decimals_as_text=False, as_sent=str)
     )

@@ -30,7 +30,7 @@ def version(*columns, old=True, keys=(None,)):
     known = {7: schema(*columns, old=old), 8: schema(ID, old=False)}
     protocol = AvroProtocol(SimpleNamespace(ticdc_schema=known.__getitem__))
     heads = [None if key is None else join(key, b"") for key in keys]
-    groups = [_AvroGroup("t", 0, head, join(7, b""), 1, at, at, None) for at, head in enumerate(heads)]
+    groups = [_AvroGroup("t", 0, 1, at, at, head, join(7, b""), None) for at, head in enumerate(heads)]
     ((table,), refused) = protocol._resolve(groups)
     assert refused == ()
     return table.versions[0].version

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.cli.checkup.findings import Finding
+    from pipeline.protocols.images import OldImages
 
 ABOUT = "changefeed"
 TELLING_SECONDS = 10.0
@@ -41,19 +42,6 @@ class MessageSample:
 
     def __str__(self) -> str:
         return f"the newest {counted(self.messages, 'message')} (of {self.seconds:,.0f} s)"
-
-
-@dataclass(frozen=True, slots=True)
-class Images:
-    """How many rows there are, how many updates with the row as it was and, where that can be known, without it.
-
-    `bare_deletes`: whether deletes have their key alone.
-    """
-
-    rows: int
-    updates: int
-    without: int = 0
-    bare_deletes: bool = False
 
 
 def watermarks(said: bool | None, sample: MessageSample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
@@ -85,7 +73,7 @@ def watermarks(said: bool | None, sample: MessageSample) -> Iterator[Finding]:  
         )  # fmt: skip
 
 
-def old_values(said: bool | None, images: Images) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
+def old_values(said: bool | None, images: OldImages) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
     """`changefeed.enable-old-value` of an Open changefeed. Updates without the row as it was look like inserts."""
     if said is False:
         if images.updates:
@@ -103,7 +91,7 @@ def old_values(said: bool | None, images: Images) -> Iterator[Finding]:  # noqa:
         )  # fmt: skip
 
 
-def updates_without_old_values(images: Images) -> Iterator[Finding]:
+def updates_without_old_values(images: OldImages) -> Iterator[Finding]:
     """Of a Simple changefeed, which has no setting that leaves them out."""
     if images.without:
         yield note(

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.cli.checkup import changefeed, images
+from pipeline.cli.checkup import changefeed
 from pipeline.cli.checkup.changefeed import MessageSample
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.words import counted, some
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import Ordering
+from pipeline.model.protocols import PROTOCOLS
+from pipeline.protocols.build import READERS
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SETTING
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka.reader import records
@@ -63,8 +65,8 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         readable = messages.rows > sum(one.rows for one in messages.refused)
         yield from _said(protocol, messages, readable=readable)
         if readable:
-            yield fine("ticdc", _version(settings, messages))
-            if settings.source.protocol == "avro":
+            yield fine("ticdc", READERS[settings.source.protocol].sent_by(messages))
+            if PROTOCOLS[settings.source.protocol].watermarks_optional:
                 yield from changefeed.watermarks(settings.changefeed.avro_enable_watermark, _sample(raw, messages))
             yield from _old_values(settings, messages, prepared)
     finally:
@@ -86,23 +88,14 @@ def _sample(raw: DataFrame, messages: Messages) -> MessageSample:
 
 
 def _old_values(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterator[Finding]:
-    match settings.source.protocol, settings.source.encoding:
-        case "open-protocol", _:
-            said = settings.changefeed.enable_old_value
-            yield from changefeed.old_values(said, images.of_open(prepared, messages.tables))
-        case "simple", None | "json":
-            yield from changefeed.updates_without_old_values(images.of_simple(prepared))
-
-
-def _version(settings: Settings, messages: Messages) -> str:
-    """Which TiCDC can have sent these. Sources: docs/avro.md; TiDB 8.0 release notes (Simple)."""
-    if settings.source.protocol == "simple":
-        return "v8.0 or newer: the Simple protocol began there"
-    if settings.source.protocol == "open-protocol":
-        return "any version: updates of keys are read whole as well as split"
-    if messages.watermarks or messages.ddl:
-        return "v7.1 or newer: it sends watermarks. Updates of keys come right from v7.1.2 and v7.4 on"
-    return "the messages do not tell its version. Updates of keys come right from v6.5.5, v7.1.2 and v7.4 on"
+    protocol = settings.source.protocol
+    images = READERS[protocol].old_images(prepared, messages.tables, settings.source.encoding)
+    if images is None:
+        return
+    if PROTOCOLS[protocol].old_values_optional:
+        yield from changefeed.old_values(settings.changefeed.enable_old_value, images)
+    else:
+        yield from changefeed.updates_without_old_values(images)
 
 
 def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterator[Finding]:

@@ -16,10 +16,12 @@ from pipeline.cli.described import DescribedVersions
 from pipeline.cli.output import Explained
 from pipeline.cli.words import counted
 from pipeline.errors import SettingsError, reason
+from pipeline.model.messages import Ordering
+from pipeline.model.protocols import PROTOCOLS
+from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.quality.rulebook import Rulebook
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.source import state_of
-from pipeline.streaming.pipeline import protocol_of, registry_of
 from pipeline.streaming.session import looking
 from pipeline.warehouse.trial import try_writing
 
@@ -106,14 +108,14 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
     barred = kafka.barred(cluster, state)
     yield from guarded("kafka", kafka.examined(settings, cluster, state, committed, barred))
     state = kafka.readable(state, barred)
-    client = registry_of(settings) if settings.source.protocol == "avro" else None
+    client = registry_of(settings) if PROTOCOLS[settings.source.protocol].needs_registry else None
     answers = True
     if client is not None:
         resources.callback(client.close)
         for finding in guarded("registry", registry.examined(client, state.topics, cluster.names())):
             answers = answers and finding.mark is not Mark.WRONG
             yield finding
-    if committed is None and settings.source.protocol != "avro":
+    if committed is None and PROTOCOLS[settings.source.protocol].ordering is Ordering.BY_COMMIT_TS:
         yield note("messages", "not looked at: what earlier ones have said of columns is in the warehouse", _FIRST)
     elif answers and state.topics:
         protocol = protocol_of(settings, client, DescribedVersions(settings))

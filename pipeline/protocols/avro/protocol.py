@@ -26,13 +26,14 @@ from pipeline.model.messages import (
     Undecodable,
 )
 from pipeline.model.names import TableName, folded
-from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, Partition, place_of, stands_at, stands_in
+from pipeline.model.places import PLACE, RAW, STREAM, Partition, place_of, stands_at, stands_in
+from pipeline.protocols import grouping
 from pipeline.protocols.avro import decode
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.avro.decode import WriterSchema
 from pipeline.protocols.avro.fields import source_column
 from pipeline.protocols.ddl import collected
-from pipeline.protocols.extremes import extremes
+from pipeline.protocols.grouping import PlacedGroup, by_place, counts
 from pipeline.protocols.overrides import overrides_for
 from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, sanitise, split, subjects_of
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
@@ -65,21 +66,12 @@ SENTENCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _AvroGroup:
+class _AvroGroup(PlacedGroup):
     """Messages of one partition with one pair of headers."""
 
-    stream: str
-    partition: int
     key: bytes | None
     value: bytes | None
-    rows: int
-    first: int
-    last: int
     watermark: int | None
-
-    @property
-    def at(self) -> Partition:
-        return Partition(self.stream, self.partition)
 
     @property
     def kind(self) -> int | None:
@@ -153,8 +145,8 @@ class AvroProtocol:
             refused=(*refused, *unread),
             ddl=ddl,
             watermarks=_watermarks(groups),
-            starts=extremes(groups, lambda group: group.first, min),
-            ends=extremes(groups, lambda group: group.last + 1, max),
+            starts=grouping.firsts(groups),
+            ends=grouping.ends(groups),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in unread),
             kinds=frozenset((group.key, group.value) for group in groups if group.kind != DDL),
@@ -180,7 +172,7 @@ class AvroProtocol:
         """See `SourceProtocol.predict`: a kind is a pair of headers."""
         pairs = sorted(cast("frozenset[tuple[bytes | None, bytes | None]]", kinds), key=repr)
         groups = [
-            _AvroGroup(*at, *pair, 0, low, high - 1, None) for at, (low, high) in ranges.items() for pair in pairs
+            _AvroGroup(*at, 0, low, high - 1, *pair, None) for at, (low, high) in ranges.items() for pair in pairs
         ]
         messages = self._messages(groups)
         if len(messages.tables) != 1 or messages.refused or any(group.kind in (DDL, CHECKPOINT) for group in groups):
@@ -235,9 +227,9 @@ class AvroProtocol:
                 sentence = f"{error.message} {error.hint}".strip()
                 refused.extend(_refused(error.code, group, sentence) for group in found)
                 continue
-            first = extremes(found, lambda group: group.first, min)
+            first = grouping.firsts(found)
             rows = sum(group.rows for group in found)
-            last = extremes(found, lambda group: group.last, max)
+            last = grouping.lasts(found)
             origin = Origin(stream, self.registry.ticdc_schema(schema_id).namespace)
             tables[origin, version.table.key].append(SeenVersion(version, first, last, rows, key_only))
         return tuple(_table(versions, origin) for (origin, _), versions in tables.items()), tuple(refused)
@@ -334,13 +326,8 @@ def _value_route() -> Column:
 def _grouped(raw: DataFrame) -> DataFrame:
     checkpoint = _value_route() == F.lit(bytes([CHECKPOINT]))
     watermark = F.when(checkpoint, decode.big_endian(F.expr("substring(value, 2, 8)")))
-    return raw.groupBy(
-        F.col(STREAM).alias("stream"), PARTITION, _key_route().alias("key"), _value_route().alias("value")
-    ).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.min(POSITION).alias("first"),
-        F.max(POSITION).alias("last"),
-        F.max(watermark).alias("watermark"),
+    return raw.groupBy(*by_place(), _key_route().alias("key"), _value_route().alias("value")).agg(
+        *counts(), F.max(watermark).alias("watermark")
     )
 
 
@@ -384,8 +371,5 @@ def _table(versions: list[SeenVersion], origin: Origin) -> TableMessages:
 
 
 def _watermarks(groups: Iterable[_AvroGroup]) -> dict[Partition, CommitTs]:
-    found: dict[Partition, CommitTs] = {}
-    for group in groups:
-        if group.watermark is not None:
-            found[group.at] = CommitTs(max(group.watermark, found.get(group.at, 0)))
-    return found
+    marks = grouping.greatest((group for group in groups if group.watermark is not None), lambda g: g.watermark or 0)
+    return {at: CommitTs(mark) for at, mark in marks.items()}

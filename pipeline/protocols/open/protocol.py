@@ -21,9 +21,8 @@ from pipeline.model.messages import (
     TableMessages,
     Undecodable,
 )
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed, grouping, too_large
 from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
-from pipeline.protocols.extremes import extremes
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
     Said,
@@ -140,15 +139,15 @@ class OpenProtocol:
         self, groups: list[Group], tables: tuple[TableMessages, ...], ddl: tuple[Ddl, ...], definitions: Definitions
     ) -> Messages:
         resolved = [group for group in groups if group.kind == events.RESOLVED]
-        marks = extremes(resolved, lambda group: group.until or 0, max)
+        marks = grouping.greatest(resolved, lambda group: group.until or 0)
         versions = [seen.version for table in tables for seen in table.versions if not seen.key_only]
         return Messages(
             tables=tables,
             refused=tuple(self._refused(groups)),
             ddl=tuple(self._told(one, definitions) for one in ddl),
             watermarks={at: CommitTs(ts) for at, ts in marks.items()},
-            starts=extremes(groups, lambda group: group.first, min),
-            ends=extremes(groups, lambda group: group.last + 1, max),
+            starts=grouping.firsts(groups),
+            ends=grouping.ends(groups),
             rows=sum(group.rows for group in groups),
             control=sum(group.rows for group in groups if group.kind in (events.DDL, events.RESOLVED)),
             kinds=frozenset(group.sort for group in groups if group.kind != events.DDL),
@@ -320,8 +319,8 @@ class OpenProtocol:
 def _seen(version: TableVersion, groups: list[Group]) -> SeenVersion:
     return SeenVersion(
         version,
-        extremes(groups, lambda group: group.first, min),
-        extremes(groups, lambda group: group.last, max),
+        grouping.firsts(groups),
+        grouping.lasts(groups),
         sum(group.rows for group in groups),
         key_only=groups[0].delete and is_all_handle(version),
         since=min(group.since or 0 for group in groups),

@@ -14,10 +14,11 @@ from pipeline.model.conditions import any_of
 from pipeline.model.ddl import altered
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
-from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition, place_of
+from pipeline.model.places import PLACE, POSITION, Partition, place_of
 from pipeline.protocols import too_large
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED
 from pipeline.protocols.ddl import collected
+from pipeline.protocols.grouping import PlacedGroup, by_place, counts
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.events import head
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _STATEMENT = "struct<q: string, t: int>"
 
-_BY = ("stream", PARTITION, "kind", "schema", "table", "number", "delete", "era")
+_BY = ("stream", "partition", "kind", "schema", "table", "number", "delete", "era")
 
 
 class Sort(NamedTuple):
@@ -47,30 +48,20 @@ class Sort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(PlacedGroup):
     """Events of one partition, kind and, if they are rows, table and layout; of rows that are not whole the table.
 
     `era` counts the definitions of the table's columns that the batch has before them (`grouped`).
     """
 
-    stream: str
-    partition: int
     kind: str | None
     schema: str
     table: str
     number: int | None
     delete: bool
     era: int
-    rows: int
-    first: int
-    last: int
     since: int | None
     until: int | None
-
-    @property
-    def at(self) -> Partition:
-        """Where they stand."""
-        return Partition(self.stream, self.partition)
 
     @property
     def name(self) -> TableName:
@@ -88,8 +79,7 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
     is_row = head(events.KIND) == events.ROW
     is_named = head(events.KIND).isin(events.ROW, MESSAGE_COMPRESSED, *too_large.SENTENCES)
     keys = [
-        F.col(STREAM).alias("stream"),
-        F.col("partition"),
+        *by_place(),
         head(events.KIND).alias("kind"),
         F.when(is_named, head(events.SCHEMA)).otherwise("").alias("schema"),
         F.when(is_named, head(events.TABLE)).otherwise("").alias("table"),
@@ -102,9 +92,7 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
         prepared.select(*keys, POSITION, commit_ts.alias("ts"))
         .groupBy(*_BY)
         .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.min(POSITION).alias("first"),
-            F.max(POSITION).alias("last"),
+            *counts(),
             F.min("ts").alias("since"),
             F.max("ts").alias("until"),
         )

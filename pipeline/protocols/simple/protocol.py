@@ -24,12 +24,12 @@ from pipeline.model.messages import (
     Unknown,
 )
 from pipeline.model.names import TableName
-from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition, place_of, stands_in
+from pipeline.model.places import PLACE, POSITION, Partition, place_of, stands_in
 from pipeline.model.projection import through
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed, grouping, too_large
 from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.ddl import collected
-from pipeline.protocols.extremes import extremes
+from pipeline.protocols.grouping import PlacedGroup, by_place, counts
 from pipeline.protocols.simple import frame, samples
 from pipeline.protocols.simple.avro_encoding import AvroEncoding
 from pipeline.protocols.simple.head import UNREADABLE, MessageKind, field_of
@@ -72,25 +72,16 @@ class _Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _SimpleGroup:
+class _SimpleGroup(PlacedGroup):
     """Messages of one partition that are alike: of one kind and, where they are a table's, of one version."""
 
-    stream: str
-    partition: int
     kind: str | None
     database: str | None
     table: str | None
     version: int | None
-    rows: int
-    first: int
-    last: int
     since: int | None
     until: int | None
     checksums: bool
-
-    @property
-    def at(self) -> Partition:
-        return Partition(self.stream, self.partition)
 
     @property
     def name(self) -> TableName:
@@ -181,8 +172,8 @@ class SimpleProtocol:
             refused=(*_refused(groups, self.about()), *bad),
             ddl=tuple(_of_version(one, virtual) for one in statements.ddl),
             watermarks=_watermarks(groups),
-            starts=extremes(groups, lambda group: group.first, min),
-            ends=extremes(groups, lambda group: group.last + 1, max),
+            starts=grouping.firsts(groups),
+            ends=grouping.ends(groups),
             rows=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in bad),
             kinds=frozenset(group.sort for group in groups if group.kind != MessageKind.DDL),
@@ -346,10 +337,8 @@ def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, VirtualColumns]) -
 
 def _grouped(prepared: DataFrame) -> DataFrame:
     named = [field_of(name).alias(name) for name in ("kind", "database", "table", "version")]
-    return prepared.groupBy(F.col(STREAM).alias("stream"), PARTITION, *named).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.min(POSITION).alias("first"),
-        F.max(POSITION).alias("last"),
+    return prepared.groupBy(*by_place(), *named).agg(
+        *counts(),
         F.min(field_of("commit_ts")).alias("since"),
         F.max(field_of("commit_ts")).alias("until"),
         F.bool_or(field_of("checksum").isNotNull()).alias("checksums"),
@@ -420,8 +409,8 @@ def _by_key(versions: Iterable[TableVersion]) -> dict[_VersionKey, TableVersion]
 def _seen(version: TableVersion, groups: list[_SimpleGroup]) -> SeenVersion:
     return SeenVersion(
         replace(version, has_checksum=any(group.checksums for group in groups)),
-        first=extremes(groups, lambda group: group.first, min),
-        last=extremes(groups, lambda group: group.last, max),
+        first=grouping.firsts(groups),
+        last=grouping.lasts(groups),
         rows=sum(group.rows for group in groups),
         since=_since(groups),
         until=_until(groups),
@@ -437,4 +426,5 @@ def _until(groups: Iterable[_SimpleGroup]) -> int:
 
 
 def _watermarks(groups: Iterable[_SimpleGroup]) -> dict[Partition, CommitTs]:
-    return {group.at: CommitTs(group.until or 0) for group in groups if group.kind == MessageKind.WATERMARK}
+    marks = [group for group in groups if group.kind == MessageKind.WATERMARK]
+    return {at: CommitTs(mark) for at, mark in grouping.greatest(marks, lambda group: group.until or 0).items()}

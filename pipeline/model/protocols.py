@@ -1,0 +1,51 @@
+"""The protocols of TiCDC, one line each: what settings, commands and the micro-batch need to know of one by its name.
+
+What reads their messages stands under the same names in `pipeline.protocols.build`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.model.messages import Ordering
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolFacts:
+    """What there is to know of a protocol before any message is read. `ordering`: None where it is not read yet."""
+
+    ordering: Ordering | None = None
+    needs_registry: bool = False
+    """Whether its messages name schemas of a registry."""
+    encodings: tuple[str, ...] = ()
+    """Values of `source.encoding`; none where it has one form only."""
+    own_keys: tuple[str, ...] = ()
+    """How keys of `changefeed` begin that have a meaning with this protocol only."""
+    old_values_optional: bool = False
+    """Whether a changefeed may be without old values (`changefeed.enable-old-value`)."""
+    watermarks_optional: bool = False
+    """Whether a changefeed sends watermarks only when it is told to."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether this version reads it."""
+        return self.ordering is not None
+
+
+PROTOCOLS: Mapping[str, ProtocolFacts] = {
+    "avro": ProtocolFacts(Ordering.BY_OFFSET, needs_registry=True, own_keys=("avro-",), watermarks_optional=True),
+    "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
+    "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
+    "canal-json": ProtocolFacts(),
+    "csv": ProtocolFacts(),
+}
+"""By `source.protocol`."""
+
+
+def facts_of(name: object) -> ProtocolFacts | None:
+    """What there is to know of a protocol, by whatever a user has written as its name."""
+    return PROTOCOLS.get(name) if isinstance(name, str) else None
