@@ -24,7 +24,7 @@ import typer
 import typer.core
 import typer.main
 
-from pipeline.cli import words
+from pipeline.cli import wording
 from pipeline.cli.output import Explained, Format, JsonOutput, Output, opened
 from pipeline.errors import PipelineError, reason
 from pipeline.observe import logs
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the value of an option
     if wanted:
-        typer.echo(f"ticdc-warehouse {words.version()}")
+        typer.echo(f"ticdc-warehouse {wording.version()}")
         raise typer.Exit
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from pipeline.cli.cuts import TablePoint, Whole
-    from pipeline.cli.shelf import Pair
+    from pipeline.cli.table_metadata import Pair
 
 COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time", "note")
 TOLD = (*COLUMNS, "uuid")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli import shelf
+from pipeline.cli import table_metadata
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import NO_WAREHOUSE, reader
-from pipeline.cli.words import counted, some
+from pipeline.cli.wording import counted, some
 from pipeline.devstack import fetch
 from pipeline.errors import Refused
 from pipeline.quality.gate import CHECK_FAILED, OF_WHOLE_TABLES, QualityStop
@@ -79,7 +79,7 @@ def run(
     with opened(output) as out:
         if settings.quality.suites is None:
             raise _no_suites()
-        sources = [shelf.pair_named(reader(settings), name).source for name in names or ()]
+        sources = [table_metadata.pair_named(reader(settings), name).source for name in names or ()]
         done = _audited(settings, sources, out)
         rows = [(table, *(one[key] for key in _RESULT)) for table, results in done.items() for one in results]
         shown = [(*row[:-2], "" if row[-2] else "FAILED", row[-1]) for row in rows] if output is Format.TEXT else rows
@@ -125,7 +125,7 @@ def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
 def _tables(settings: Settings) -> dict[TableName, Mapping[str, str]]:
     """The live columns of the source tables that the warehouse has; none where there is no warehouse yet."""
     try:
-        known = shelf.pairs(reader(settings))
+        known = table_metadata.pairs(reader(settings))
     except Refused as error:
         if error.code != NO_WAREHOUSE:
             raise

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pipeline.cli.reading import Reader
-    from pipeline.cli.shelf import Pair
+    from pipeline.cli.table_metadata import Pair
     from pipeline.warehouse.pairs import StoredBinding
 
 NO_CUT = "NO_CUT"

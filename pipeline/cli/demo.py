@@ -18,7 +18,7 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import Progress, duration
 from pipeline.cli.quarantine import SetAsideRows
 from pipeline.cli.reading import reader, records
-from pipeline.cli.shelf import Extent
+from pipeline.cli.table_metadata import Extent
 from pipeline.demo import DemoSource, Stretch, checks, compare, keys_aside, recall, remember, snippets
 from pipeline.devstack import Broker, Devstack, RegistryService, fetch, ports
 from pipeline.errors import EnvironmentFault, PipelineError

@@ -1,4 +1,4 @@
-"""What `_pipeline.schemas` says of versions, for commands that only look (`model.messages.Described`)."""
+"""What `_pipeline.schemas` says of versions, for commands that only look (`model.messages.KnownVersions`)."""
 
 from __future__ import annotations
 

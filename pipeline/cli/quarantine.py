@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import typer
 from rich.console import Console
 
-from pipeline.cli import shelf
+from pipeline.cli import table_metadata
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import reader, records
 from pipeline.devstack import fetch
@@ -112,7 +112,7 @@ def redrive(
     """Judge open records by the suites as they are now, and let into their tables what may enter."""
     settings = load(config)
     with opened(output) as out:
-        source = shelf.source_named(reader(settings), table) if table else None
+        source = table_metadata.source_named(reader(settings), table) if table else None
         moment = _moment(since).isoformat() if since else ""
         names = [LETTERS if letters else QUARANTINE, *((source.schema, source.table) if source else ("", ""))]
         fetch()  # before there is a spinner: it has a bar of its own

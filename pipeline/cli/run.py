@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli import shelf
+from pipeline.cli import table_metadata
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import NO_TABLE, Progress, duration
 from pipeline.cli.reading import reader
 from pipeline.cli.waits import waits
-from pipeline.cli.words import counted, version
+from pipeline.cli.wording import counted, version
 from pipeline.devstack import fetch
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.holding import way_on
@@ -171,7 +171,7 @@ class Run:
             return []
         try:
             found = reader(self._settings)
-            return waits(found, [*shelf.held(shelf.pairs(found)), *last_held(context)])
+            return waits(found, [*table_metadata.held(table_metadata.pairs(found)), *last_held(context)])
         except PipelineError as error:
             return [f"what waits is not known: {error.message}"]
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli import asof, shelf
+from pipeline.cli import asof, table_metadata
 from pipeline.cli.cuts import whole
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.reading import reader, records
 from pipeline.cli.waits import waits
-from pipeline.cli.words import counted
+from pipeline.cli.wording import counted
 from pipeline.devstack import fetch
 from pipeline.model.names import TableName
 from pipeline.settings import load
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pipeline.cli.output import Output
-    from pipeline.cli.shelf import Pair
+    from pipeline.cli.table_metadata import Pair
     from pipeline.model.names import WarehouseName
     from pipeline.settings import Settings
     from pipeline.warehouse.leftovers import Leftover
@@ -51,11 +51,11 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
     with opened(output) as out:
         settings = load(config)
         catalog = reader(settings)
-        found = shelf.pairs(catalog)
-        strays = elsewhere(shelf.locations(found), settings.warehouse)
+        found = table_metadata.pairs(catalog)
+        strays = elsewhere(table_metadata.locations(found), settings.warehouse)
         astray = [sentence(strays, settings.warehouse)] if strays else []
-        facts = [shelf.listed(pair) for pair in found]
-        waiting = waits(catalog, shelf.held(found))
+        facts = [table_metadata.listed(pair) for pair in found]
+        waiting = waits(catalog, table_metadata.held(found))
         if output is Format.JSON:
             lines = [
                 {**line, "held_because": pair.held_reason or None} for line, pair in zip(facts, found, strict=True)
@@ -65,7 +65,7 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
             out.line("no table yet: the first row of a table makes it")
         else:
             out.table("", tuple(facts[0]), [[_text(k, v) for k, v in line.items()] for line in facts])
-        for line in (*shelf.sentences(found), *waiting, *astray) if output is Format.TEXT else ():
+        for line in (*table_metadata.sentences(found), *waiting, *astray) if output is Format.TEXT else ():
             out.line(line)
 
 
@@ -74,13 +74,13 @@ def describe(name: Name, config: ConfigOption = None, output: OutputOption = For
     """Show a table's columns, key, defaults, source versions, location, metadata files and properties."""
     with opened(output) as out:
         catalog = reader(load(config))
-        pair = shelf.pair_named(catalog, name)
-        facts, layout = {**shelf.described(pair), **shelf.metadata_files(catalog, pair)}, pair.layout
+        pair = table_metadata.pair_named(catalog, name)
+        facts, layout = {**table_metadata.described(pair), **table_metadata.metadata_files(catalog, pair)}, pair.layout
         width = max(map(len, facts))
         out.result(facts, "\n".join(f"{key:<{width}}  {_text(key, value)}" for key, value in facts.items()))
-        out.table("\ncolumns", shelf.COLUMNS, [*shelf.columns(layout), *shelf.others(pair)])
-        _table(out, output, "source versions", shelf.VERSIONS, shelf.versions(layout))
-        properties = shelf.properties(pair.changes if pair.current is None else pair.current)
+        out.table("\ncolumns", table_metadata.COLUMNS, [*table_metadata.columns(layout), *table_metadata.others(pair)])
+        _table(out, output, "source versions", table_metadata.VERSIONS, table_metadata.versions(layout))
+        properties = table_metadata.properties(pair.changes if pair.current is None else pair.current)
         out.table("\nproperties", ("property", "value"), properties.items())
 
 
@@ -89,15 +89,15 @@ def history(name: Name, limit: _Most = 20, config: ConfigOption = None, output: 
     """Show what happened to a table: statements, schema versions, and the states that readers have seen."""
     with opened(output) as out:
         catalog = reader(load(config))
-        pair = shelf.pair_named(catalog, name)
+        pair = table_metadata.pair_named(catalog, name)
         out.result({"source": str(pair.source), "table": str(pair.name)}, f"{pair.source} in {pair.name}\n")
         for title, columns in _HISTORY.items():
             rows = records(catalog, title, ("schema_name", "table_name", *columns)).to_pylist()
             mine = [_structured(row) for row in rows if _is_about(row, pair)]
             mine.sort(key=lambda row: row["recorded_at"], reverse=True)
             _table(out, output, title.replace("_", " "), columns, ([r[c] for c in columns] for r in mine[:limit]))
-        states = shelf.snapshots(pair.changes if pair.current is None else pair.current, limit)
-        _table(out, output, "states", shelf.SNAPSHOTS, states)
+        states = table_metadata.snapshots(pair.changes if pair.current is None else pair.current, limit)
+        _table(out, output, "states", table_metadata.SNAPSHOTS, states)
 
 
 @app.command("as-of")
@@ -123,13 +123,13 @@ def as_of(
     with opened(output) as out:
         at = asof.timestamp(moment) if moment else None
         catalog = reader(settings)
-        pairs = shelf.pairs(catalog)
+        pairs = table_metadata.pairs(catalog)
         found = whole(catalog, pairs, at)
         name = None if look else tag or found.tag
         if name and not found.is_tagged(name, pairs):
             with _starting():
                 _workshop().tag(settings, name, keep_days * _DAY_MS, found.snapshots, _waiting(out))
-            pairs = shelf.pairs(reader(settings))
+            pairs = table_metadata.pairs(reader(settings))
         until = asof.kept(name, pairs) if name else None
         out.result(asof.facts(found, name, until), asof.sentence(found))
         columns = asof.TOLD if output is Format.JSON else asof.COLUMNS
@@ -143,7 +143,7 @@ def rebuild(name: Name, config: ConfigOption = None, output: OutputOption = Form
     """Make a current table again from its changes; readers see the old rows until the new ones are there."""
     settings = load(config)
     with opened(output) as out:
-        pair = shelf.pair_named(reader(settings), name)
+        pair = table_metadata.pair_named(reader(settings), name)
         with _starting():
             keys = _workshop().rebuild(settings, pair.source, _waiting(out))
         facts = {"source": str(pair.source), "table": str(pair.name), "keys": keys}
@@ -166,10 +166,10 @@ def maintain(
     """Rewrite small files and files with deletes, and expire old snapshots; `run` does so by itself."""
     settings = load(config)
     with opened(output) as out:
-        wanted = shelf.names_of(reader(settings), name)
+        wanted = table_metadata.names_of(reader(settings), name)
         before = _burdens(settings, wanted)
         if dry_run:
-            _table(out, output, "tables", ("table", *shelf.BURDEN), _burden_rows(before))
+            _table(out, output, "tables", ("table", *table_metadata.BURDEN), _burden_rows(before))
             if orphans:
                 _say_orphans(out, output, _orphans(settings, wanted, out, really=False), "would be removed")
                 if name is None:
@@ -177,8 +177,8 @@ def maintain(
             return
         with _starting():
             _workshop().maintain(settings, wanted, _waiting(out))
-        _table(out, output, "before", ("table", *shelf.BURDEN), _burden_rows(before))
-        _table(out, output, "after", ("table", *shelf.BURDEN), _burden_rows(_burdens(settings, wanted)))
+        _table(out, output, "before", ("table", *table_metadata.BURDEN), _burden_rows(before))
+        _table(out, output, "after", ("table", *table_metadata.BURDEN), _burden_rows(_burdens(settings, wanted)))
         if orphans:
             _say_orphans(out, output, _orphans(settings, wanted, out, really=True), "removed")
             if name is None:
@@ -190,7 +190,7 @@ def release(name: Name, config: ConfigOption = None, output: OutputOption = Form
     """Let a held table live again: what it waits with is replayed in order, before newer changes."""
     settings = load(config)
     with opened(output) as out:
-        source = shelf.source_named(reader(settings), name)
+        source = table_metadata.source_named(reader(settings), name)
         with _starting():
             count = _workshop().release(settings, source, _waiting(out))
         out.result({"source": name, "records": count}, f"{source} is released: {count:,} records replayed")
@@ -241,7 +241,7 @@ def _say_orphans(out: Output, output: Format, found: dict[str, list[str]], what:
 def _folders(settings: Settings, *, really: bool) -> list[Leftover]:
     """Folders that no table has; the empty ones among them are removed if wanted."""
     before = time.time() - settings.warehouse.maintenance.orphans_after_seconds
-    found = shelf.forsaken(reader(settings), settings.warehouse.local_data, before)
+    found = table_metadata.forsaken(reader(settings), settings.warehouse.local_data, before)
     for one in found if really else ():
         if one.is_empty:
             shutil.rmtree(one.folder)
@@ -257,7 +257,7 @@ def _say_folders(out: Output, output: Format, found: list[Leftover], what: str) 
 def _burdens(settings: Settings, wanted: list[WarehouseName]) -> dict[str, tuple[int, ...]]:
     now, catalog = time.time(), reader(settings)
     retention = Retention.of(settings.warehouse.maintenance, now)
-    return {str(name): shelf.burden(catalog.metadata(name), retention, int(now * 1000)) for name in wanted}
+    return {str(name): table_metadata.burden(catalog.metadata(name), retention, int(now * 1000)) for name in wanted}
 
 
 def _burden_rows(burdens: dict[str, tuple[int, ...]]) -> list[tuple[Any, ...]]:
@@ -293,7 +293,7 @@ def _text(key: str, value: Any) -> Any:
     if value is None:
         return ""
     if key == "size":
-        return shelf.human(value)
+        return table_metadata.human(value)
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return ", ".join(map(_item, value)) if isinstance(value, list) else value

@@ -28,7 +28,7 @@ class Wait(NamedTuple):
 
 
 def waits(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[str]:
-    """A sentence for each table and reason; of `held` tables `shelf.sentences` tells."""
+    """A sentence for each table and reason; of `held` tables `table_metadata.sentences` tells."""
     return [wait.sentence for wait in found(reader, held, now)]
 
 

@@ -126,7 +126,7 @@ class TableMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class MessageHeader:
     """What the head of a prepared message says of itself; each is NULL where it says nothing.
 
     `watermark`: whether it is one, of that commit ts (ordering by commit ts).
@@ -149,7 +149,7 @@ class Undecodable:
     message: str
     where: Column
     rows: int
-    about: About | None = None
+    about: MessageHeader | None = None
     tables: Mapping[TableName, int] = field(default_factory=dict, hash=False)
 
 
@@ -278,7 +278,7 @@ class SourceProtocol(Protocol):
         """The name of a schema, table or column of the source as rows have it."""
         ...
 
-    def about(self) -> About:
+    def header(self) -> MessageHeader:
         """What the head of a row says, as columns of the prepared frame."""
         ...
 

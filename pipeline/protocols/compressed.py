@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from pipeline.model.messages import About
+    from pipeline.model.messages import MessageHeader
     from pipeline.model.names import TableName
 
 MESSAGE_COMPRESSED: Final = "MESSAGE_COMPRESSED"
@@ -53,7 +53,7 @@ _MOST_MORE: Final = 32
 
 
 def refused(
-    kind: Column, rows: int, about: About | None = None, tables: Mapping[TableName, int] | None = None
+    kind: Column, rows: int, about: MessageHeader | None = None, tables: Mapping[TableName, int] | None = None
 ) -> Undecodable:
     """Such messages of a batch, whose `kind` is the code; whose they are, where what is around them says it."""
     return Undecodable(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, about, tables or {})

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from pipeline.model.messages import About
+    from pipeline.model.messages import MessageHeader
     from pipeline.model.names import TableName
 
 HANDLE_KEY_ONLY = "HANDLE_KEY_ONLY"
@@ -25,6 +25,6 @@ SENTENCES = {
 }
 
 
-def refused(kind: Column, code: str, about: About, rows: Mapping[TableName, int]) -> Undecodable:
+def refused(kind: Column, code: str, about: MessageHeader, rows: Mapping[TableName, int]) -> Undecodable:
     """Such rows of a batch, whose `kind` is the code; by table, how many there are."""
     return Undecodable(code, SENTENCES[code], kind == code, sum(rows.values()), about, rows)

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pipeline.observe.logs import get_logger
-from pipeline.streaming.mirror import mirror
+from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse.altered import clashing, look, refreshed, remember
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import COLUMNS, NOT_OURS
@@ -29,7 +29,7 @@ def opened(context: PipelineContext) -> None:
         look(table)
         _decide(context, table)
     if context.altered:
-        mirror(context, max(0, context.ledger.batch_id))
+        write_tables_view(context, max(0, context.ledger.batch_id))
         context.altered = False
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.settings import parse
-from pipeline.streaming import classes
+from pipeline.streaming import class_archive
 from pipeline.streaming.session import session
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ checkpoint: ./checkpoint
 
 def main() -> int:
     """Make the archive, unless it is there: half a minute, 180 MB. What goes wrong is told, and stops nobody."""
-    place = classes.place()
+    place = class_archive.place()
     if place.is_file():
         return 0
     fresh = place.with_suffix(f".{os.getpid()}")
@@ -50,7 +50,7 @@ def main() -> int:
 def _driver(target: Path) -> None:
     """Let a process start a driver that writes the archive when it ends."""
     command = [sys.executable, "-P", "-m", __spec__.name]
-    environment = {**os.environ, classes.WRITES: str(target)}
+    environment = {**os.environ, class_archive.WRITES: str(target)}
     subprocess.run(command, env=environment, capture_output=True, check=True, timeout=_PATIENCE)  # noqa: S603 - ourselves
 
 
@@ -94,7 +94,7 @@ def _work(spark: SparkSession, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if classes.WRITES in os.environ:
+    if class_archive.WRITES in os.environ:
         _make()
     else:
         sys.exit(main())

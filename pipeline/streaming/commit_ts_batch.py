@@ -21,10 +21,10 @@ from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier, remove_dropped
 from pipeline.streaming.dead_letters import set_aside_refused
 from pipeline.streaming.frontier import NEVER, Frontier
-from pipeline.streaming.mirror import mirror
 from pipeline.streaming.name_bindings import GONE
 from pipeline.streaming.pending import WAITED
 from pipeline.streaming.spark_batch import SparkBatch
+from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
@@ -164,7 +164,7 @@ class CommitTsBatch(SparkBatch):
 
     def _undescribed(self, rows: Unknown, when: str, where: Column) -> Undecodable:
         why = f"version {rows.version} of {rows.table} had not been described when the table was {when}"
-        about = self.context.protocol.about()
+        about = self.context.protocol.header()
         return Undecodable(SCHEMA_UNKNOWN, why, where, rows.rows, about, {rows.table: rows.rows})
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
@@ -266,7 +266,7 @@ class CommitTsBatch(SparkBatch):
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
         """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
-        about = self.context.protocol.about()
+        about = self.context.protocol.header()
         refused = [
             Undecodable(
                 TABLE_REMOVED,
@@ -454,7 +454,7 @@ class CommitTsBatch(SparkBatch):
         number = self.batch_id
         super().commit(outcome)
         if remove_dropped(self.context):
-            mirror(self.context, number)
+            write_tables_view(self.context, number)
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[Partition, CommitTs]) -> str:
         cut_ts = frontier.commit_ts_of(self.resolved)

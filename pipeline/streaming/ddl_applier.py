@@ -21,7 +21,7 @@ from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.name_bindings import GONE as REMOVED
 from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of
 from pipeline.streaming.renames import also, first_reason, give_name
-from pipeline.streaming.statements import named, told_apart
+from pipeline.streaming.statements import classified, named
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
@@ -89,7 +89,7 @@ class DdlApplier:
         namesakes: Namesakes,
     ) -> DdlApplier:
         """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
-        now, later, barrier, said = told_apart(context, messages, due, waited, namesakes)
+        now, later, barrier, said = classified(context, messages, due, waited, namesakes)
         names = NameHistory.of(_spans(context), said)
         known = held_names.remembered(context.records)
         ambiguous = {names.at(hold.name.key, hold.at + 1).table_ref: (hold.reason, hold.at) for hold in known}

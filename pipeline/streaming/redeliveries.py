@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import About, Ddl, Part, SourceProtocol, TableMessages
+    from pipeline.model.messages import Ddl, MessageHeader, Part, SourceProtocol, TableMessages
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.frontier import Frontier
     from pipeline.warehouse.layout import Layout
@@ -66,7 +66,7 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partiti
 
     Where they go back, everything in the partition is sent again from there on.
     """
-    about, place = protocol.about(), F.struct(*_PLACE)
+    about, place = protocol.header(), F.struct(*_PLACE)
     last_watermarks = raw.where(~F.col(WAITED) & _is_mark(about)).select(
         *_PARTITION, *_PLACE, about.commit_ts.alias(_TS)
     )
@@ -99,7 +99,7 @@ def begun_again(
     `moments`: how far each partition had come before the batch; `statements` close what is before them as watermarks
     do. One job for all tables; rows that have waited were looked at when they came.
     """
-    spark, about = raw.sparkSession, protocol.about()
+    spark, about = raw.sparkSession, protocol.header()
     number = reduce(
         lambda found, one: F.when(rows_of(protocol, one[1]), one[0]).otherwise(found),
         enumerate(tables),
@@ -124,7 +124,7 @@ def begun_again(
     return dict(found)
 
 
-def _is_mark(about: About) -> Column:
+def _is_mark(about: MessageHeader) -> Column:
     """Whether an event is a watermark that TiDB can have made (`moments.believed`)."""
     return F.coalesce(about.watermark & (about.commit_ts <= FAR_FUTURE), F.lit(False))
 

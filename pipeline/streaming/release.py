@@ -18,10 +18,10 @@ from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.ddl_plan import understood
 from pipeline.streaming.dead_letters import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.held import NAME_TAKEN, taken
-from pipeline.streaming.mirror import mirror
 from pipeline.streaming.origins import Origins
 from pipeline.streaming.pending import as_raw, let_go, nothing, released
 from pipeline.streaming.table_writer import TableWriter
+from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
 from pipeline.warehouse.altered import refuse, restore
 from pipeline.warehouse.pairs import State
@@ -76,7 +76,7 @@ def release(context: PipelineContext, source: TableName) -> int:
     context.records.mark_held(source, "released")
     if table is not None:
         context.tables.set_state(table, State.LIVE)
-    mirror(context, max(0, context.ledger.batch_id))
+    write_tables_view(context, max(0, context.ledger.batch_id))
     context.step("released")
     return records
 
@@ -114,7 +114,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
         batch.close()
     namesakes.accept(context, source, streams)
     _named(context, source)
-    mirror(context, max(0, context.ledger.batch_id))
+    write_tables_view(context, max(0, context.ledger.batch_id))
     context.step("released")
     return records
 
@@ -248,7 +248,7 @@ def _has_no_key(context: PipelineContext, table: WarehouseTable) -> bool:
 
 def _hold_again(context: PipelineContext, table: WarehouseTable, reason: str) -> None:
     context.tables.set_state(table, State.HELD, reason)
-    mirror(context, max(0, context.ledger.batch_id))
+    write_tables_view(context, max(0, context.ledger.batch_id))
 
 
 def _go_on(context: PipelineContext, table: WarehouseTable) -> None:

@@ -26,7 +26,7 @@ from pipeline.devstack import jars
 from pipeline.errors import EnvironmentFault
 from pipeline.model.names import CATALOG
 from pipeline.settings.redaction import FOR_SPARK, clean, is_secret
-from pipeline.streaming import classes
+from pipeline.streaming import class_archive
 from pipeline.streaming.jvm import RememberingView
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _launch(conf: Mapping[str, str]) -> None:
         folder = tempfile.mkdtemp(prefix="ticdc-warehouse-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         told = {key: value for key, value in conf.items() if key.startswith(_BEFORE_THE_JVM)}
-        told[_DRIVER_OPTIONS] = f"{conf[_DRIVER_OPTIONS]} {classes.options(conf)}".strip()
+        told[_DRIVER_OPTIONS] = f"{conf[_DRIVER_OPTIONS]} {class_archive.options(conf)}".strip()
         gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(told.items())), {"cwd": folder})
         context._ensure_initialized(gateway=gateway)
 

@@ -27,10 +27,10 @@ from pipeline.streaming.context import SAMPLE_SECONDS
 from pipeline.streaming.ddl_plan import DdlPlan
 from pipeline.streaming.dead_letters import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.epochs import APPLIED
-from pipeline.streaming.mirror import is_behind, mirror
 from pipeline.streaming.origins import Origins, identified
 from pipeline.streaming.pending import RELEASED
 from pipeline.streaming.speculation import speculate
+from pipeline.streaming.tables_view import is_behind, write_tables_view
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
@@ -417,7 +417,7 @@ class SparkBatch:
 
     def _mirror(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
-        mirror(self.context, number)
+        write_tables_view(self.context, number)
         self.context.altered = False
         self.context.records.write("schemas", number, self._unwritten("schemas", self._described(), _version))
 

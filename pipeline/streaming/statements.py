@@ -45,7 +45,7 @@ class DdlTimeline(NamedTuple):
     """Those that the history has already, by `cause_of`."""
 
 
-def told_apart(
+def classified(
     context: PipelineContext,
     messages: Messages,
     due: Callable[[Ddl], Frontier],

@@ -10,7 +10,7 @@ from pipeline.model.names import quoted
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.quality.suites import fingerprint
-from pipeline.streaming.mirror import mirror
+from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:
@@ -60,6 +60,6 @@ def audit_after(context: PipelineContext, tables: frozenset[str]) -> None:
             stops.append((table, forbidden))
         elif table.state is State.LIVE:
             context.tables.set_state(table, State.HELD, forbidden.reason)
-            mirror(context, max(0, context.ledger.batch_id))
+            write_tables_view(context, max(0, context.ledger.batch_id))
     for table, forbidden in stops:
         raise forbidden.error_of_whole(table.source)

@@ -76,7 +76,7 @@ def _source_column(told: Mapping[str, Any]) -> SourceColumn:
 
 
 class Descriptions:
-    """What messages have said of versions (`model.messages.Described`): a restart needs no replay."""
+    """What messages have said of versions (`model.messages.KnownVersions`): a restart needs no replay."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

@@ -9,7 +9,7 @@ from e2e.till import NAME, Till
 from golden.warehouse import Warehouse
 from support.slow import few
 
-from pipeline.cli import shelf
+from pipeline.cli import table_metadata
 from pipeline.cli.checkup import warehouse as checkup
 from pipeline.cli.reading import reader
 from pipeline.errors import Refused
@@ -126,9 +126,9 @@ class TestWhatUsersMay:
         assert len(said) == 1
         findings = [str(finding) for finding in checkup.examined(load(till.file))]
         assert any("bank.account has 1 column that is not ours: bank.account__changes.reviewed" in f for f in findings)
-        pair = shelf.pair_named(reader(load(till.file)), str(NAME))
-        assert shelf.described(pair)["not ours"] == ["bank.account__changes.reviewed"]
-        assert shelf.others(pair) == [("reviewed", "boolean", *[None] * 5, "not ours")]
+        pair = table_metadata.pair_named(reader(load(till.file)), str(NAME))
+        assert table_metadata.described(pair)["not ours"] == ["bank.account__changes.reviewed"]
+        assert table_metadata.others(pair) == [("reviewed", "boolean", *[None] * 5, "not ours")]
 
     @pytest.mark.slow
     def test_sort_without_a_change_of_any_count(self, till):

@@ -26,7 +26,7 @@ from e2e.processes import until
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue
 
-from pipeline.cli import asof, main, shelf
+from pipeline.cli import asof, main, table_metadata
 from pipeline.cli import run as command
 from pipeline.cli import tables as tables_command
 from pipeline.cli.progress import Progress, TableLine, aligned, duration, lines_of
@@ -602,7 +602,7 @@ class TestWords:
 
     @pytest.mark.parametrize(("size", "shown"), [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2e15, "2000.0 TB")])
     def test_sizes_are_written_for_people(self, size, shown):
-        assert shelf.human(size) == shown
+        assert table_metadata.human(size) == shown
 
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from golden.corpus import Record, Registered
 from golden.faults import FaultCase
 
-from pipeline.cli import shelf
+from pipeline.cli import table_metadata
 from pipeline.cli.checkup.warehouse import examined
 from pipeline.cli.reading import reader
 from pipeline.errors import Refused
@@ -38,7 +38,7 @@ def told(run):
     """What `tables list` says, and `doctor`."""
     found = reader(run.settings)
     diagnosed = [(one.said, one.todo) for one in examined(run.settings) if one.said.startswith("nk.log")]
-    return shelf.sentences(shelf.pairs(found)), diagnosed
+    return table_metadata.sentences(table_metadata.pairs(found)), diagnosed
 
 
 def waiting(run):

@@ -6,7 +6,7 @@ import pytest
 from spark.sessions import settings_in
 from unit.test_evolution import met, version
 
-from pipeline.cli import reading, shelf
+from pipeline.cli import reading, table_metadata
 from pipeline.cli.cuts import whole
 from pipeline.errors import Refused
 from pipeline.model import types
@@ -76,7 +76,7 @@ class Shop:
 
     def _answer(self, reader, moment):
         try:
-            found = whole(reader, shelf.pairs(reader), moment)
+            found = whole(reader, table_metadata.pairs(reader), moment)
         except Refused as refusal:
             return refusal.code, refusal.hint
         return found.ts, found.level, [(cut.uuid, cut.snapshot, cut.ts, cut.note) for cut in found.cuts]

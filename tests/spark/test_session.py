@@ -13,7 +13,7 @@ from unit.test_spark_redaction import ORDINARY, SECRET, TEXTS
 
 from pipeline.errors import EnvironmentFault
 from pipeline.settings import parse
-from pipeline.streaming import classes, session
+from pipeline.streaming import class_archive, session
 from pipeline.streaming.lock import WriterLock, made
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +44,8 @@ def test_what_a_driver_must_know_before_it_starts_has_no_secrets_and_all_jars(tm
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has mapped, only Linux tells")
 def test_a_driver_maps_the_archive_of_classes_that_make_setup_has_made(spark):
     maps = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
-    assert classes.place().is_file()
-    assert str(classes.place()) in maps
+    assert class_archive.place().is_file()
+    assert str(class_archive.place()) in maps
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the command lines of others, only Linux tells")

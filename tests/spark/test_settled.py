@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import text
 from pipeline.model.text import Value
-from pipeline.protocols.settled import Settled
+from pipeline.protocols.materialised import Materialised
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
     ],
 )
 def test_what_was_sent_is_a_value_or_lost_or_unread(spark, sent, read, wanted):
-    one = Settled(text.date(F.col("read")), F.col("sent"), "value")
+    one = Materialised(text.date(F.col("read")), F.col("sent"), "value")
     frame = spark.createDataFrame([(sent, read)], "sent string, read string").select("*", *one.columns)
     found = frame.select(one.column.isNotNull(), one.lost, one.unread)
     assert [tuple(row) for row in found.collect()] == [wanted]
@@ -29,5 +29,5 @@ def test_what_was_sent_is_a_value_or_lost_or_unread(spark, sent, read, wanted):
 @pytest.mark.usefixtures("spark")
 def test_a_text_that_is_the_value_is_never_unread():
     sent = F.col("sent")
-    assert Settled(Value(sent), sent, "value").unread is None
-    assert Settled(text.date(sent), sent, "value").unread is None
+    assert Materialised(Value(sent), sent, "value").unread is None
+    assert Materialised(text.date(sent), sent, "value").unread is None

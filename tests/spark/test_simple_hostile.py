@@ -17,7 +17,7 @@ from pipeline.model.columns import SchemaId
 from pipeline.model.messages import EVER, ColumnMapping, Part, TableMessages, Target, Unknown
 from pipeline.model.names import TableName
 from pipeline.model.places import RAW, Partition
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 from pipeline.protocols.simple import SimpleProtocol
 from pipeline.protocols.simple.frame import VALUE_UNREADABLE
 from pipeline.protocols.simple.head import UNREADABLE
@@ -65,7 +65,7 @@ def in_json(kind, message):
 def plain_schema():
     """TiCDC's own, without the sentinel."""
     return fastavro.parse_schema(
-        {**SCHEMA, "fields": [one for one in SCHEMA["fields"] if one["name"] != sentinel.FIELD]}
+        {**SCHEMA, "fields": [one for one in SCHEMA["fields"] if one["name"] != end_marker.FIELD]}
     )
 
 

@@ -9,7 +9,7 @@ from pipeline.cli.checkup.findings import Mark
 from pipeline.settings.sections import CatalogSettings as Section
 from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog
-from pipeline.warehouse.trial import try_writing
+from pipeline.warehouse.write_probe import try_writing
 
 pytestmark = pytest.mark.spark
 

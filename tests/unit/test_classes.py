@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.devstack import Java
-from pipeline.streaming import classes
+from pipeline.streaming import class_archive
 
 
 @pytest.fixture
@@ -15,36 +15,36 @@ def java(tmp_path, monkeypatch):
     executable = tmp_path / "java"
     executable.write_text("17")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(classes, "find_java", lambda: Java(executable, 17))
-    for name in (*classes._OTHER_CLASS_PATHS, classes.WRITES):
+    monkeypatch.setattr(class_archive, "find_java", lambda: Java(executable, 17))
+    for name in (*class_archive._OTHER_CLASS_PATHS, class_archive.WRITES):
         monkeypatch.delenv(name, raising=False)
     return executable
 
 
 def test_a_driver_reads_it_where_it_is(java):
-    assert classes.options({}) == ""
-    classes.place().write_bytes(b"")
-    assert f"-XX:SharedArchiveFile={java.parent}/ticdc-warehouse-" in classes.options({})
-    assert classes.place().parent == java.parent
+    assert class_archive.options({}) == ""
+    class_archive.place().write_bytes(b"")
+    assert f"-XX:SharedArchiveFile={java.parent}/ticdc-warehouse-" in class_archive.options({})
+    assert class_archive.place().parent == java.parent
 
 
-@pytest.mark.parametrize("name", classes._OTHER_CLASS_PATHS)
+@pytest.mark.parametrize("name", class_archive._OTHER_CLASS_PATHS)
 @pytest.mark.usefixtures("java")
 def test_it_is_not_read_with_another_class_path(monkeypatch, name):
-    classes.place().write_bytes(b"")
-    assert classes.options({"spark.driver.extraClassPath": "/more.jar"}) == ""
+    class_archive.place().write_bytes(b"")
+    assert class_archive.options({"spark.driver.extraClassPath": "/more.jar"}) == ""
     monkeypatch.setenv(name, "/elsewhere")
-    assert classes.options({}) == ""
+    assert class_archive.options({}) == ""
 
 
 def test_another_java_has_another_one(java):
-    first = classes.place()
+    first = class_archive.place()
     java.write_text("17.0.1")
-    assert classes.place() != first
-    assert classes.place().parent == Path(sys.prefix) == first.parent
+    assert class_archive.place() != first
+    assert class_archive.place().parent == Path(sys.prefix) == first.parent
 
 
 @pytest.mark.usefixtures("java")
 def test_the_process_that_makes_it_writes_it_at_its_end(monkeypatch):
-    monkeypatch.setenv(classes.WRITES, "/fresh")
-    assert classes.options({}).endswith("-XX:ArchiveClassesAtExit=/fresh")
+    monkeypatch.setenv(class_archive.WRITES, "/fresh")
+    assert class_archive.options({}).endswith("-XX:ArchiveClassesAtExit=/fresh")

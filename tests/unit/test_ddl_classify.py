@@ -16,9 +16,9 @@ ALL = [message for scenario in SCENARIOS for _, message in messages(scenario)]
 def test_the_text_asks_for_what_the_number_says(message):
     table, sql = TableName(message["schema"], message["table"]), message["query"]
     by_number, by_text = (ddl.parse(kind, sql, table) for kind in (message["type"], classify(sql)))
-    told_apart = (ddl.NoEffect, ddl.NotUnderstood)
-    assert [type(a) if isinstance(a, told_apart) else a for a in by_text] == [
-        type(a) if isinstance(a, told_apart) else a for a in by_number
+    classified = (ddl.NoEffect, ddl.NotUnderstood)
+    assert [type(a) if isinstance(a, classified) else a for a in by_text] == [
+        type(a) if isinstance(a, classified) else a for a in by_number
     ]
 
 

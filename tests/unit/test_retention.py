@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.cli import shelf
+from pipeline.cli import table_metadata
 from pipeline.settings.sections import Maintenance
 from pipeline.warehouse.retention import Retention
 from pipeline.warehouse.state import ENDS, FILLED
@@ -86,11 +86,11 @@ def test_a_dry_run_counts_by_the_settings(table):
     thresholds = Maintenance(keep_snapshots=2, keep_for="500 milliseconds")
     retention = Retention.of(thresholds, NOW / 1000)
     assert retention == Retention(2, NOW - 500, (ENDS, FILLED))
-    told = dict(zip(shelf.BURDEN, shelf.burden(table.metadata, retention, NOW), strict=True))
+    told = dict(zip(table_metadata.BURDEN, table_metadata.burden(table.metadata, retention, NOW), strict=True))
     assert (told["snapshots"], told["expirable"], told["data files"]) == (5, 0, 5)
     append(table, 1, **{ENDS: "[]"})
     append(table, 1)
-    told = dict(zip(shelf.BURDEN, shelf.burden(table.metadata, retention, NOW), strict=True))
+    told = dict(zip(table_metadata.BURDEN, table_metadata.burden(table.metadata, retention, NOW), strict=True))
     assert (told["snapshots"], told["expirable"]) == (7, 5)
 
 

@@ -11,7 +11,7 @@ from pipeline.model.places import Partition
 from pipeline.streaming import statements
 from pipeline.streaming.frontier import Frontier, closed_by_watermark
 from pipeline.streaming.namesakes import Namesakes
-from pipeline.streaming.statements import told_apart
+from pipeline.streaming.statements import classified
 
 ORDERS = TableName("shop", "orders")
 SQL = "ALTER TABLE orders ADD COLUMN note INT"
@@ -36,7 +36,7 @@ def split(monkeypatch, event, *, recorded=(), frontiers=()):
         ledger=SimpleNamespace(resolved=closed_by_watermark(RESOLVED), frontiers=dict(frontiers), streams={}),
     )  # fmt: skip
     due = Frontier(closed_by_watermark(RESOLVED + 10))
-    timeline = told_apart(context, Messages(ddl=(event,)), lambda _: due, frozenset(), Namesakes({}))
+    timeline = classified(context, Messages(ddl=(event,)), lambda _: due, frozenset(), Namesakes({}))
     return [s.ddl for s in timeline.now], [s.ddl for s in timeline.later]
 
 

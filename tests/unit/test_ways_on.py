@@ -50,7 +50,7 @@ WALKED = {
     "pipeline/cli/run.py: quarantine list": SET_ASIDE,
     "pipeline/cli/run.py: quarantine list --dead-letters": SET_ASIDE,
     "pipeline/cli/run.py: report": REPORTED,
-    "pipeline/cli/shelf.py: tables list": LISTED,
+    "pipeline/cli/table_metadata.py: tables list": LISTED,
     "pipeline/cli/simulate.py: devstack up": DEVSTACK,
     "pipeline/demo/source.py: demo": E2E + "test_demo.py::test_it_ends_with_every_row_equal_to_the_source",
     "pipeline/devstack/process.py: devstack down": DEVSTACK,

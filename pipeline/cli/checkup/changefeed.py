@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import note
-from pipeline.cli.words import counted
+from pipeline.cli.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

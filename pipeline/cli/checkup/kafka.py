@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import explained, fine, note, wrong
 from pipeline.cli.checkup.warehouse import topics_read
-from pipeline.cli.words import counted, some
+from pipeline.cli.wording import counted, some
 from pipeline.errors import Refused
 from pipeline.sources.kafka import checkpoint, offsets
 from pipeline.sources.kafka.offsets import KafkaState

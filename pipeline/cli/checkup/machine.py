@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note, wrong
-from pipeline.cli.shelf import human
-from pipeline.cli.words import counted, some
+from pipeline.cli.table_metadata import human
+from pipeline.cli.wording import counted, some
 from pipeline.devstack import find_java, jars, lacking
 
 if TYPE_CHECKING:

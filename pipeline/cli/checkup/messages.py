@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.cli.checkup import changefeed
 from pipeline.cli.checkup.changefeed import MessageSample
 from pipeline.cli.checkup.findings import fine, note, wrong
-from pipeline.cli.words import counted, some
+from pipeline.cli.wording import counted, some
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import Ordering
 from pipeline.model.protocols import PROTOCOLS

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note
-from pipeline.cli.words import counted, some
+from pipeline.cli.wording import counted, some
 from registry import subjects_of
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from pipeline.cli import shelf, waits
+from pipeline.cli import table_metadata, waits
 from pipeline.cli.checkup.findings import explained, fine, note, wrong
 from pipeline.cli.reading import NO_WAREHOUSE, inherited, reader, records
-from pipeline.cli.words import counted
+from pipeline.cli.wording import counted
 from pipeline.errors import Refused
 from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
@@ -45,7 +45,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
             raise
         yield fine("warehouse", "nothing in it yet: the first run makes the tables")
         return
-    pairs = shelf.pairs(found)
+    pairs = table_metadata.pairs(found)
     yield fine("warehouse", f"{settings.warehouse.catalog.type} catalog answers; {counted(len(pairs), 'source table')}")
     yield from _form(found)
     yield from _place(settings, found, pairs)
@@ -58,7 +58,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
         todo = f"run these statements by Spark SQL, then {release}" if _is_altered(pair) else release
         yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
     yield from _columns(pairs)
-    waiting = waits.found(found, shelf.held(pairs))
+    waiting = waits.found(found, table_metadata.held(pairs))
     for wait in waiting:
         yield note("tables", wait.sentence, _release(wait))
     yield from _aside(found)
@@ -66,14 +66,14 @@ def examined(settings: Settings) -> Iterator[Finding]:
         yield fine("tables", "none is held")
 
 
-def _is_altered(pair: shelf.Pair) -> bool:
+def _is_altered(pair: table_metadata.Pair) -> bool:
     return pair.held_reason.startswith(f"{COLUMNS_CHANGED}:")
 
 
-def _columns(pairs: Iterable[shelf.Pair]) -> Iterator[Finding]:
+def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
     """Columns of users, and what users have changed that no run has met yet."""
     for pair in pairs:
-        altered = shelf.alterations(pair)
+        altered = table_metadata.alterations(pair)
         names = [f"{table}.{column}" for table, one in altered.items() for column in one.not_ours]
         if names:
             said = (
@@ -131,10 +131,10 @@ def _properties(found: Reader) -> Mapping[str, str]:
     return found.metadata(name).properties if name in found.names() else {}
 
 
-def _place(settings: Settings, found: Reader, pairs: Sequence[shelf.Pair]) -> Iterator[Finding]:
+def _place(settings: Settings, found: Reader, pairs: Sequence[table_metadata.Pair]) -> Iterator[Finding]:
     try:
         check_catalog(settings.warehouse)
-        check_place(shelf.locations(pairs), settings.warehouse)
+        check_place(table_metadata.locations(pairs), settings.warehouse)
         check_copied(_properties(found), settings.warehouse)
     except Refused as refusal:
         yield explained("warehouse", refusal)

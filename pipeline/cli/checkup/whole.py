@@ -14,7 +14,7 @@ from pipeline.cli.checkup import kafka, messages, registry, warehouse
 from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note, wrong
 from pipeline.cli.described import DescribedVersions
 from pipeline.cli.output import Explained
-from pipeline.cli.words import counted
+from pipeline.cli.wording import counted
 from pipeline.errors import SettingsError, reason
 from pipeline.model.messages import Ordering
 from pipeline.model.protocols import PROTOCOLS
@@ -23,7 +23,7 @@ from pipeline.quality.rulebook import Rulebook
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.source import state_of
 from pipeline.streaming.session import looking
-from pipeline.warehouse.trial import try_writing
+from pipeline.warehouse.write_probe import try_writing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

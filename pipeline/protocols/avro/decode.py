@@ -21,11 +21,11 @@ from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.text import Value
 from pipeline.model.types import MAX_DECIMAL_PRECISION
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 from pipeline.protocols.avro.checksum import verdict
 from pipeline.protocols.avro.fields import is_doubtful, read_value
 from pipeline.protocols.envelope import envelope, unrepresentable
-from pipeline.protocols.settled import Settled
+from pipeline.protocols.materialised import Materialised
 from registry import join
 from registry.avro import plain
 from registry.columns import BEFORE
@@ -109,7 +109,7 @@ def reading_schema(text: str) -> str:
     Defaults are dropped because TiCDC's are not always valid Avro; a decimal beyond 38 digits is read as bytes.
     """
     fields = _numbered(plain(json.loads(text))["fields"])
-    fields.append({"name": sentinel.FIELD, "type": "long"})
+    fields.append({"name": end_marker.FIELD, "type": "long"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})
 
 
@@ -148,7 +148,7 @@ class _Read:
     """
 
     values: dict[str, Value]
-    settled: tuple[Settled, ...]
+    settled: tuple[Materialised, ...]
 
 
 @lru_cache(maxsize=2048)
@@ -187,7 +187,7 @@ def _decoded(writer: WriterSchema) -> Column:
     mine = header == F.lit(writer.header)
     if writer.key_only:
         mine = mine & is_delete()
-    body = F.concat(F.expr(f"substring({payload}, {HEADER_BYTES + 1})"), F.lit(sentinel.zigzag(sentinel.NUMBER)))
+    body = F.concat(F.expr(f"substring({payload}, {HEADER_BYTES + 1})"), F.lit(end_marker.zigzag(end_marker.NUMBER)))
     schema = reading_schema(writer.schema.text)
     return from_avro(F.when(mine, body), schema, {"mode": "PERMISSIVE"}).alias(writer.alias)
 
@@ -215,7 +215,7 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
     fields = mapping.fields[writer.schema_id]
     types = {target.name: target.type for target in mapping.targets}
     values: dict[str, Value] = {}
-    settled: list[Settled] = []
+    settled: list[Materialised] = []
     for place, column in enumerate(writer.schema.columns):
         if column.name not in fields:
             continue
@@ -223,7 +223,7 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
         sent = writer.field(BEFORE).getField(f"f{place}") if before else writer.field(column.name)
         values[target] = value = read_value(sent, column, types[target], timezone)
         if is_doubtful(column):
-            one = Settled(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
+            one = Materialised(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
             values[target] = Value(one.column, one.lost)
             settled.append(one)
     return _Read(values, tuple(settled))
@@ -273,8 +273,8 @@ def _schema_id(writers: Sequence[WriterSchema]) -> Column:
 def _bytes(read: Mapping[WriterSchema, _Read], was: Mapping[WriterSchema, _Read]) -> list[Column]:
     error = F.lit(None).cast("string")
     for writer, row in read.items():
-        end = F.col(writer.alias).getField(sentinel.FIELD)
-        cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(sentinel.NUMBER))
+        end = F.col(writer.alias).getField(end_marker.FIELD)
+        cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(end_marker.NUMBER))
         old = was[writer].settled if writer in was else ()
         broken = any_of([cut_off, *(one.unread for one in (*row.settled, *old))])
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE

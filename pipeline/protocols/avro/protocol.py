@@ -15,8 +15,8 @@ from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.ddl import altered
 from pipeline.model.messages import (
     INDEX,
-    About,
     Ddl,
+    MessageHeader,
     Messages,
     Ordering,
     Origin,
@@ -121,9 +121,9 @@ class AvroProtocol:
         """What each code of a dead letter means."""
         return SENTENCES
 
-    def about(self) -> About:
+    def header(self) -> MessageHeader:
         """Nothing: the registry's schema says whose a message is."""
-        return About(*(F.lit(None).cast(kind) for kind in ("string", "string", "bigint", "boolean")))
+        return MessageHeader(*(F.lit(None).cast(kind) for kind in ("string", "string", "bigint", "boolean")))
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event."""

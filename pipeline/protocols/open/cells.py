@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pipeline.model.projection import once
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.events import head
 from pipeline.protocols.open.shapes import ARRAY, DELETE, INSERT, UPDATE, is_listed, listed
@@ -105,7 +105,7 @@ class Cells:
     @property
     def _by_json(self) -> Column:
         """What JSON tells of an event that the array has not got. Fields are numbered: names may be anything."""
-        text = F.when(once() & ~is_listed(ARRAY), sentinel.in_object(F.col("value"), framing.LENGTH_BYTES))
+        text = F.when(once() & ~is_listed(ARRAY), end_marker.in_object(F.col("value"), framing.LENGTH_BYTES))
         options = events.LIMITS | {"columnNameOfCorruptRecord": _BROKEN}
         sent = F.from_json(text, self._schema(self.wanted.names), options)
         return sent.cast(self._schema(tuple(map(_field, range(len(self.wanted.names)))))).alias(_SENT)
@@ -119,7 +119,7 @@ class Cells:
         before = cells if self.wanted.before else cells[:1]  # that it is there is all that is asked then
         images = {_AFTER: cells, _BEFORE: before, _DELETED: cells}
         fields = [StructField(image, StructType(own)) for image, own in images.items()]
-        return StructType([*fields, StructField(sentinel.FIELD, LongType()), StructField(_BROKEN, StringType())])
+        return StructType([*fields, StructField(end_marker.FIELD, LongType()), StructField(_BROKEN, StringType())])
 
     def _read(self) -> Column:
         """The array, from JSON."""

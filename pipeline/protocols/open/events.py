@@ -19,7 +19,7 @@ from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import INDEX
 from pipeline.model.places import POSITION, RAW
 from pipeline.model.projection import Projection, once, through
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
@@ -63,7 +63,7 @@ LIMITS = {"maxStringLen": str(2**31 - 1)}
 NOT_NOISE = 1 | 2 | 4 | 64 | 128
 """Flags that say something of the column: binary, handle, generated, nullable, unsigned. The others are of indexes."""
 
-_END = f"{sentinel.FIELD}: bigint"
+_END = f"{end_marker.FIELD}: bigint"
 _KEY_FIELDS = f"struct<ts: bigint, scm: string, tbl: string, t: int, ohk: boolean, ccl: string, {_END}>"
 _IMAGE = "map<string, struct<t: int, h: boolean, f: bigint>>"
 _BROKEN = "broken"
@@ -159,7 +159,7 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
         F.lit(_ROW).alias("t"),
         F.lit(None).cast("boolean").alias("ohk"),
         F.lit(None).cast("string").alias("ccl"),
-        F.lit(sentinel.NUMBER).alias(sentinel.FIELD),
+        F.lit(end_marker.NUMBER).alias(end_marker.FIELD),
     )
     is_row = once() & commit_ts.isNotNull()
     told = [F.when(is_row, of_table).otherwise(F.from_json(_ended(key), _KEY_FIELDS)).alias("_key"), value]
@@ -257,11 +257,11 @@ def _head() -> Column:
 
 def is_whole(read: Column) -> Column:
     """Whether an object with a sentinel is all that its text has."""
-    return F.coalesce(read[sentinel.FIELD] == sentinel.NUMBER, F.lit(False))
+    return F.coalesce(read[end_marker.FIELD] == end_marker.NUMBER, F.lit(False))
 
 
 def _ended(text: Column) -> Column:
-    return sentinel.in_object(text.cast("binary"))
+    return end_marker.in_object(text.cast("binary"))
 
 
 def _images(text: Column) -> Column:

@@ -23,12 +23,12 @@ from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
 from pipeline.protocols.envelope import envelope, unrepresentable
+from pipeline.protocols.materialised import Materialised
 from pipeline.protocols.open import events
 from pipeline.protocols.open.cells import Cells, Side
 from pipeline.protocols.open.events import HEAD, head
 from pipeline.protocols.open.shapes import Wanted
 from pipeline.protocols.open.values import Cell, is_encoded, is_number, read_value
-from pipeline.protocols.settled import Settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import ColumnMapping
     from pipeline.protocols.open.events import Shapes
 
-    _Row = Mapping[str, Sequence[Settled]]
+    _Row = Mapping[str, Sequence[Materialised]]
     """By target, the ways in which the versions fill it; for one row all but one are NULL."""
 
 UNREADABLE = "OPEN_VALUE_UNREADABLE"
@@ -142,14 +142,14 @@ class _Plan:
                 if column.name in fields:
                     ways[fields[column.name], column.name, _wire(column)].append(one.version.version)
         types = {target.name: target.type for target in self.mapping.targets}
-        found: dict[str, list[Settled]] = defaultdict(list)
+        found: dict[str, list[Materialised]] = defaultdict(list)
         for place, ((target, name, column), versions) in enumerate(ways.items()):
             text = self.cells.text(side, name, is_number=is_number(column))
             if len(versions) < len(self.readers):
                 text = F.when(F.col(_NUMBER).isin(*versions), text)
             cell = Cell(text, self.cells.code(side, name) if is_encoded(column) else None)
             value = read_value(cell, column, types[target], self.timezone)
-            found[target].append(Settled(value, text, f"_{side.name.lower()}{place}"))
+            found[target].append(Materialised(value, text, f"_{side.name.lower()}{place}"))
         return found
 
 
@@ -158,7 +158,7 @@ def _wire(column: SourceColumn) -> SourceColumn:
     return replace(column, type=STRING, nullable=True, default=NULL_DEFAULT)
 
 
-def _all(rows: Iterable[_Row]) -> Iterable[Settled]:
+def _all(rows: Iterable[_Row]) -> Iterable[Materialised]:
     return (one for row in rows for ways in row.values() for one in ways)
 
 

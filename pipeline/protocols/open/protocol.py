@@ -13,7 +13,7 @@ from pipeline.model.conditions import any_of
 from pipeline.model.ddl import ActionType
 from pipeline.model.messages import (
     EVER,
-    About,
+    MessageHeader,
     Messages,
     Ordering,
     Prediction,
@@ -105,10 +105,10 @@ class OpenProtocol:
         """What each code of a dead letter means."""
         return SENTENCES
 
-    def about(self) -> About:
-        """See `SourceProtocol.about`."""
+    def header(self) -> MessageHeader:
+        """See `SourceProtocol.header`."""
         is_watermark = head(events.KIND) == events.RESOLVED
-        return About(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS), is_watermark)
+        return MessageHeader(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS), is_watermark)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is (`events.HEAD`).
@@ -167,8 +167,8 @@ class OpenProtocol:
             yield Undecodable(NOT_OPEN, SENTENCES[NOT_OPEN], F.isnull(kind) | self._layouts.refused, unread)
         packed = found.pop(compressed.MESSAGE_COMPRESSED, None)
         if packed:
-            yield compressed.refused(kind, packed.total(), self.about(), packed)
-        yield from (too_large.refused(kind, code, self.about(), rows) for code, rows in found.items())
+            yield compressed.refused(kind, packed.total(), self.header(), packed)
+        yield from (too_large.refused(kind, code, self.header(), rows) for code, rows in found.items())
 
     def _told(self, statement: Ddl, definitions: Definitions) -> Ddl:
         """A statement that creates a table, with the table as its text has it; the handle is told by rows alone."""

@@ -16,7 +16,7 @@ from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.members import name_of
 from pipeline.model.text import number_of
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 from pipeline.protocols.simple.head import SENT, MessageFields, MessageKind, field_of, sorted_out
 from pipeline.protocols.simple.union import MESSAGE, OCTETS, SCHEMA
 
@@ -152,7 +152,7 @@ def _decoded(schema: Mapping[str, Any] = SCHEMA) -> Column:
     The options are one value of a map, not the expression of one that PySpark's `from_avro` makes: expressions that
     build maps are not for two threads at once, and tables of one batch share them.
     """
-    body = F.concat(F.expr(f"substring(value, {len(MESSAGE) + 1})"), F.lit(sentinel.zigzag(sentinel.NUMBER)))
+    body = F.concat(F.expr(f"substring(value, {len(MESSAGE) + 1})"), F.lit(end_marker.zigzag(end_marker.NUMBER)))
     ours = F.substring("value", 1, len(MESSAGE)) == F.lit(MESSAGE)
     options = F.from_json(F.lit(json.dumps({"mode": "PERMISSIVE"})), "map<string,string>")
     return F.call_function("from_avro", F.when(ours, body), F.lit(json.dumps(schema)), options)
@@ -177,7 +177,7 @@ def _sent() -> MessageFields:
     kinds = [F.when(one.isNotNull(), F.lit(kind.value)) for kind, one in payloads.items()]
     kind = F.coalesce(*kinds)
     return MessageFields(
-        whole=(sent.getField(sentinel.FIELD) == sentinel.NUMBER) & (sent.getField("type") == kind),
+        whole=(sent.getField(end_marker.FIELD) == end_marker.NUMBER) & (sent.getField("type") == kind),
         kind=kind,
         version=F.coalesce(*(one.getField("version") for one in payloads.values())),
         op=dml.getField("type"),

@@ -18,7 +18,7 @@ from pipeline.model.messages import INDEX
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.protocols.envelope import envelope, unrepresentable
-from pipeline.protocols.settled import Settled
+from pipeline.protocols.materialised import Materialised
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.head import HEAD, field_of
 from pipeline.protocols.simple.values import read_value
@@ -58,7 +58,7 @@ class _Side:
         return F.col(self.alias)
 
 
-_Read = dict[str, Settled]
+_Read = dict[str, Materialised]
 """The values of one version on one side, by target."""
 
 
@@ -113,7 +113,7 @@ def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding
         if target is not None:
             sent = side.row.getItem(column.name)
             value = read_value(sent, column, types[target], timezone, encoding.values)
-            found[target] = Settled(value, sent, f"{side.alias}_{place}")
+            found[target] = Materialised(value, sent, f"{side.alias}_{place}")
     return found
 
 

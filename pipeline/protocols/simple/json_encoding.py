@@ -29,7 +29,7 @@ from pipeline.model.change import Op
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value, number_of
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 from pipeline.protocols.simple.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _MESSAGE = _struct(
     claimCheckLocation=_TEXT,
     checksum=_struct(version=_INT, corrupted=_BOOLEAN, current=_LONG, previous=_LONG),
     tableSchema=_struct(schema=_TEXT, table=_TEXT, version=_LONG),
-    **{sentinel.FIELD: _LONG},
+    **{end_marker.FIELD: _LONG},
 )
 _SIDES = ("data", "old")
 _CORRUPT, _OBJECT = "_corrupt", "_object"
@@ -191,19 +191,19 @@ class JsonAtOnce(JsonEncoding):
 @cache
 def _prepared() -> tuple[Projection, ...]:
     text = F.try_validate_utf8(F.col("value").cast("string"))
-    wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{sentinel.FIELD}":{sentinel.NUMBER}}}]'))
+    wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{end_marker.FIELD}":{end_marker.NUMBER}}}]'))
     read = F.from_json(wrapped, ArrayType(_MESSAGE), {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
-    message, end = F.get(F.col(SENT), F.lit(0)), F.get(F.col(SENT), F.lit(1)).getField(sentinel.FIELD)
-    return sorted_out(read, _sent(message, (F.size(F.col(SENT)) == F.lit(2)) & (end == sentinel.NUMBER)))
+    message, end = F.get(F.col(SENT), F.lit(0)), F.get(F.col(SENT), F.lit(1)).getField(end_marker.FIELD)
+    return sorted_out(read, _sent(message, (F.size(F.col(SENT)) == F.lit(2)) & (end == end_marker.NUMBER)))
 
 
 @lru_cache(maxsize=256)
 def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
     value = F.col("value")
-    text = F.when(once() & F.is_valid_utf8(value.cast("string")), sentinel.in_object(value))
+    text = F.when(once() & F.is_valid_utf8(value.cast("string")), end_marker.in_object(value))
     read = F.from_json(F.col(_OBJECT), StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
     message = F.col(SENT)
-    whole = (message.getField(sentinel.FIELD) == sentinel.NUMBER) & message.getField(_CORRUPT).isNull()
+    whole = (message.getField(end_marker.FIELD) == end_marker.NUMBER) & message.getField(_CORRUPT).isNull()
     sent = replace(_sent(message, whole), carried={side: message.getField(side) for side in _SIDES})
     return (Projection([*(F.col(name) for name in RAW), text.alias(_OBJECT)]), *sorted_out(read, sent))
 

@@ -13,7 +13,7 @@ from pipeline.model.columns import CommitTs, SchemaId
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import (
     EVER,
-    About,
+    MessageHeader,
     Messages,
     Ordering,
     Part,
@@ -140,10 +140,10 @@ class SimpleProtocol:
         """What each code of a dead letter means."""
         return SENTENCES
 
-    def about(self) -> About:
-        """See `SourceProtocol.about`."""
+    def header(self) -> MessageHeader:
+        """See `SourceProtocol.header`."""
         is_watermark = field_of("kind") == MessageKind.WATERMARK
-        return About(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark)
+        return MessageHeader(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""
@@ -169,7 +169,7 @@ class SimpleProtocol:
         )
         return Messages(
             tables=tables,
-            refused=(*_refused(groups, self.about()), *bad),
+            refused=(*_refused(groups, self.header()), *bad),
             ddl=tuple(_of_version(one, virtual) for one in statements.ddl),
             watermarks=_watermarks(groups),
             starts=grouping.firsts(groups),
@@ -362,7 +362,7 @@ def _within(part: Part) -> Column:
     return named if part.until >= EVER else named & (field_of("commit_ts") <= F.lit(part.until))
 
 
-def _refused(groups: Iterable[_SimpleGroup], about: About) -> Iterator[Undecodable]:
+def _refused(groups: Iterable[_SimpleGroup], about: MessageHeader) -> Iterator[Undecodable]:
     unread, packed, kind = 0, 0, field_of("kind")
     found: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:

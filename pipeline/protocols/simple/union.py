@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.protocols import sentinel
+from pipeline.protocols import end_marker
 
 MESSAGE = b"\x16"
 """The branch number of `Message`."""
@@ -74,7 +74,7 @@ SCHEMA: dict[str, Any] = _record(
     "Message",
     type=_enum("MessageType", "WATERMARK", "BOOTSTRAP", "DDL", "DML"),
     payload=[_WATERMARK, _BOOTSTRAP, _DDL, _DML],
-    **{sentinel.FIELD: "long"},
+    **{end_marker.FIELD: "long"},
 )
 
 

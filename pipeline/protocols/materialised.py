@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Materialised:
     """A value in columns whose names begin with `at`. `sent`: whether anything was, that is, is not NULL."""
 
     value: Value

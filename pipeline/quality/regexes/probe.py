@@ -65,40 +65,40 @@ def seconds(jvm: Any, pattern: str, budget: float = BUDGET) -> float | None:
 
     None beyond the budget: it is left alone then, in a thread of its own, and searches no further sample.
     """
-    trial = _Trial(jvm)
+    probe = RegexProbe(jvm)
 
     def search() -> None:
         compiled = jvm.java.util.regex.Pattern.compile(pattern)
         for sample in samples(pattern):
-            if trial.over:
+            if probe.over:
                 return
             compiled.matcher(sample).find()
 
-    return trial.took(search, budget)
+    return probe.took(search, budget)
 
 
 def strained(jvm: Any, pattern: str, budget: float = BUDGET) -> str:
     """What a long text that begins as it should does to Java; an overflow of its stack ends a Spark task."""
     found: list[str] = []
-    trial = _Trial(jvm)
+    probe = RegexProbe(jvm)
 
     def match() -> None:
         compiled = jvm.java.util.regex.Pattern.compile(pattern)
         try:
             for sample in samples(pattern):
                 part = sample.removesuffix("!\n")
-                if not trial.over:
+                if not probe.over:
                     compiled.matcher((part * (LONG // len(part) + 1))[:LONG]).lookingAt()
         except Py4JError as error:
             found.append(str(error))
 
-    taken = trial.took(match, budget)
+    taken = probe.took(match, budget)
     if any("StackOverflow" in said for said in found):
         return "can overflow Java's stack"
     return f"takes more than {budget:g} s" if taken is None else ""
 
 
-class _Trial:
+class RegexProbe:
     """Work of the JVM in a thread that is left alone when it has computed for too long; waiting does not count."""
 
     def __init__(self, jvm: Any) -> None:
@@ -110,7 +110,7 @@ class _Trial:
 
     def took(self, work: Callable[[], None], budget: float) -> float | None:
         """Seconds that the work took, None if it was left alone."""
-        thread = threading.Thread(target=self._run, args=(work,), name="regex trial", daemon=True)
+        thread = threading.Thread(target=self._run, args=(work,), name="regex probe", daemon=True)
         thread.start()
         self._known.wait()
         begun = computed = self._computed()

@@ -15,7 +15,7 @@ def is_behind(context: PipelineContext) -> bool:
     return {(row["uuid"], row["state"], row["held_reason"]) for row in told} != known
 
 
-def mirror(context: PipelineContext, number: int) -> None:
+def write_tables_view(context: PipelineContext, number: int) -> None:
     """Write it anew, with the number of a batch."""
     rows = [
         {
