@@ -36,6 +36,7 @@ from pipeline.model.messages import Messages, Undecodable
 from pipeline.settings import parse
 from pipeline.simulate import Shop, SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
+from pipeline.sources.kafka.offsets import missing
 from pipeline.streaming.batch import Outcome, TableResult
 from pipeline.streaming.lock import WriterLock
 
@@ -589,16 +590,16 @@ class TestWords:
 
     def test_missing_topics_are_skipped_or_waited_for(self, tmp_path):
         settings = parse(SETTINGS, tmp_path)
-        assert command.missing(settings, {"here"}, available_now=True) == ["topic there does not exist yet: skipped"]
-        assert command.missing(settings, {"here"}, available_now=False) == [
+        assert missing(settings.source, {"here"}, available_now=True) == ["topic there does not exist yet: skipped"]
+        assert missing(settings.source, {"here"}, available_now=False) == [
             "topic there does not exist yet: waiting for it"
         ]
-        assert command.missing(settings, {"here", "there"}, available_now=True) == []
+        assert missing(settings.source, {"here", "there"}, available_now=True) == []
 
     def test_a_pattern_that_matches_nothing_is_said(self, tmp_path):
         settings = parse(SETTINGS.replace("topics: [here, there]", 'topic_pattern: "t.*"'), tmp_path)
-        assert command.missing(settings, set(), available_now=False) == ["no topic matches t.* yet: waiting for one"]
-        assert command.missing(settings, {"there"}, available_now=False) == []
+        assert missing(settings.source, set(), available_now=False) == ["no topic matches t.* yet: waiting for one"]
+        assert missing(settings.source, {"there"}, available_now=False) == []
 
     @pytest.mark.parametrize(("size", "shown"), [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2e15, "2000.0 TB")])
     def test_sizes_are_written_for_people(self, size, shown):
