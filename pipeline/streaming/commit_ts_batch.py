@@ -85,6 +85,8 @@ class CommitTsBatch(SparkBatch):
     """What waits, with the reason."""
     held: DataFrame | None = None
     """What has waited, prepared."""
+    taken: DataFrame | None = None
+    """Of that what an unfinished try has put into a table already: it waits no more, whatever this try finds."""
     waited_streams: namesakes.Streams = field(default_factory=dict)
     """In which streams the rows are that have waited."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
@@ -141,7 +143,11 @@ class CommitTsBatch(SparkBatch):
         self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.count()
         self.forced = pending.released(self.context.records)
-        held = pending.not_in_changes(self.context, self.held) if self.context.recovering else self.held
+        if self.context.recovering:
+            held = pending.not_in_changes(self.context, self.held)
+            self.taken = pending.without(self.held, held)
+        else:
+            held = self.held
         waited = self.context.protocol.read(held)
         self.waited_streams = namesakes.streams_of(waited)
         self.described.learn(waited.described)
@@ -482,6 +488,8 @@ class CommitTsBatch(SparkBatch):
             let_in = self.held if still is None else self.held.where(~F.coalesce(still, F.lit(False)))
             self.let_in = let_in.count()
             pending.let_in(self.context, self.held, still)
+            if self.taken is not None and still is not None:
+                pending.let_in(self.context, self.taken, F.lit(False))
             self.context.step("waiting-released")
         self.context.has_pending = self.kept > 0 or still is not None
         if self.resent and not self.context.has_pending:

@@ -84,9 +84,22 @@ class Namesakes:
         return f"{NAME_TAKEN}: {self._sentence(known | others)}"
 
     def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
-        """The statements; those that another stream sends about a table of a name are not understood, and hold it."""
-        named = {pair.source.key: pair for pair in pairs if pair.state is State.LIVE}
-        return [self._statement(statement, named.get(statement.ddl.table.key)) for statement in statements]
+        """The statements; those that another stream sends about a table of a name are not understood, and hold it.
+
+        `statements` come in the order in which they are applied. Which streams bring a table after a RENAME of this batch
+        is not known yet.
+        """
+        named: dict[Name, WarehouseTable | None] = {p.source.key: p for p in pairs if p.state is State.LIVE}
+        checked = []
+        for statement in statements:
+            checked.append(self._statement(statement, named.get(_before(statement))))
+            for action in statement.actions:
+                match action:
+                    case text.RenameTable(old, new):
+                        named[old.key] = named[new.key] = None
+                    case text.DropTable(dropped):
+                        named[dropped.key] = None
+        return checked
 
     def _statement(self, statement: Statement, table: WarehouseTable | None) -> Statement:
         ddl = statement.ddl
@@ -130,6 +143,12 @@ def accept(context: PipelineContext, source: TableName, streams: Collection[str]
     table, ids = context.tables.find(source), context.source.stream_ids()
     if table is not None:
         context.tables.note_streams(table, {ids[stream] for stream in streams if stream in ids} - table.streams_at())
+
+
+def _before(statement: Statement) -> Name:
+    """The name that the table of a statement has before it."""
+    renamed = [one.old for one in statement.actions if isinstance(one, text.RenameTable)]
+    return (renamed or [statement.ddl.table])[0].key
 
 
 def _creates(statement: Statement, table: TableName) -> bool:

@@ -151,6 +151,11 @@ def settled(context: PipelineContext) -> DataFrame:
     return found.distinct()
 
 
+def without(events: DataFrame, others: DataFrame) -> DataFrame:
+    """Events that are not among others, by where they stand."""
+    return events.join(others.select(*_PLACE.values()), list(_PLACE.values()), "left_anti").select(*events.columns)
+
+
 def not_in_changes(context: PipelineContext, raw: DataFrame) -> DataFrame:
     """Events without those that an unfinished batch has put into a table, dead letters or quarantine.
 

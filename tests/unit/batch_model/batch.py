@@ -541,7 +541,7 @@ def _filled(layout: Layout, column: Column, waiting: Mapping, row: CurrentRow, f
 class _OneThread:
     """In place of a thread pool: loading tables side by side costs a history more than the rest of it."""
 
-    def __init__(self, _threads: int) -> None:
+    def __init__(self, _threads: int, **_named: object) -> None:
         self.map = map
 
     def __enter__(self) -> Self:

@@ -104,6 +104,9 @@ class Col:
     def __getitem__(self, index: Col) -> Col:
         return self._with(index, operator.getitem)
 
+    def between(self, low: object, high: object) -> Col:
+        return (self >= low) & (self <= high)
+
     def isin(self, *values: object) -> Col:
         mine = self.of
         return Col(lambda row: mine(row) in values)
@@ -260,8 +263,8 @@ class Frame:
 
     def where(self, condition: Col | str) -> Frame:
         if isinstance(condition, str):
-            assert condition == "status = 'open'"
-            condition = F.col("status") == "open"
+            assert condition in ("status = 'open'", "false")
+            condition = F.lit(False) if condition == "false" else F.col("status") == "open"
         met = condition.of
         return self._next(lambda: [row for row in self.rows if met(row)])
 
@@ -316,6 +319,17 @@ class Frame:
     def union(self, other: Frame) -> Frame:
         assert self.columns == other.columns
         return self._next(lambda: [*self.rows, *other.rows])
+
+    def unionByName(self, other: Frame) -> Frame:  # noqa: N802 - Spark's name
+        assert set(self.columns) == set(other.columns)
+        return self.union(other.select(*self.columns))
+
+    def withColumnRenamed(self, old: str, new: str) -> Frame:  # noqa: N802 - Spark's name
+        names = tuple(new if name == old else name for name in self.columns)
+        return self._next(lambda: [dict(zip(names, (row[n] for n in self.columns), strict=True)) for row in self.rows], names)
+
+    def localCheckpoint(self) -> Frame:  # noqa: N802 - Spark's name
+        return self._next(list(self.rows))
 
     def distinct(self) -> Frame:
         return self._next(lambda: list({tuple(row.values()): row for row in self.rows}.values()))

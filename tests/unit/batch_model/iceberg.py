@@ -178,7 +178,20 @@ class ModelTable:
         return snapshot.sequence if snapshot else 0
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
-        return dict(self._meta.snapshots[snapshot_id].summary)
+        snapshot = self._meta.snapshots[snapshot_id]
+        return {**snapshot.summary, "added-records": str(len(snapshot.added)), "added-files-size": str(len(snapshot.added))}
+
+    def is_first(self, snapshot_id: int) -> bool:
+        """Whether nothing was there before a snapshot."""
+        return self._meta.snapshots[snapshot_id].parent is None
+
+    def totals(self) -> dict[str, int]:
+        """See `Table.totals`."""
+        return {"records": len(self.content()), "files-size": len(self.content())}
+
+    def shows_its_columns(self) -> bool:
+        """See `Table.shows_its_columns`."""
+        return True
 
     def inherited(self, key: str, branch: str = MAIN) -> str | None:
         snapshot = self._snapshot(branch)

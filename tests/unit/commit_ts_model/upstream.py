@@ -1,0 +1,258 @@
+"""TiDB and a changefeed that tells commit ts, as little of both as state logic can tell from the real ones.
+
+Every change has a commit ts, a transaction's changes share one. TiCDC sends the rows and DDL events of a table to one
+topic: rows to a partition by their key, DDL events to all of them, watermarks to all partitions there are. What was
+sent may be sent again, from any commit ts on. Sources: golden/WIRE-FORMATS.md, "Simple, JSON"; docs/simple.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from unit.batch_model.upstream import HANDLE, Broker, converted
+
+from pipeline.model import types
+from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+from pipeline.model.ddl import ActionType
+from pipeline.model.ddl.defaults import literal
+from pipeline.model.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PARTITIONS = 2
+KEYS = range(5)
+TICK = 1 << 18
+"""A commit ts has milliseconds above a counter of 18 bits: one each makes times readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `version`: what a DDL event says of its table; `old`: the name that a RENAME ends."""
+
+    kind: str
+    commit_ts: int
+    table: TableName | None = None
+    schema: SchemaId | None = None
+    key: int = 0
+    values: tuple[tuple[str, Any], ...] | None = None
+    op: str = ""
+    sql: str = ""
+    action: int = 0
+    version: TableVersion | None = None
+    old: TableName | None = None
+
+    @property
+    def told_ts(self) -> int:
+        """The commit ts as a reader knows it."""
+        return self.commit_ts
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a row goes."""
+        return self.op == "delete"
+
+
+@dataclass(slots=True)
+class TidbTable:
+    """One table as TiDB has it. `version` is the one that its rows are sent under."""
+
+    name: TableName
+    columns: tuple[SourceColumn, ...]
+    version: SchemaId
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    next_column: int = 1
+
+    @property
+    def others(self) -> tuple[SourceColumn, ...]:
+        """All columns but the handle."""
+        return self.columns[1:]
+
+    def described(self) -> TableVersion:
+        """The version as a DDL event tells it."""
+        return TableVersion(self.name, self.version, self.columns, (HANDLE.name,), tells_op=True, tells_commit_ts=True)
+
+
+State = dict[str, dict[int, dict[str, Any]]]
+"""What TiDB shows at a commit ts: rows by key, by the name of their table."""
+
+
+class Tidb:
+    """The database and its changefeed. `shared`: whether all tables are sent to one topic."""
+
+    def __init__(self, broker: Broker, *, shared: bool) -> None:
+        self.broker, self.shared = broker, shared
+        self.tables: dict[str, TidbTable] = {}
+        self.ts = 0
+        self.states: list[tuple[int, State]] = [(0, {})]
+        self.ddl: Counter[int] = Counter()
+        """How many DDL events there are of a commit ts."""
+        self._values = 0
+        self._log: list[tuple[str, int, Message]] = []
+
+    # ---- what is true
+
+    def at(self, commit_ts: int) -> State:
+        """What TiDB shows at a commit ts."""
+        return next(state for ts, state in reversed(self.states) if ts <= commit_ts)
+
+    def at_frontier(self, frontier: int) -> State:
+        """The same up to a frontier, which has the DDL events of its commit ts or has them not."""
+        ts = frontier >> 1
+        return self.at(ts if frontier & 1 or ts not in self.ddl else ts - 1)
+
+    def _done(self) -> None:
+        state = {name: {k: dict(row) for k, row in table.rows.items()} for name, table in self.tables.items()}
+        self.states.append((self.ts, state))
+
+    def _tick(self) -> int:
+        self.ts += TICK
+        return self.ts
+
+    def _fresh(self) -> int:
+        self._values += 1
+        return self._values
+
+    # ---- what is sent
+
+    def topic_of(self, name: TableName) -> str:
+        """Where a table's messages go."""
+        return "t_all" if self.shared else f"t_{name.table}"
+
+    def _send(self, topic: str, partition: int, message: Message) -> None:
+        self.broker.topic(topic)
+        self.broker.produce(topic, partition, message)
+        self._log.append((topic, partition, message))
+
+    def _row(self, table: TidbTable, key: int, row: Mapping[str, Any], op: str) -> None:
+        message = Message("row", self.ts, table.name, table.version, key, tuple(row.items()), op)
+        self._send(self.topic_of(table.name), key % PARTITIONS, message)
+
+    def _ddl(self, kind: ActionType, sql: str, table: TidbTable, old: TableName | None = None) -> None:
+        """One DDL event, to every partition of the topic of the name that it ends."""
+        self.ddl[self.ts] += 1
+        message = Message(
+            "ddl", self.ts, table.name, sql=sql, action=int(kind), old=old,
+            version=None if kind is ActionType.DROP_TABLE else table.described(),
+        )  # fmt: skip
+        for partition in range(PARTITIONS):
+            self._send(self.topic_of(old or table.name), partition, message)
+
+    def watermark(self, which: Iterable[int] = range(10**6), back: int = 0) -> None:
+        """All up to here was sent: a message in these partitions, counted over all topics. `back`: it is older."""
+        wanted = set(which) if not isinstance(which, range) else which
+        for number, at in enumerate(sorted(self.broker.logs)):
+            if number in wanted and self.ts > back * TICK:
+                self.broker.produce(*at, Message("watermark", self.ts - back * TICK))
+
+    def restart_changefeed(self, back: int) -> None:
+        """Send again what is newer than so many commit ts ago."""
+        since = self.ts - back * TICK
+        for topic, partition, message in [sent for sent in self._log if sent[2].commit_ts > since]:
+            self._send(topic, partition, message)
+
+    # ---- what is done
+
+    def transaction(self, changes: Sequence[tuple[TidbTable, int, str]]) -> None:
+        """Changes of rows of several tables at one commit ts: put, delete."""
+        self._tick()
+        met: set[tuple[str, int]] = set()
+        for table, key, what in changes:
+            if (table.name.table, key) in met:
+                continue
+            met.add((table.name.table, key))
+            before = table.rows.get(key)
+            if what == "delete":
+                if before is not None:
+                    del table.rows[key]
+                    self._row(table, key, before, "delete")
+                continue
+            row: dict[str, Any] = {"id": key}
+            for column in table.others:
+                number = self._fresh()
+                row[column.name] = f"s{number}" if column.type == types.STRING else number
+            table.rows[key] = row
+            self._row(table, key, row, "insert" if before is None else "update")
+        self._done()
+
+    def create(self, *names: str) -> None:
+        """CREATE TABLE; several at one commit ts, as a restore has them."""
+        self._tick()
+        for name in names:
+            columns = (HANDLE, SourceColumn("c0", types.INT, "INT"))
+            table = TidbTable(TableName("s", name), columns, SchemaId(self.ts // TICK))
+            self.tables[name] = table
+            sql = f"CREATE TABLE `s`.`{name}` (`id` INT PRIMARY KEY,`c0` INT)"
+            self._ddl(ActionType.CREATE_TABLE, sql, table)
+        self._done()
+
+    def drop(self, *names: str) -> None:
+        """DROP TABLE."""
+        self._tick()
+        for name in names:
+            self._ddl(ActionType.DROP_TABLE, f"DROP TABLE `s`.`{name}`", self.tables.pop(name))
+        self._done()
+
+    def rename(self, *renames: tuple[str, str]) -> None:
+        """RENAME TABLE of one or several tables at one commit ts: a message for each, in the order that is given."""
+        self._tick()
+        taken = {old: self.tables.pop(old) for old, _ in renames}
+        for old, new in renames:
+            table = taken[old]
+            before, table.name = table.name, TableName("s", new)
+            self.tables[new] = table
+            table.version = SchemaId(self.ts // TICK)
+            self._ddl(ActionType.RENAME_TABLE, f"RENAME TABLE `s`.`{old}` TO `s`.`{new}`", table, before)
+        self._done()
+
+    def truncate(self, table: TidbTable) -> None:
+        """TRUNCATE TABLE: no deletes are sent."""
+        self._tick()
+        table.rows, table.version = {}, SchemaId(self.ts // TICK)
+        self._ddl(ActionType.TRUNCATE_TABLE, f"TRUNCATE TABLE `s`.`{table.name.table}`", table)
+        self._done()
+
+    def add_column(self, table: TidbTable) -> None:
+        """ADD COLUMN … DEFAULT: rows that are there have the default."""
+        name, number = f"c{table.next_column}", self._fresh()
+        table.next_column += 1
+        column = SourceColumn(name, types.INT, "INT", default=literal(str(number)))
+        for row in table.rows.values():
+            row[name] = number
+        self._alter(table, (*table.columns, column), ActionType.ADD_COLUMN, f"ADD COLUMN `{name}` INT DEFAULT {number}")
+
+    def drop_column(self, table: TidbTable, column: SourceColumn) -> None:
+        """DROP COLUMN."""
+        for row in table.rows.values():
+            del row[column.name]
+        columns = tuple(c for c in table.columns if c is not column)
+        self._alter(table, columns, ActionType.DROP_COLUMN, f"DROP COLUMN `{column.name}`")
+
+    def rename_column(self, table: TidbTable, column: SourceColumn) -> None:
+        """RENAME COLUMN to a name that was never used."""
+        name = f"c{table.next_column}"
+        table.next_column += 1
+        for key, row in table.rows.items():
+            table.rows[key] = {name if n == column.name else n: v for n, v in row.items()}
+        columns = tuple(replace(c, name=name) if c is column else c for c in table.columns)
+        clause = f"RENAME COLUMN `{column.name}` TO `{name}`"
+        self._alter(table, columns, ActionType.MODIFY_COLUMN, clause)
+
+    def widen_column(self, table: TidbTable, column: SourceColumn) -> None:
+        """MODIFY COLUMN: INT to TEXT, which the warehouse takes as another column."""
+        text = f"'{column.default.text}'"
+        default = literal(column.default.text) if column.default.kind == "literal" else column.default
+        changed = replace(column, type=types.STRING, tidb_type="TEXT", default=default)
+        for row in table.rows.values():
+            row[column.name] = converted(row[column.name], column.type, types.STRING)
+        columns = tuple(changed if c is column else c for c in table.columns)
+        clause = f"MODIFY COLUMN `{column.name}` TEXT" + (f" DEFAULT {text}" if column.default.kind == "literal" else "")
+        self._alter(table, columns, ActionType.MODIFY_COLUMN, clause)
+
+    def _alter(self, table: TidbTable, columns: tuple[SourceColumn, ...], kind: ActionType, clause: str) -> None:
+        self._tick()
+        table.columns, table.version = columns, SchemaId(self.ts // TICK)
+        self._ddl(kind, f"ALTER TABLE `s`.`{table.name.table}` {clause}", table)
+        self._done()
