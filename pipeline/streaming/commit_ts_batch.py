@@ -191,9 +191,12 @@ class CommitTsBatch(SparkBatch):
             others = {at: moment for at, moment in live.items() if at.stream not in self.late}
             read = frontier.resolved(others, {at for at in unread if at.stream not in self.late})
         self.read_frontier = max(passed, read)
+        # what a partition that was read to its end is yet to bring is newer: it is not late when that comes
+        stale = (at for at in partitions if at not in unread and reached.get(at, 0))
+        self.frontiers |= {at: max(self.frontiers.get(at, NEVER), self.read_frontier) for at in stale}
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
-        self.resolved = max(self.read_frontier, *shown, NEVER)
+        self.resolved = max(self.read_frontier, *shown, *self._applied_before(messages.ddl), NEVER)
         self._named("statements")
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
@@ -213,6 +216,19 @@ class CommitTsBatch(SparkBatch):
         self.placed = {id(one.messages): one for one in placed if one.table_ref != GONE}
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
+
+    def _applied_before(self, statements: Sequence[Ddl]) -> Iterator[Frontier]:
+        """How far a try that died must have been resolved: it has applied these statements of the batch.
+
+        This try may find less, where a partition that had been read to its end has got more since then.
+        """
+        if not self.context.recovering:
+            return
+        traces = {
+            ts for pair in self.context.tables
+            for ts in (pair.layout.ddl_at, pair.created_at, pair.renamed_at, pair.dropped_at)
+        }  # fmt: skip
+        yield from (frontier.after_ddl(ddl.commit_ts) for ddl in statements if ddl.commit_ts in traces)
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another stream brings one of the same name."""

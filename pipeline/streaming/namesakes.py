@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import ddl as text
+from pipeline.model.names import TableName
 from pipeline.model.places import STREAM
 from pipeline.streaming import dead_letters
 from pipeline.streaming.held import NAME_TAKEN
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from pipeline.model.messages import Messages
-    from pipeline.model.names import TableName
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name, Statement
     from pipeline.warehouse.pairs import WarehouseTable
@@ -86,19 +86,22 @@ class Namesakes:
     def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
         """The statements; those that another stream sends about a table of a name are not understood, and hold it.
 
-        `statements` come in the order in which they are applied. Which streams bring a table after a RENAME of this batch
-        is not known yet.
+        `statements` come in the order in which they are applied. What a name means after a RENAME or DROP of this batch,
+        and in which streams it comes then, is not known yet.
         """
-        named: dict[Name, WarehouseTable | None] = {p.source.key: p for p in pairs if p.state is State.LIVE}
+        live = [pair for pair in pairs if pair.state is State.LIVE]
+        given: set[Name] = set()
         checked = []
         for statement in statements:
-            checked.append(self._statement(statement, named.get(_before(statement))))
+            name = _before(statement)
+            table = None if name in given else _named(live, name, statement.ddl.commit_ts)
+            checked.append(self._statement(statement, table))
             for action in statement.actions:
                 match action:
                     case text.RenameTable(old, new):
-                        named[old.key] = named[new.key] = None
+                        given |= {old.key, new.key}
                     case text.DropTable(dropped):
-                        named[dropped.key] = None
+                        given.add(dropped.key)
         return checked
 
     def _statement(self, statement: Statement, table: WarehouseTable | None) -> Statement:
@@ -139,10 +142,23 @@ def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
 
 
 def accept(context: PipelineContext, source: TableName, streams: Collection[str]) -> None:
-    """Let these streams be a table's own: a person has released it."""
+    """Let these streams be a table's own: a person has released it.
+
+    One alone is not noted of a table whose streams are not known: it may move, or bring statements of another's name.
+    """
     table, ids = context.tables.find(source), context.source.stream_ids()
-    if table is not None:
-        context.tables.note_streams(table, {ids[stream] for stream in streams if stream in ids} - table.streams_at())
+    accepted = {ids[stream] for stream in streams if stream in ids}
+    if table is not None and (table.streams_at() or len(accepted) > 1):
+        context.tables.note_streams(table, accepted - table.streams_at())
+
+
+def _named(pairs: Iterable[WarehouseTable], name: Name, commit_ts: int) -> WarehouseTable | None:
+    """The pair that had a name at a commit ts: a try that died may have given it another one since."""
+    for pair in pairs:
+        bound = [span for span in pair.spans if TableName(span.schema, span.table).key == name]
+        if any(span.since < commit_ts <= span.until for span in bound):
+            return pair
+    return None
 
 
 def _before(statement: Statement) -> Name:

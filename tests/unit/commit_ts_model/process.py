@@ -68,7 +68,7 @@ class Process:
             fuse.burn, rulebook, descriptions, GATE,
         )  # fmt: skip
         release.unfinished(self.context)
-        self.left = False
+        self.left, self.resolved = False, 0
         planned = world.checkpoint.planned() if world.checkpoint else None
         if planned is None or not agrees(planned, ledger.committed.of(world.brought.streams())):
             known = ledger.committed.of(world.brought.streams())
@@ -119,6 +119,7 @@ class Process:
             batch.close()
             raise
         self.left = outcome is not None and batch.leaves_some
+        self.resolved = batch.resolved if outcome is not None else self.resolved
         batch.close()
         for name, metadata in self.world.catalog.pointers.items():
             assert set(metadata.refs) <= {MAIN}, f"{name} has branches left: {sorted(metadata.refs)}"
