@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name, Statement
     from pipeline.warehouse.pairs import WarehouseTable
 
+_FIRST_AND_NEWEST = 2
 Streams = dict["Name", dict[str, int]]
 """By table name: the streams in which its rows are, each with the greatest commit ts of a row there."""
 
@@ -73,7 +74,7 @@ class Namesakes:
 
         A table without a pair, or whose pair has no rows under this name, may come in any stream, but in one only.
         """
-        if name in self.released or (table is not None and table.state is not State.LIVE):
+        if name in self.released or (table is not None and not self._is_judged(table, name)):
             return ""
         own = frozenset() if table is None else table.streams_at(max(streams.values()))
         known = self._names(own)
@@ -82,6 +83,11 @@ class Namesakes:
         if not others or moved or (not known and len(others) == 1):
             return ""
         return f"{NAME_TAKEN}: {self._sentence(known | others)}"
+
+    def _is_judged(self, table: WarehouseTable, name: Name) -> bool:
+        """Whether the streams of a pair's rows are known: of several former names nobody has noted which brought what."""
+        former = name != table.source.key and len(table.spans) > _FIRST_AND_NEWEST
+        return table.state is State.LIVE and table.source.key not in self.released and not former
 
     def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
         """The statements; those that another stream sends about a table of a name are not understood, and hold it.

@@ -326,7 +326,9 @@ class Frame:
 
     def withColumnRenamed(self, old: str, new: str) -> Frame:  # noqa: N802 - Spark's name
         names = tuple(new if name == old else name for name in self.columns)
-        return self._next(lambda: [dict(zip(names, (row[n] for n in self.columns), strict=True)) for row in self.rows], names)
+        return self._next(
+            lambda: [dict(zip(names, (row[n] for n in self.columns), strict=True)) for row in self.rows], names
+        )
 
     def localCheckpoint(self) -> Frame:  # noqa: N802 - Spark's name
         return self._next(list(self.rows))

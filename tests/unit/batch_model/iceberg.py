@@ -179,7 +179,11 @@ class ModelTable:
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
         snapshot = self._meta.snapshots[snapshot_id]
-        return {**snapshot.summary, "added-records": str(len(snapshot.added)), "added-files-size": str(len(snapshot.added))}
+        return {
+            **snapshot.summary,
+            "added-records": str(len(snapshot.added)),
+            "added-files-size": str(len(snapshot.added)),
+        }
 
     def is_first(self, snapshot_id: int) -> bool:
         """Whether nothing was there before a snapshot."""

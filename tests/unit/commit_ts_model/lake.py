@@ -364,7 +364,9 @@ def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> i
     self.step("keys-deleted")
     fields, to = table.changes.fields(), target.fields()
     shown = [
-        CurrentRow(row.key, row.record.message.commit_ts, {to[n]: v for n, v in image(table.layout, row, fields).items()})
+        CurrentRow(
+            row.key, row.record.message.commit_ts, {to[n]: v for n, v in image(table.layout, row, fields).items()}
+        )
         for row in last.values()
         if not row.deletes and row.record.message.commit_ts > table.truncated_at
     ]

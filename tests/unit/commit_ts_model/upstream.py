@@ -98,10 +98,9 @@ class Tidb:
         """What TiDB shows at a commit ts."""
         return next(state for ts, state in reversed(self.states) if ts <= commit_ts)
 
-    def at_frontier(self, frontier: int) -> State:
-        """The same up to a frontier, which has the DDL events of its commit ts or has them not."""
-        ts = frontier >> 1
-        return self.at(ts if frontier & 1 or ts not in self.ddl else ts - 1)
+    def around(self, commit_ts: int) -> list[State]:
+        """The same, and before the DDL events of that commit ts, where there are any."""
+        return [self.at(commit_ts), *([self.at(commit_ts - 1)] if commit_ts in self.ddl else [])]
 
     def _done(self) -> None:
         state = {name: {k: dict(row) for k, row in table.rows.items()} for name, table in self.tables.items()}
@@ -248,7 +247,9 @@ class Tidb:
         for row in table.rows.values():
             row[column.name] = converted(row[column.name], column.type, types.STRING)
         columns = tuple(changed if c is column else c for c in table.columns)
-        clause = f"MODIFY COLUMN `{column.name}` TEXT" + (f" DEFAULT {text}" if column.default.kind == "literal" else "")
+        clause = f"MODIFY COLUMN `{column.name}` TEXT" + (
+            f" DEFAULT {text}" if column.default.kind == "literal" else ""
+        )
         self._alter(table, columns, ActionType.MODIFY_COLUMN, clause)
 
     def _alter(self, table: TidbTable, columns: tuple[SourceColumn, ...], kind: ActionType, clause: str) -> None:
