@@ -11,8 +11,9 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import EVER, Ordering, Undecodable
-from pipeline.model.places import Partition
+from pipeline.model.messages import EVER, Ordering, Part, Undecodable
+from pipeline.model.names import TableName
+from pipeline.model.places import POSITION, Partition, stands_in
 from pipeline.observe.logs import bound
 from pipeline.streaming import cuts, frontier, namesakes, pending, redeliveries, routing
 from pipeline.streaming.altered import may_be_written
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import CommitTs
-    from pipeline.model.messages import Ddl, DdlIdentity, Messages, Part, SeenVersion, TableMessages, Unknown
+    from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion, TableMessages, Unknown
     from pipeline.sources.source import Planned
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
@@ -112,7 +113,7 @@ class CommitTsBatch(SparkBatch):
     @property
     def leaves_some(self) -> bool:
         """See `SparkBatch.leaves_some`: statements whose time has come."""
-        return self.applier.barrier is not None
+        return self.applier.barrier is not None or bool(self.applier.left_over)
 
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return super()._prepared(raw).withColumn(WAITED, F.lit(False))
@@ -208,6 +209,7 @@ class CommitTsBatch(SparkBatch):
         self._end_before(self.applier.barrier)
         yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
         self._hold_namesakes(alike)
+        self.applier.left_over = self._left_over() if self.context.recovering else {}
         self.parts = routing.waits(self.applier)
         self._set_aside_undescribed(routing.undescribed(self.applier))
         placed = routing.placed(self.applier)
@@ -238,6 +240,29 @@ class CommitTsBatch(SparkBatch):
             why = alike.rows(name, self.applier.pair(name, until), streams)
             if why:
                 self.applier.hold_rows(name, why, until)
+
+    def _left_over(self) -> dict[Part, str]:
+        """Rows that a try of this batch held back and then died: its appends say how far they went, by position.
+
+        So what they left is found neither there nor beyond. It waits for the next batch, as it would have then.
+        """
+        raw, parts = self.raw.where(~F.col(WAITED)), {}
+        for table in self.context.tables:
+            begun = {at: (self.context.ledger.ends.get(at, 0), end) for at, end in table.ends.items()}
+            high = advance.appended_up_to(table, self.context.ledger.unfinished)
+            if high is None or all(low >= end for low, end in begun.values()):
+                continue
+            within = any_of(
+                stands_in(Partition(name, number)) & (F.col(POSITION) < end)
+                for (stream, number), (_, end) in begun.items()
+                for name, identity in self.stream_ids.items() if identity == stream
+            )  # fmt: skip
+            for span in table.spans:
+                if span.until > high:
+                    part = Part(TableName(span.schema, span.table), max(span.since, high), span.until)
+                    if not raw.where(pending.rows_of(self.context.protocol, [part]) & within).isEmpty():
+                        parts[part] = f"{pending.DDL_PENDING}: an earlier try of the batch has left them"
+        return parts
 
     def _see_sends(self) -> None:
         """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model import ddl as text
 from pipeline.model.ddl.partitions import applied, created_like, from_json, partitioning
-from pipeline.model.messages import EVER
+from pipeline.model.messages import EVER, Part
 from pipeline.model.names import TableName, folded
 from pipeline.streaming import held_names, pending
 from pipeline.streaming.epochs import HELD, Done, Statement
@@ -76,6 +76,8 @@ class DdlApplier:
     """Whether streams are read that have a history of their own: what they tell of the past is new."""
     unseen: int | None = None
     """After this commit ts another stream may yet tell of a RENAME; None where there is no other stream."""
+    left_over: dict[Part, str] = field(default_factory=dict)
+    """Rows that a try which died has held back, with the reason: this try lets them in no sooner than the next batch."""
     barrier: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 

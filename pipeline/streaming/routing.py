@@ -43,6 +43,8 @@ def waits(told: DdlApplier) -> dict[Part, str]:
         reason = f"{pending.DDL_PENDING}: {statement.ddl.sql}"
         for name in _after(told, statement):
             _earliest(found, Part(name, statement.ddl.commit_ts), reason)
+    for part, reason in told.left_over.items():
+        _earliest(found, part, reason)
     for part in _unconfirmed(told):
         noun = told.context.source.stream_noun
         reason = f"{pending.DDL_PENDING}: a RENAME to {part.table} may stand in a {noun} that has not been read as far"

@@ -24,7 +24,7 @@ from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, as_it
 from pipeline.warehouse.pairs import WarehouseTable, obligations
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
 from pipeline.warehouse.removals import removed, taken
-from pipeline.warehouse.state import APPLIED, CUT, LATE, LATE_SHOWN, REMOVED, TIMES
+from pipeline.warehouse.state import APPLIED, CUT, LATE, LATE_SHOWN, OPERATION, REMOVED, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,6 +117,22 @@ def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[i
         low, _, high = summary[TIMES].partition(":")
         return int(low), int(high)
     return changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
+
+
+def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
+    """The greatest commit ts that appends of these batches, from `batch_id` on, had let in; None where there are none."""
+    found = [
+        _times(table.changes, snapshot, summary)[1]
+        for _, snapshot in table.changes.appends_since(table.applied)
+        if _batch_of(summary := table.changes.summary(snapshot)) >= batch_id
+    ]
+    return max(found, default=None)
+
+
+def _batch_of(summary: Mapping[str, str]) -> int:
+    """The number of the batch that an append is of; -1 where it is of something else."""
+    number = summary.get(OPERATION, "").removeprefix("batch")
+    return int(number) if number.isdecimal() else -1
 
 
 def is_due(table: WarehouseTable, until: int) -> bool:

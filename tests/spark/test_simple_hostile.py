@@ -138,7 +138,7 @@ class Batch:
         for value in values:
             partition, body = value if isinstance(value, tuple) else (0, value)
             rows.append(
-                (AT.topic, partition, ends[partition], ARRIVED, None, None if body is None else bytearray(body))
+                (AT.stream, partition, ends[partition], ARRIVED, None, None if body is None else bytearray(body))
             )
             ends[partition] += 1
         raw = spark.createDataFrame(rows, RAW_TYPES).coalesce(1).select(*RAW)
