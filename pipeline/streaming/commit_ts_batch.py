@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -29,9 +30,9 @@ from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import State, StoredBinding
+from pipeline.warehouse.pairs import State, StoredBinding, read_ends, write_ends
 from pipeline.warehouse.records import SUPERSEDED
-from pipeline.warehouse.state import OPERATION
+from pipeline.warehouse.state import OPERATION, TRIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion, TableMessages, Unknown
+    from pipeline.model.places import PartitionId
     from pipeline.sources.source import Planned
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
@@ -66,6 +68,8 @@ class CommitTsBatch(SparkBatch):
     """How far all partitions have been read: what the ledger says."""
     late_frontier: Frontier = NEVER
     """How far the late streams have been read."""
+    ahead: Frontier = NEVER
+    """How far a try that died may have applied DDL events, if it had read more than this one."""
     late: frozenset[str] = frozenset()
     """Streams that have not been read as far as the others: they came later, with a history of their own."""
     gives_up: tuple[str, str] | None = None
@@ -195,9 +199,10 @@ class CommitTsBatch(SparkBatch):
         # what a partition that was read to its end is yet to bring is newer: it is not late when that comes
         stale = (at for at in partitions if at not in unread and reached.get(at, 0))
         self.frontiers |= {at: max(self.frontiers.get(at, NEVER), self.read_frontier) for at in stale}
+        here = {(streams[at.stream].id, at.number): end for at, end in reached.items() if at.stream in streams}
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
-        self.resolved = max(self.read_frontier, *shown, *self._applied_before(messages.ddl), NEVER)
+        self.resolved = max(self.read_frontier, *shown, self._tried(here), NEVER)
         self._named("statements")
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
@@ -207,6 +212,7 @@ class CommitTsBatch(SparkBatch):
         if len(streams) > 1:
             self.applier.unseen = frontier.commit_ts_of(self.resolved)
         self._end_before(self.applier.barrier)
+        self._note_try(here)
         yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
         self._hold_namesakes(alike)
         self.applier.left_over = self._left_over() if self.context.recovering else {}
@@ -219,18 +225,25 @@ class CommitTsBatch(SparkBatch):
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
-    def _applied_before(self, statements: Sequence[Ddl]) -> Iterator[Frontier]:
-        """How far a try that died must have been resolved: it has applied these statements of the batch.
+    def _tried(self, reached: Mapping[PartitionId, int]) -> Frontier:
+        """How far a try that died was resolved, if this one has read as much: DDL events may be applied in part.
 
-        This try may find less, where a partition that had been read to its end has got more since then.
+        This try may find less, where a partition that had been read to its end has got more since then. One that has
+        read less (the checkpoint is lost, and batches are shorter now) finds tables whose DDL events are ahead of it.
         """
-        if not self.context.recovering:
-            return
-        traces = {
-            ts for pair in self.context.tables
-            for ts in (pair.layout.ddl_at, pair.created_at, pair.renamed_at, pair.dropped_at)
-        }  # fmt: skip
-        yield from (frontier.after_ddl(ddl.commit_ts) for ddl in statements if ddl.commit_ts in traces)
+        tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
+        if not tried:
+            return NEVER
+        resolved, ends = json.loads(tried)
+        covered = all(reached.get(at, 0) >= end for at, end in read_ends(json.dumps(ends)).items())
+        self.ahead = NEVER if covered else Frontier(resolved)
+        return Frontier(resolved) if covered else NEVER
+
+    def _note_try(self, reached: dict[PartitionId, int]) -> None:
+        """Let a second try know how far this one goes; where no DDL event is applied, tables tell by themselves."""
+        if self.applier.applied:
+            tried = json.dumps([self.resolved, json.loads(write_ends(reached))])
+            self.context.records.tables["batches"].set_properties({TRIED: tried})
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another stream brings one of the same name."""
@@ -507,7 +520,8 @@ class CommitTsBatch(SparkBatch):
         cut_ts = frontier.commit_ts_of(self.resolved)
         living = (table for table in self.context.tables if table.state is not State.DROPPED)
         late = {table.uuid for table in living if self._is_late(table)}
-        return cuts.exact(self.context, self.batch_id, cut_ts, self.shown, self.parts, late)
+        also = ["DDL events of an unfinished batch are applied"] if self.ahead > self.resolved else []
+        return cuts.exact(self.context, self.batch_id, cut_ts, self.shown, self.parts, late, also)
 
     def _complete(self, fresh: Ledger) -> None:
         """Schemas, and what waits no longer: durable before the ledger is."""

@@ -46,22 +46,24 @@ def _meant(tables: Iterable[WarehouseTable]) -> dict[str, WarehouseTable]:
     return {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
 
 
-def exact(
+def exact(  # noqa: PLR0913, PLR0917 - the batch, its moment, its tables, and all that may be missing from them
     context: PipelineContext,
     batch_id: int,
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
     waits: Mapping[Part, str],
     late: Collection[str],
+    also: Sequence[str] = (),
 ) -> str:
     """Write the cut of a batch by commit ts, a row per table whose snapshot changed; gives its level.
 
     `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose streams have not been read that far. A cut
-    is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it.
+    is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it. `also`: further
+    reasons why it is not exact.
     """
     if not cut_ts:
         return NONE
-    reasons = list(_missing(context, cut_ts, waits))
+    reasons = [*also, *_missing(context, cut_ts, waits)]
     said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     lagging = (
         PARTIAL,

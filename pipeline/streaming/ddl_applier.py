@@ -77,7 +77,7 @@ class DdlApplier:
     unseen: int | None = None
     """After this commit ts another stream may yet tell of a RENAME; None where there is no other stream."""
     left_over: dict[Part, str] = field(default_factory=dict)
-    """Rows that a try which died has held back, with the reason: this try lets them in no sooner than the next batch."""
+    """Rows that a try which died has held back, with the reason: they come in with the next batch."""
     barrier: Statement | None = None
     """The first of those that wait for the next batch though their time has come (`statements`)."""
 

@@ -85,15 +85,15 @@ class Namesakes:
         return f"{NAME_TAKEN}: {self._sentence(known | others)}"
 
     def _is_judged(self, table: WarehouseTable, name: Name) -> bool:
-        """Whether the streams of a pair's rows are known: of several former names nobody has noted which brought what."""
+        """Whether the streams of a pair's rows are known: which brought rows of several former names is not noted."""
         former = name != table.source.key and len(table.spans) > _FIRST_AND_NEWEST
         return table.state is State.LIVE and table.source.key not in self.released and not former
 
     def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
         """The statements; those that another stream sends about a table of a name are not understood, and hold it.
 
-        `statements` come in the order in which they are applied. What a name means after a RENAME or DROP of this batch,
-        and in which streams it comes then, is not known yet.
+        `statements` come in the order in which they are applied. What a name means after a RENAME or DROP of this
+        batch, and in which streams it comes then, is not known yet.
         """
         live = [pair for pair in pairs if pair.state is State.LIVE]
         given: set[Name] = set()

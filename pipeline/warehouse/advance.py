@@ -120,7 +120,7 @@ def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[i
 
 
 def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
-    """The greatest commit ts that appends of these batches, from `batch_id` on, had let in; None where there are none."""
+    """The greatest commit ts that appends of batches from `batch_id` on had let in; None where there are none."""
     found = [
         _times(table.changes, snapshot, summary)[1]
         for _, snapshot in table.changes.appends_since(table.applied)

@@ -180,6 +180,11 @@ MARKS = _key(
     "ticdc.marks", Where.BATCHES_SNAPSHOT, _MARKS, "the last watermark of each partition, be it the greatest or not"
 )
 
+TRIED = _key(
+    "ticdc.tried-resolved", Where.OWN, "JSON: [frontier, {topic id: {partition: offset}}]",
+    "how far the newest try of a batch with DDL events was resolved, and what it had read (by commit ts)",
+)  # fmt: skip
+
 # ---- the pipeline's own tables
 APPEND = _key("ticdc.append", Where.OWN_SNAPSHOT, _TEXT, "which append this is, so that a second try finds it")
 STATE_FORM = _key("ticdc.form", Where.OWN, _INTEGER, "the form of the state (`FORM`)")

@@ -1,7 +1,7 @@
 """Everything that may happen to a changefeed and its warehouse by commit ts, and what must hold whatever happens.
 
-A history is a list of steps: a rule's name with plain arguments. It can be drawn from a seed, played again, cut down and
-pasted into a test. A step that makes no sense where it stands does nothing.
+A history is a list of steps: a rule's name with plain arguments. It can be drawn from a seed, played again, cut down
+and pasted into a test. A step that makes no sense where it stands does nothing.
 """
 
 from __future__ import annotations
