@@ -121,12 +121,12 @@ def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[i
 
 def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
     """The greatest commit ts that appends of batches from `batch_id` on had let in; None where there are none."""
-    found = [
+    ends = [
         _times(table.changes, snapshot, summary)[1]
         for _, snapshot in table.changes.appends_since(table.applied)
         if _batch_of(summary := table.changes.summary(snapshot)) >= batch_id
     ]
-    return max(found, default=None)
+    return max(ends, default=None)
 
 
 def _batch_of(summary: Mapping[str, str]) -> int:

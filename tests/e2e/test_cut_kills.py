@@ -233,7 +233,9 @@ class TestCutKills:
     def test_a_cut_is_exact_unless_something_is_open(self, history):
         cuts, letters = history.warehouse.own("cuts"), history.warehouse.own("dead_letters")
         since = min((letter["batch_id"] for letter in letters), default=math.inf)
-        assert {(row["level"], row["reason"]) for row in cuts if row["batch_id"] < since} == {("exact", "")}
+        early = {(row["level"], row["reason"]) for row in cuts if row["batch_id"] < since}
+        ahead = ("partial", "DDL events of an unfinished batch are applied")  # a second try may be shorter
+        assert early - {ahead} == {("exact", "")}
         found = {(row["level"], row["reason"]) for row in cuts if row["batch_id"] >= since}
         assert found == ({("partial", f"{history.letters} dead letters")} if letters else set())
 

@@ -7,10 +7,15 @@ fails is cut down to the steps that matter. `TICDC_WAREHOUSE_HISTORIES` runs tha
 import os
 
 import pytest
-from unit.commit_ts_model import lake
+from unit.batch_model.iceberg import Refusal
+from unit.commit_ts_model import faults, lake
 from unit.commit_ts_model.history import MODES, drawn, play, shrunk
+from unit.commit_ts_model.known import KNOWN
 
-HISTORIES = int(os.environ.get("TICDC_WAREHOUSE_HISTORIES", "100"))
+HUNTED = 1500
+"""So many histories may look for a planted fault."""
+FOUND = (AssertionError, Refusal)
+HISTORIES = int(os.environ.get("TICDC_WAREHOUSE_HISTORIES", "400"))
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +45,15 @@ def test_at_every_cut_each_table_is_tidbs_and_no_record_stands_twice(mode):
         steps = drawn(seed, mode)
         if failure(steps):
             pytest.fail(f"history {seed} of '{mode}': {told(steps)}")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_once_went_wrong_goes_right(name):
+    play(KNOWN[name])
+
+
+@pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found(fault, monkeypatch):
+    mode = fault(monkeypatch)
+    histories = (*KNOWN.values(), *(drawn(seed, mode) for seed in range(HUNTED)))
+    assert any(isinstance(failure(steps), FOUND) for steps in histories), "not found"

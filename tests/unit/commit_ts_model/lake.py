@@ -340,7 +340,7 @@ def _everything(self: Any) -> list[ChangeRow]:
     return list(self.table.changes.content())
 
 
-def _rows(self: Any, fresh: Sequence[Any], late: Sequence[Any], cut: int) -> list[ChangeRow]:
+def rows_between(self: Any, fresh: Sequence[Any], late: Sequence[Any], cut: int) -> list[ChangeRow]:
     """For `advance._rows`."""
     changes = self.table.changes
     news = [row for one in fresh for row in changes.added(one.snapshot) if row.record.message.commit_ts > cut]
@@ -408,7 +408,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (commit_ts_batch, "ThreadPoolExecutor", by_offset._OneThread),
         (commit_ts_batch, "CommitTsTableWriter", ModelCommitTsWriter),
         (advance, "_everything", _everything),
-        (advance, "_rows", _rows),
+        (advance, "_rows", rows_between),
         (advance, "_show", _show),
         (publisher.Publisher, "empty", _empty),
     ]

@@ -1,0 +1,318 @@
+"""Faults planted into the product, each of which the histories must find (docs/decisions/004-by-cut.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unit.batch_model.frames import F
+from unit.commit_ts_model import lake
+from unit.commit_ts_model.history import COLUMNS, NAMES, ROWS
+
+from pipeline.model import ddl as text
+from pipeline.model.messages import EVER
+from pipeline.streaming import commit_ts_batch, cuts, frontier, pending, routing, statements
+from pipeline.streaming.commit_ts_batch import CommitTsBatch
+from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
+from pipeline.streaming.ddl_applier import DdlApplier
+from pipeline.streaming.name_bindings import NameHistory
+from pipeline.warehouse import advance
+from pipeline.warehouse.tables import Tables
+
+if TYPE_CHECKING:
+    import pytest
+
+    Plant = pytest.MonkeyPatch
+
+
+# ---- how far all has been read
+
+
+def the_fastest_partition_decides(plant: Plant) -> str:
+    """All tables are shown as far as any partition has come."""
+    plant.setattr(frontier, "resolved", lambda frontiers, _unread: max(frontiers.values(), default=frontier.NEVER))
+    return ROWS
+
+
+def a_watermark_closes_what_comes_after_it(plant: Plant) -> str:
+    """A watermark W lets rows of W+1 show, too."""
+    plant.setattr(frontier, "closed_by_watermark", lambda ts: frontier.Frontier((ts + (1 << 18)) << 1))
+    return ROWS
+
+
+def a_ddl_event_closes_nothing(plant: Plant) -> str:
+    """A DDL event is no progress: what waits for it waits on."""
+    plant.setattr(frontier, "after_ddl", lambda ts: frontier.Frontier((ts << 1) + (5 << 19)))
+    return COLUMNS
+
+
+def partitions_that_are_new_are_not_asked(plant: Plant) -> str:
+    """A partition without a watermark holds nothing back."""
+
+    def resolved(frontiers, unread):
+        live = [frontiers[at] for at in unread if at in frontiers]
+        return min([max(frontiers.values(), default=frontier.NEVER), *live])
+
+    plant.setattr(frontier, "resolved", resolved)
+    return ROWS
+
+
+def a_partition_that_was_read_to_its_end_is_late_afterwards(plant: Plant) -> str:
+    """What it brings then is taken for the history of a topic that came later."""
+    original = CommitTsBatch._note_try
+
+    def note(self, reached):
+        self.frontiers = frontier.progress(
+            self.context.ledger.frontiers,
+            self.context.source.progress(self.applier.messages),
+            self.applier.messages.ddl,
+        )
+        original(self, reached)
+
+    plant.setattr(CommitTsBatch, "_note_try", note)
+    return NAMES
+
+
+# ---- what is applied when
+
+
+def every_statement_is_due(plant: Plant) -> str:
+    """DDL events are applied as they come."""
+    plant.setattr(CommitTsBatch, "_due", lambda _self, _ddl: frontier.Frontier(EVER))
+    return COLUMNS
+
+
+def statements_in_the_order_of_their_text(plant: Plant) -> str:
+    """Not by commit ts."""
+    original = statements.executable
+    plant.setattr(
+        statements, "executable", lambda sent, live: sorted(original(sent, live), key=lambda one: one.ddl.sql)
+    )
+    return NAMES
+
+
+def what_is_sent_again_is_applied_again(plant: Plant) -> str:
+    """No statement has been passed."""
+    plant.setattr(statements, "_passed", lambda *_: False)
+    plant.setattr(NameHistory, "of", staticmethod(lambda spans, _causes=(): _without_causes(spans)))
+    return NAMES
+
+
+def _without_causes(spans):
+    names = NameHistory()
+    for span in sorted(spans, key=lambda one: one.since):
+        names.spans.setdefault(span.name, []).append(span)
+    return names
+
+
+def a_drop_is_not_applied(plant: Plant) -> str:
+    """The table lives on."""
+    plant.setattr(DdlApplier, "_drop", lambda *_: "nothing")
+    return NAMES
+
+
+def a_rename_moves_the_name_alone(plant: Plant) -> str:
+    """Pairs keep the names that they have."""
+    plant.setattr(Tables, "rename", lambda *_, **__: None)
+    return NAMES
+
+
+def a_truncate_leaves_rows(plant: Plant) -> str:
+    """No row goes."""
+    plant.setattr(advance, "_removals", lambda *_: [])
+    return COLUMNS
+
+
+def a_column_is_added_without_its_default(plant: Plant) -> str:
+    """Rows that are there show NULL."""
+    plant.setattr(lake.publisher.Publisher, "pending", lambda _self: [])
+    return COLUMNS
+
+
+def chains_are_not_put_in_order(plant: Plant) -> str:
+    """RENAMEs of one commit ts are applied as they came."""
+    plant.setattr(statements, "executable", lambda sent, _live: sent)
+    return NAMES
+
+
+# ---- what waits
+
+
+def nothing_waits(plant: Plant) -> str:
+    """Rows after a statement that is not applied are let in."""
+    plant.setattr(routing, "waits", lambda _told: {})
+    return COLUMNS
+
+
+def what_waits_is_forgotten(plant: Plant) -> str:
+    """It is not kept."""
+    plant.setattr(pending, "keep", lambda *_: 0)
+    return COLUMNS
+
+
+def what_has_waited_waits_for_ever(plant: Plant) -> str:
+    """It is not read again."""
+    plant.setattr(pending, "waiting", lambda _records: None)
+    return COLUMNS
+
+
+def what_was_let_in_stays_open(plant: Plant) -> str:
+    """It is let in once more by the next batch."""
+    plant.setattr(pending, "let_in", lambda *_: None)
+    return COLUMNS
+
+
+def what_waits_is_kept_twice(plant: Plant) -> str:
+    """Also what has waited before."""
+    original = pending.keep
+
+    def keep(context, raw, *more):
+        return original(context, raw.withColumn(pending.WAITED, F.lit(False)), *more)
+
+    plant.setattr(pending, "keep", keep)
+    return COLUMNS
+
+
+def a_second_try_lets_in_what_the_first_has(plant: Plant) -> str:
+    """What an unfinished try has put into tables is not looked for."""
+    plant.setattr(pending, "not_in_changes", lambda _context, raw: raw)
+    return COLUMNS
+
+
+def what_an_unfinished_try_held_back_is_not_looked_for(plant: Plant) -> str:
+    """It is in no range that is left."""
+    plant.setattr(CommitTsBatch, "_left_over", lambda _self: {})
+    return COLUMNS
+
+
+# ---- which table rows are of
+
+
+def rows_are_of_the_table_that_has_the_name_now(plant: Plant) -> str:
+    """Whatever it meant at their commit ts."""
+
+    def at(self, name, commit_ts):
+        current = self.open(name)
+        return current if current is not None else original(self, name, commit_ts)
+
+    original = NameHistory.at
+    plant.setattr(NameHistory, "at", at)
+    return NAMES
+
+
+def a_name_is_bound_from_the_commit_ts_of_its_statement_on(plant: Plant) -> str:
+    """Also for rows of just that commit ts: it belongs to both tables."""
+
+    def act(self, action, commit_ts, cause):
+        if isinstance(action, text.RenameTable):
+            commit_ts -= 1 << 19
+        original(self, action, commit_ts, cause)
+
+    original = NameHistory.act
+    plant.setattr(NameHistory, "act", act)
+    return NAMES
+
+
+def rows_of_one_part_alone(plant: Plant) -> str:
+    """Of rows that came under two names only those of the first are taken."""
+    original = lake.CommitTsProtocol.where
+
+    def where(self, messages):
+        first = messages.parts[:1]
+        return original(self, lake.replace(messages, parts=first) if len(messages.parts) > 1 else messages)
+
+    plant.setattr(lake.CommitTsProtocol, "where", where)
+    return NAMES
+
+
+# ---- what is shown
+
+
+def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
+    """Not that of the greatest commit ts: a row that is sent again wins."""
+    plant.setattr(lake, "_order", lambda row: row.record.sequence)
+    return ROWS
+
+
+def rows_beyond_the_resolved_ts_are_shown(plant: Plant) -> str:
+    """A table shows all that it has."""
+    plant.setattr(CommitTsBatch, "_until", lambda _self, table: max(table.cut, _self.tidb_ts(table)))
+    plant.setattr(CommitTsBatch, "tidb_ts", _newest, raising=False)
+    return ROWS
+
+
+def _newest(_self: Any, table: Any) -> int:
+    return max((row.record.message.commit_ts for row in table.changes.content()), default=0)
+
+
+def deletes_are_not_shown(plant: Plant) -> str:
+    """Rows stay."""
+    original = lake.rows_between
+
+    def rows(self, fresh, late, cut):
+        return [row for row in original(self, fresh, late, cut) if not row.deletes]
+
+    plant.setattr(advance, "_rows", rows)
+    return ROWS
+
+
+def a_table_says_that_it_shows_more_than_it_does(plant: Plant) -> str:
+    """The append up to which all is shown is the newest."""
+    plant.setattr(advance._News, "passed", lambda self: self.table.changes.head())
+    return ROWS
+
+
+# ---- what is recorded
+
+
+def every_cut_is_exact(plant: Plant) -> str:
+    """Whatever is missing."""
+    plant.setattr(cuts, "_missing", lambda *_: [])
+    return COLUMNS
+
+
+def the_ledger_is_ahead_of_the_tables(plant: Plant) -> str:
+    """It says that all partitions were read as far as the fastest."""
+    original = CommitTsBatch._complete
+
+    def complete(self, fresh):
+        original(self, fresh)
+        fresh.resolved = max([*self.frontiers.values(), fresh.resolved])
+
+    plant.setattr(CommitTsBatch, "_complete", complete)
+    return NAMES
+
+
+def schemas_are_not_kept(plant: Plant) -> str:
+    """A restart does not know versions that were described before."""
+    plant.setattr(lake.ModelDescriptions, "unwritten", lambda _self: [])
+    return COLUMNS
+
+
+def versions_are_met_in_any_order(plant: Plant) -> str:
+    """Statements first, whatever their time: rows of before get the columns of after."""
+    original = CommitTsTableWriter._timeline
+
+    def timeline(self):
+        return list(reversed(original(self)))
+
+    plant.setattr(CommitTsTableWriter, "_timeline", timeline)
+    return COLUMNS
+
+
+def appends_say_nothing_of_their_times(plant: Plant) -> str:
+    """Every append is of the beginning: what is newer than the cut counts as shown."""
+    plant.setattr(CommitTsTableWriter, "times", property(lambda _self: (0, 0)))
+    return ROWS
+
+
+def a_batch_of_what_is_left_is_not_asked_for(plant: Plant) -> str:
+    """A batch begins again at the first record of its partitions, whatever the ledger says."""
+    plant.setattr(commit_ts_batch.SparkBatch, "_unsettled", lambda _self, messages: messages)
+    return COLUMNS
+
+
+FAULTS = [
+    fault
+    for name, fault in list(globals().items())
+    if callable(fault) and not name.startswith("_") and getattr(fault, "__module__", "") == __name__
+]

@@ -1,0 +1,93 @@
+"""Histories by commit ts that once went wrong, cut down to the steps that matter."""
+
+QUIET = {"crash": None, "others": (), "fault": None}
+BY_TOPIC = ("the_world_is", {"shared": False, "policy": "keep"})
+ALL = ("a_batch_is_taken", {"limit": (9,), **QUIET})
+
+KNOWN = {
+    # what a try that died had let in stayed open where the second try was resolved less far: it came in twice
+    "let in by a try that died": [
+        BY_TOPIC,
+        ALL,
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 1, "key": 0}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 0, "others": (), "fault": None}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("a_batch_is_taken", {"limit": (9,), "crash": 3, "others": (5,), "fault": None}),
+    ],
+    # the second RENAME, in the topic of the name between, was taken for one of another cluster's table
+    "away and back in one batch": [
+        ("the_world_is", {"shared": False, "policy": "drop"}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("names_change", {"what": "away and back", "name": "a"}),
+    ],
+    # a release noted the topic of a statement as the only one of a table that had no rows
+    "released with a statement of another topic": [
+        BY_TOPIC,
+        ALL,
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("names_change", {"what": "away and back", "name": "b"}),
+        ("a_batch_is_taken", {"limit": (2, 0), **QUIET}),
+    ],
+    # a statement was judged by the names that a try which died had given
+    "a swap after a column was renamed": [
+        BY_TOPIC,
+        ("a_watermark_is_sent", {"which": "all"}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 2}),
+        ("a_column_changes", {"name": "a", "what": "rename", "pick": 0, "key": 0}),
+        ("names_change", {"what": "swap", "name": "a"}),
+        ("a_batch_is_taken", {"limit": (4, 4, 4, 4), **QUIET}),
+        ("a_batch_is_taken", {"limit": (2, 0), "crash": 22, "others": (), "fault": None}),
+    ],
+    # a topic that had been read to its end was taken for one that came later: of two RENAMEs of one commit ts one was
+    # applied alone, and the rows of two tables were mixed
+    "a swap of which one topic is read first": [
+        BY_TOPIC,
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 1, "key": 0}),
+        ALL,
+        ("names_change", {"what": "swap", "name": "a"}),
+        ("a_batch_is_taken", {"limit": (0, 0, 4, 4), **QUIET}),
+    ],
+    # rows under a name between two RENAMEs held their table, and every release did again
+    "rows under a name that was given and taken": [
+        BY_TOPIC,
+        ("rows_change", {"name": "b", "key": 0, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("names_change", {"what": "rename", "name": "b"}),
+        ("names_change", {"what": "rename", "name": "c"}),
+    ],
+    # rows that a try which died had held back were in its range and not in its append: they went to quarantine
+    "held back by a try that died": [
+        ("the_changefeed_restarts", {"back": 1}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 0}),
+        ("a_column_changes", {"name": "a", "what": "add", "pick": 1, "key": 0}),
+        ("a_batch_is_taken", {"limit": (3,), **QUIET}),
+        ("a_batch_is_taken", {"limit": (6, 0), "crash": None, "others": (), "fault": ("b", "evolve")}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+    ],
+    # a try had died in the middle of a RENAME, the next one was resolved less far, and its cut called itself exact
+    "half a rename": [
+        BY_TOPIC,
+        ("a_column_changes", {"name": "a", "what": "add", "pick": 0, "key": 0}),
+        ALL,
+        ("names_change", {"what": "away and back", "name": "b"}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 4, "others": (), "fault": None}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ALL,
+    ],
+    # the same with a checkpoint that was lost, and a batch that is shorter than the one before
+    "a shorter batch after DDL events": [
+        ("the_world_is", {"shared": False, "policy": "drop"}),
+        ("the_changefeed_restarts", {"back": 1}),
+        ("names_change", {"what": "away and back", "name": "b"}),
+        ("rows_change", {"name": "a", "key": 1, "what": "put", "also": "b", "other": 0}),
+        ("a_batch_is_taken", {"limit": (0, 4, 4, 4), **QUIET}),
+        ("names_change", {"what": "recreate", "name": "b"}),
+        ("a_batch_is_taken", {"limit": (2, 2), **QUIET}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 5, "others": (), "fault": None}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+        ("a_batch_is_taken", {"limit": (2, 0), **QUIET}),
+    ],
+}
