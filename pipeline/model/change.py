@@ -60,7 +60,7 @@ ENVELOPE = {
     INGESTED_AT: "timestamp",
     UNREPRESENTABLE: "map<string,string>",
 }
-"""Columns of a changes table before the source's own, with their types (DESIGN 4.3)."""
+"""Columns of a changes table before the source's own, with their types (design.md, 4.3)."""
 
 POSITION = (TOPIC, PARTITION, OFFSET, INDEX)
 """What identifies a change for ever: where it stands in the stream."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 NO_KEY = "NO_HANDLE_KEY"
 WITHOUT_KEY = "its rows come without a key, so a delete of one names no row"
 NAMELESS = f"{NO_KEY}: {WITHOUT_KEY}"
-"""TiCDC's new architecture sends tables without a PRIMARY KEY so in Avro (golden/WIRE-FORMATS.md, `new_avro*`)."""
+"""TiCDC's new architecture sends tables without a PRIMARY KEY so in Avro (wire-formats.md, `new_avro*`)."""
 
 GET_A_KEY = (
     "give it a primary key in TiDB, or let the changefeed send old values (avro-include-before-value), and send its "

@@ -36,7 +36,7 @@ DdlIdentity = tuple[int, tuple[str, str], str]
 
 
 class Ordering(StrEnum):
-    """How changes of a key are put in order (DESIGN rule 1): a property of the protocol."""
+    """How changes of a key are put in order (design.md, rule 1): a property of the protocol."""
 
     BY_OFFSET = "by_offset"
     BY_COMMIT_TS = "by_commit_ts"

@@ -1,7 +1,7 @@
 """Names of tables and columns, which are hostile input until proven otherwise.
 
 A name is never a path and never SQL text: paths come from `slug` plus a uuid, SQL identifiers from `quoted`.
-Tables and columns match without case, as they do in TiDB (DESIGN 4.3).
+Tables and columns match without case, as they do in TiDB (design.md, 4.3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TiDB's text forms of values as warehouse values: pure functions, Column in, `Value` out.
 
 Every function gives NULL for NULL. A value that the warehouse type cannot hold is NULL, and its text is `lost`
-(DESIGN rule 7).
+(design.md, rule 7).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warehouse types: which TiDB type becomes which (DESIGN 4.4), and which change of type a table can take.
+"""Warehouse types: which TiDB type becomes which (design.md, 4.4), and which change of type a table can take.
 
 A warehouse type is written as Spark SQL writes it (`int`, `decimal(20,0)`, `timestamp_ntz`), so that it can stand
 in JSON, in a cast and in a message alike.
@@ -73,7 +73,7 @@ def fixed(family: str) -> WarehouseType | None:
 
 
 def natural(tidb_type: str) -> WarehouseType:
-    """The warehouse type of a `tidb_type` (DESIGN 4.4); an unknown one is taken as text.
+    """The warehouse type of a `tidb_type` (design.md, 4.4); an unknown one is taken as text.
 
     A DECIMAL or BIT without parameters may be as wide as TiDB allows.
     """

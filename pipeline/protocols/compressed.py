@@ -2,7 +2,7 @@
 
 Nothing in a message says so. lz4 is sent as a frame, which has a magic number; Snappy as a block, which has none: it is
 recognised where its length and its first literal fit, and the literal begins as a message does (LZ4 Frame Format;
-Snappy, "format description"; golden/WIRE-FORMATS.md, "Large messages"). What Kafka itself compresses arrives as it was.
+Snappy, "format description"; wire-formats.md, "Large messages"). What Kafka itself compresses arrives as it was.
 """
 
 from __future__ import annotations

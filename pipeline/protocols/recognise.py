@@ -1,6 +1,6 @@
 """What a message looks like from its first bytes, whatever the settings say: for people who look for what is wrong.
 
-Sources: golden/WIRE-FORMATS.md, TiCDC's pages on its protocols, the Confluent wire format.
+Sources: wire-formats.md, TiCDC's pages on its protocols, the Confluent wire format.
 """
 
 from __future__ import annotations

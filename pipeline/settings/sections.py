@@ -1,6 +1,6 @@
 """The sections of the configuration file as frozen types; every key with its meaning and default.
 
-The descriptions are what `config schema` and docs/configuration.md say. Names follow DESIGN §4.1; the keys of
+The descriptions are what `config schema` and docs/configuration.md say. Names follow design.md, 4.1; the keys of
 `changefeed` are spelled as in TiCDC's sink URI.
 """
 
@@ -214,7 +214,7 @@ class Warehouse(Section):
 
     @property
     def data(self) -> str:
-        """The folder or URL in which each table has a folder of its own (DESIGN rule 10).
+        """The folder or URL in which each table has a folder of its own (design.md, rule 10).
 
         In `location`, unless that is a name: a REST catalog may call a warehouse by one.
         """

@@ -1,6 +1,6 @@
 """A tiny TiDB in memory: tables, transactions with a commit ts, and TiCDC's row events of them.
 
-What it keeps of TiDB is what decides the events (WIRE-FORMATS, "Update splitting"): a transaction is seen as
+What it keeps of TiDB is what decides the events (wire-formats.md, "Update splitting"): a transaction is seen as
 the net change of each stored row; a stored row is addressed by its primary key if that is clustered, else by
 a hidden row id; an UPDATE that changes a primary or unique key becomes DELETE + INSERT; deletes come before
 updates before inserts. Its final state is the truth that a warehouse is compared with.

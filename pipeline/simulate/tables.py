@@ -178,7 +178,7 @@ class SimulatedTable:
     """A source table at one schema version.
 
     `unique` holds the unique indexes in the order of their ids. `clustered` says whether the primary key is
-    the row's own address in TiKV, which decides how TiCDC sees a change of it (WIRE-FORMATS, "Update
+    the row's own address in TiKV, which decides how TiCDC sees a change of it (wire-formats.md, "Update
     splitting").
     """
 

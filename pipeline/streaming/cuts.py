@@ -1,4 +1,4 @@
-"""Cuts: up to which commit ts the tables are complete (DESIGN rule 4).
+"""Cuts: up to which commit ts the tables are complete (design.md, rule 4).
 
 By offset a cut is `bounded`: every change up to its ts is in the tables, later ones may be too.
 """

@@ -1,4 +1,4 @@
-"""Where DDL stands among the messages of a batch (DESIGN rules 4 and 5).
+"""Where DDL stands among the messages of a batch (design.md, rules 4 and 5).
 
 Statements that change which table a name means (CREATE, DROP, RENAME, of a database too) cut the batch into epochs.
 A DDL message is sent to the stream of the name that it ends, so a message after it in the same partition belongs to

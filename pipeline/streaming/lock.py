@@ -1,4 +1,4 @@
-"""One writer per warehouse: OS locks that die with their processes (DESIGN rule 9).
+"""One writer per warehouse: OS locks that die with their processes (design.md, rule 9).
 
 There are two processes, Python and its JVM, and each holds a lock: where Python was killed, its JVM lives on for a
 second or more and ends the commit that it was in. The next writer waits for that, then looks at the tables.

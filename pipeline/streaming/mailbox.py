@@ -1,4 +1,4 @@
-"""What others ask of a `run` that lives: files in the warehouse, which it takes between two batches (DESIGN rule 9).
+"""What others ask of a `run` that lives: files in the warehouse, taken between two batches (design.md, rule 9).
 
 A request is `<id>.json`, its answer `<id>.answer.json`; both appear whole, by a rename. A request that nobody has
 begun is withdrawn when its author goes away, or left alone where that was killed; and one whose taker died is done by

@@ -1,8 +1,8 @@
 """Where rows of tables without a key begin to be sent again, as watermarks tell (ordering by commit ts).
 
-How often an equal change of such a table stands at a commit ts is the greatest of any one send (DESIGN 4.3), so it has
-to be known where a send ends. It does where the commit ts of a table goes back, which the rows tell themselves; after
-a watermark that has closed them; and where the watermarks go back. No table has these: what they tell is noted
+How often an equal change of such a table stands at a commit ts is the greatest of any one send (design.md, 4.3), so it
+has to be known where a send ends. It does where the commit ts of a table goes back, which the rows tell themselves;
+after a watermark that has closed them; and where the watermarks go back. No table has these: what they tell is noted
 with the table, when the rows come, whether they wait then or not.
 """
 

@@ -1,4 +1,4 @@
-"""Releasing a held table: its records are replayed in order before newer ones (DESIGN rule 8)."""
+"""Releasing a held table: its records are replayed in order before newer ones (design.md, rule 8)."""
 
 from __future__ import annotations
 

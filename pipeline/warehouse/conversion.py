@@ -1,4 +1,4 @@
-"""Old values under a new type, as TiDB's MODIFY COLUMN converts them (DESIGN rule 6).
+"""Old values under a new type, as TiDB's MODIFY COLUMN converts them (design.md, rule 6).
 
 What cannot be converted exactly is NULL, and its text is kept.
 """

@@ -1,4 +1,4 @@
-"""How a layout changes: a new version of the source table, or one clause of a DDL statement (DESIGN rule 6).
+"""How a layout changes: a new version of the source table, or one clause of a DDL statement (design.md, rule 6).
 
 Each function takes a layout and gives the next one, with a note for every decision that a person may ask about.
 """

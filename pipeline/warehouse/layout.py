@@ -71,7 +71,7 @@ class Column:
 
     @property
     def loses(self) -> bool:
-        """Whether its type may not hold what is sent, so that a value is told by its text, too (DESIGN rule 7).
+        """Whether its type may not hold what is sent, so that a value is told by its text, too (design.md, rule 7).
 
         Any bytes may be sent as a text.
         """

@@ -1,4 +1,4 @@
-"""Tables without a handle: their rows have no identity, so a current table is a multiset (DESIGN 4.3).
+"""Tables without a handle: their rows have no identity, so a current table is a multiset (design.md, 4.3).
 
 A delete removes one equal row. At a commit ts the multiplicity of an equal change is the greatest of any one send of
 it; a send ends where the commit ts of a partition goes back, and where watermarks tell (`WarehouseTable.sends`).

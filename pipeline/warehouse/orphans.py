@@ -1,4 +1,4 @@
-"""Tables whose files lie in the warehouse while the catalog does not know them (DESIGN rule 3)."""
+"""Tables whose files lie in the warehouse while the catalog does not know them (design.md, rule 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of `warehouse._pipeline`: what was done, what was set aside, what is where (DESIGN 4.3)."""
+"""The tables of `warehouse._pipeline`: what was done, what was set aside, what is where (design.md, 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Avro schema of Simple's messages, as golden/SIMPLE-AVRO.md describes it, for fastavro."""
+"""The Avro schema of Simple's messages, as wire-formats.md describes it, for fastavro."""
 
 from __future__ import annotations
 

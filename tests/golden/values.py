@@ -1,4 +1,4 @@
-"""Values as a warehouse row holds them (DESIGN 4.4), for what TiDB prints and for what TiCDC sends alike.
+"""Values as a warehouse row holds them (design.md, 4.4), for what TiDB prints and for what TiCDC sends alike.
 
 A `Cell` is a value and, where the warehouse type cannot hold it, the text that `_unrepresentable` keeps.
 """
@@ -73,7 +73,7 @@ _WIDER = {"int": "bigint", "bigint": "decimal(20,0)"}
 
 
 def warehouse_type(family: str, *, unsigned: bool, parameters: str, decimals_as_text: bool) -> str:
-    """The warehouse type of a TiDB type: DESIGN 4.4, line by line."""
+    """The warehouse type of a TiDB type: design.md, 4.4, line by line."""
     if unsigned and family in _WIDER:
         return _WIDER[family]
     if family == "bit":

@@ -1,4 +1,4 @@
-"""A publish whose main is moved by another commit while it is staged (DESIGN rule 9)."""
+"""A publish whose main is moved by another commit while it is staged (design.md, rule 9)."""
 
 import pytest
 from spark.test_current import FEW, MANY, Stream

@@ -1,4 +1,4 @@
-"""Behind the change frame no room names a protocol (DESIGN 3)."""
+"""Behind the change frame no room names a protocol (design.md, 3)."""
 
 import re
 from pathlib import Path

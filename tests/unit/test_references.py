@@ -29,6 +29,13 @@ def test_files_and_pages_that_a_page_names_exist(page):
     assert [str(path) for path in (*files, *pages) if not path.exists()] == []
 
 
+def test_the_pages_that_docstrings_cite_by_their_names_exist():
+    """`(design.md, rule 3)`: docs/explanation/architecture.md says where they are."""
+    pages = {page.name for page in (ROOT / "docs/explanation").glob("*.md")}
+    assert {"architecture.md", "design.md", "wire-formats.md"} <= pages
+    assert [name_of(f) for f in CODE if re.search(r"\bDESIGN\b|WIRE-FORMATS|SIMPLE-AVRO", f.read_text())] == []
+
+
 @pytest.mark.parametrize("module", CODE, ids=name_of)
 def test_pages_that_a_module_names_exist(module):
     assert [name for name in PAGE.findall(module.read_text()) if not (ROOT / name).exists()] == []

@@ -111,7 +111,7 @@ def truth_rows(table, state):
 
 
 def exact_floats(state):
-    """FLOAT columns as stored; the text protocol rounds them (WIRE-FORMATS, "Layout")."""
+    """FLOAT columns as stored; the text protocol rounds them (wire-formats.md, "Layout")."""
     exact = state.get("exact") or {}
     found = defaultdict(dict)
     for name, values in exact.items():

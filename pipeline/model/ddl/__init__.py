@@ -1,4 +1,4 @@
-"""DDL statements of a changefeed as actions on the warehouse (DESIGN rules 5 and 6).
+"""DDL statements of a changefeed as actions on the warehouse (design.md, rules 5 and 6).
 
 Text in, data out: no Spark, no logging, and no exception, whatever the text. A statement that is not
 understood is `NotUnderstood`, and holds its table.
@@ -190,7 +190,7 @@ def altered(kind: int, sql: str, table: TableName) -> TableName:
     """The table that a statement alters, where its message may name another one.
 
     EXCHANGE PARTITION: TiCDC's new architecture names the table that the partition is exchanged with, the text both
-    (golden/WIRE-FORMATS.md). A text that cannot be read leaves what the message says.
+    (wire-formats.md). A text that cannot be read leaves what the message says.
     """
     if known(kind) is not ActionType.EXCHANGE_TABLE_PARTITION:
         return table

@@ -176,7 +176,7 @@ class NoEffect:
 
 @dataclass(frozen=True, slots=True)
 class NotUnderstood:
-    """The statement holds its table (DESIGN rule 5): it is not guessed what it did."""
+    """The statement holds its table (design.md, rule 5): it is not guessed what it did."""
 
     reason: str
 

@@ -1,7 +1,7 @@
 """Statements that add indexes and do nothing else, whatever their kind: read to the last word.
 
 Newer TiDB and TiCDC give new sorts of index a DDL type of their own. The text of such a statement says enough, if
-there is nothing in it that this grammar does not read (DESIGN rule 5). UNIQUE is left out: in a table without a
+there is nothing in it that this grammar does not read (design.md, rule 5). UNIQUE is left out: in a table without a
 primary key such an index may become the handle.
 """
 

@@ -1,4 +1,4 @@
-"""Column types as DDL writes them: what the warehouse makes of each (DESIGN 4.4), and TiCDC's word for it."""
+"""Column types as DDL writes them: what the warehouse makes of each (design.md, 4.4), and TiCDC's word for it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the settings say of the changefeed, against what its messages show.
 
-The message's own schema always decides how it is read (DESIGN 4.1); a disagreement is told, because it means that
+The message's own schema always decides how it is read (design.md, 4.1); a disagreement is told, because it means that
 the changefeed is not the one that its user believes it to be.
 """
 

@@ -1,6 +1,6 @@
-"""What rows from before an ADD COLUMN show: as TiCDC's Avro schemas tell it, or not (DESIGN rule 6).
+"""What rows from before an ADD COLUMN show: as TiCDC's Avro schemas tell it, or not (design.md, rule 6).
 
-A default is JSON of the field's Avro type, but bytes are base64 and expressions are text (golden/WIRE-FORMATS.md,
+A default is JSON of the field's Avro type, but bytes are base64 and expressions are text (wire-formats.md,
 "Avro"). A schema is whatever somebody has registered: what is no value of its type is unknown, and never an error.
 """
 

@@ -1,6 +1,6 @@
 """TiCDC's Avro columns in the words of the warehouse: type, and how a value is read.
 
-The type follows DESIGN 4.4: `tidb_type` decides, not the Avro type (older TiCDC sends FLOAT as double).
+The type follows design.md, 4.4: `tidb_type` decides, not the Avro type (older TiCDC sends FLOAT as double).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def family(column: AvroColumn) -> str:
 
 
 def warehouse_type(column: AvroColumn) -> WarehouseType:
-    """The warehouse type of a column without an override (DESIGN 4.4)."""
+    """The warehouse type of a column without an override (design.md, 4.4)."""
     kind = family(column)
     if kind == "DECIMAL":
         if column.precision is None:

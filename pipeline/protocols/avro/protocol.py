@@ -85,7 +85,7 @@ class _AvroGroup(PlacedGroup):
 
 @dataclass(slots=True)
 class AvroProtocol:
-    """TiCDC's Avro messages (TiCDC Avro Protocol; golden/WIRE-FORMATS.md).
+    """TiCDC's Avro messages (TiCDC Avro Protocol; wire-formats.md).
 
     `timezone` is the changefeed's, `overrides` the settings' `warehouse.columns`, `asserted` what the settings say
     of the changefeed besides.

@@ -1,6 +1,6 @@
 """Values of TiCDC's Avro fields as warehouse columns: pure functions, Column in, Column out.
 
-Wire rules: TiCDC Avro Protocol, "Column data format"; golden/WIRE-FORMATS.md, "Avro" and "Types".
+Wire rules: TiCDC Avro Protocol, "Column data format"; wire-formats.md, "Avro" and "Types".
 Every function gives NULL for NULL, so that the fields of several schema ids can be coalesced, and for what is no such
 value (`fields.is_doubtful`).
 """

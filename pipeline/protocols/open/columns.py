@@ -93,7 +93,7 @@ def family_of(tidb_type: str) -> str:
 
 
 def natural_type(column: SourceColumn) -> WarehouseType:
-    """The warehouse type of a column without an override (DESIGN 4.4)."""
+    """The warehouse type of a column without an override (design.md, 4.4)."""
     return t.natural(column.tidb_type)
 
 
@@ -111,7 +111,7 @@ def source_columns(
 ) -> tuple[SourceColumn, ...]:
     """The columns of a version. `defined` goes by the name in lower case.
 
-    Where a definition is of another type than what was sent, the protocol wins (DESIGN rule 5). Flags that are 0 do
+    Where a definition is of another type than what was sent, the protocol wins (design.md, rule 5). Flags that are 0 do
     not say what was sent (`SentColumn.allows`).
     """
     return tuple(_column(one, defined.get(folded(one.name)), said) for one in sent)

@@ -64,7 +64,7 @@ SENTENCES = {
 
 @dataclass(slots=True)
 class OpenProtocol:
-    """TiCDC's Open protocol (TiCDC Open Protocol; golden/WIRE-FORMATS.md, "Open protocol").
+    """TiCDC's Open protocol (TiCDC Open Protocol; wire-formats.md, "Open protocol").
 
     `timezone` is the changefeed's; `overrides` and `members` are of the settings' `warehouse.columns`: types, and what
     ENUM and SET columns may hold. `known` is what earlier batches have described. `old_values`: whether updates carry

@@ -1,7 +1,7 @@
 """Values of the Open protocol as warehouse columns: pure functions, Column in, Column out.
 
 Each value arrives as the text of its JSON (`cells`): a number as it is written, a text without its quotes (TiCDC Open
-Protocol, "Column type codes"; golden/WIRE-FORMATS.md, "Open protocol").
+Protocol, "Column type codes"; wire-formats.md, "Open protocol").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simple in Avro: TiCDC's one schema, a union that `Message` is the last branch of (golden/SIMPLE-AVRO.md).
+"""Simple in Avro: TiCDC's one schema, a union that `Message` is the last branch of (wire-formats.md).
 
 The head keeps both rows of a message, so that it is decoded once for all tables.
 """

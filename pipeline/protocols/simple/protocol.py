@@ -98,7 +98,7 @@ class _SimpleGroup(PlacedGroup):
 
 @dataclass(slots=True)
 class SimpleProtocol:
-    """TiCDC's Simple messages (TiCDC Simple Protocol; golden/WIRE-FORMATS.md).
+    """TiCDC's Simple messages (TiCDC Simple Protocol; wire-formats.md).
 
     `encoding` is the changefeed's `encoding-format`, `timezone` its time zone, `overrides` the settings'
     `warehouse.columns`, `known` what earlier batches described.

@@ -1,7 +1,7 @@
 """Simple's table schemas (BOOTSTRAP, DDL) as versions of a table's layout.
 
 A version is known by (database, table, schemaVersion): RENAME and TRUNCATE keep the number, and the `tableID` of a row
-is that of its partition (golden/WIRE-FORMATS.md, "Simple, JSON").
+is that of its partition (wire-formats.md, "Simple, JSON").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TiCDC's Avro schema for Simple as Spark decodes it: the record `Message`, then the sentinel (golden/SIMPLE-AVRO.md).
+"""TiCDC's Avro schema for Simple as Spark decodes it: the record `Message`, then the sentinel (wire-formats.md).
 
 A value begins with the number of the union's branch, which for `Message` is 11 in every message.
 """

@@ -1,6 +1,6 @@
 """Values of Simple's rows as warehouse columns: pure functions, Column in, `Value` out.
 
-Wire rules: golden/WIRE-FORMATS.md, "Simple, JSON" and "Simple, Avro".
+Wire rules: wire-formats.md, "Simple, JSON" and "Simple, Avro".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_value(sent: Column, column: SourceColumn, kind: WarehouseType, timezone
 
 
 def natural_type(column: SourceColumn) -> WarehouseType:
-    """The warehouse type of a column without an override (DESIGN 4.4)."""
+    """The warehouse type of a column without an override (design.md, 4.4)."""
     return t.natural(column.tidb_type)
 
 

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint has planned, and whether the tables can continue with that (DESIGN rule 3)."""
+"""What Spark's checkpoint has planned, and whether the tables can continue with that (design.md, rule 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run begins, decided from what the tables, the checkpoint and Kafka say (DESIGN rule 3).
+"""Where a run begins, decided from what the tables, the checkpoint and Kafka say (design.md, rule 3).
 
 Pure: every case is a value in, a value or a refusal out.
 """

@@ -2,7 +2,7 @@
 
 Every change has a commit ts, a transaction's changes share one. TiCDC sends the rows and DDL events of a table to one
 topic: rows to a partition by their key, DDL events to all of them, watermarks to all partitions there are. What was
-sent may be sent again, from any commit ts on. Sources: golden/WIRE-FORMATS.md, "Simple, JSON"; docs/simple.md.
+sent may be sent again, from any commit ts on. Sources: wire-formats.md, "Simple, JSON"; docs/simple.md.
 """
 
 from __future__ import annotations
