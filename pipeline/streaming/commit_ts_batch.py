@@ -262,8 +262,10 @@ class CommitTsBatch(SparkBatch):
         raw, parts = self.raw.where(~F.col(WAITED)), {}
         for table in self.context.tables:
             begun = {at: (self.context.ledger.ends.get(at, 0), end) for at, end in table.ends.items()}
+            if all(low >= end for low, end in begun.values()):
+                continue
             high = advance.appended_up_to(table, self.context.ledger.unfinished)
-            if high is None or all(low >= end for low, end in begun.values()):
+            if high is None:
                 continue
             within = any_of(
                 stands_in(Partition(name, number)) & (F.col(POSITION) < end)
