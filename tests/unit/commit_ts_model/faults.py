@@ -10,12 +10,12 @@ from unit.commit_ts_model.history import COLUMNS, NAMES, ROWS
 
 from pipeline.model import ddl as text
 from pipeline.model.messages import EVER
-from pipeline.streaming import commit_ts_batch, cuts, frontier, pending, routing, statements
+from pipeline.streaming import commit_ts_batch, cuts, frontier, pending, release, routing, statements
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier
 from pipeline.streaming.name_bindings import NameHistory
-from pipeline.warehouse import advance
+from pipeline.warehouse import advance, publisher
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
@@ -309,6 +309,57 @@ def a_batch_of_what_is_left_is_not_asked_for(plant: Plant) -> str:
     """A batch begins again at the first record of its partitions, whatever the ledger says."""
     plant.setattr(commit_ts_batch.SparkBatch, "_unsettled", lambda _self, messages: messages)
     return COLUMNS
+
+
+def a_watermark_is_of_all_partitions(plant: Plant) -> str:
+    """What one partition says counts for each."""
+    original = frontier.progress
+
+    def progress(before, watermarks, ddl):
+        newest = max(watermarks.values(), default=0)
+        return original(before, dict.fromkeys({*before, *watermarks}, newest) if newest else {}, ddl)
+
+    plant.setattr(frontier, "progress", progress)
+    return ROWS
+
+
+def a_release_lets_nothing_in(plant: Plant) -> str:
+    """The table lives, and what it had waited with stays."""
+    plant.setattr(release, "let_go", lambda *_: 1)
+    return ROWS
+
+
+def one_table_is_not_shown(plant: Plant) -> str:
+    """All others are at the cut, and it calls itself exact."""
+    original = CommitTsBatch._may_be_shown
+    plant.setattr(
+        CommitTsBatch, "_may_be_shown", lambda self, table: table.source.table != "b" and original(self, table)
+    )
+    return ROWS
+
+
+def a_truncate_empties_nothing(plant: Plant) -> str:
+    """It is noted, and the rows stay."""
+    plant.setattr(publisher.Publisher, "empty", lambda _self, _at=EVER: None)
+    return COLUMNS
+
+
+def a_tables_own_end_is_ignored(plant: Plant) -> str:
+    """Each try appends the whole range of its batch."""
+    plant.setattr(CommitTsTableWriter, "ends", lambda _self: {})
+    return ROWS
+
+
+def recovery_ends_with_the_first_batch(plant: Plant) -> str:
+    """Whatever the ledger has yet to pass."""
+    plant.setattr(commit_ts_batch.SparkBatch, "_unpassed", lambda *_: False)
+    return COLUMNS
+
+
+def a_dropped_table_keeps_its_name(plant: Plant) -> str:
+    """The next one of that name is taken for it."""
+    plant.setattr(NameHistory, "_end", lambda self, name, _at: self.open(name))
+    return NAMES
 
 
 FAULTS = [
