@@ -139,6 +139,12 @@ class Tidb:
         for partition in range(PARTITIONS):
             self._send(self.topic_of(old or table.name), partition, message)
 
+    def begin_topic(self, name: str) -> None:
+        """Let the topic of a table be there, with a watermark of the beginning in each partition."""
+        topic = self.topic_of(TableName("s", name))
+        for partition in range(PARTITIONS):
+            self.broker.produce(topic, partition, Message("watermark", 1))
+
     def watermark(self, which: Iterable[int] = range(10**6), back: int = 0) -> None:
         """All up to here was sent: a message in these partitions, counted over all topics. `back`: it is older."""
         wanted = set(which) if not isinstance(which, range) else which
