@@ -96,14 +96,26 @@ class DdlApplier:
         known = held_names.remembered(context.records)
         ambiguous = {names.at(hold.name.key, hold.at + 1).table_ref: (hold.reason, hold.at) for hold in known}
         made = cls(context, messages, names, (), tuple(later), ambiguous=ambiguous, said=said, barrier=barrier)
-        made.blocked = tuple((s, why) for s in now if (why := made._held_with(s)))
+        made.blocked = tuple(made._blocked(now))
         blocked = [s for s, _ in made.blocked]
         made.applied = tuple(s for s in now if s not in blocked)
         return made
 
-    def _held_with(self, statement: Statement) -> str:
+    def _blocked(self, statements: Iterable[Statement]) -> Iterator[tuple[Statement, str]]:
+        """Those that wait with the rows of their tables, by what names will mean when it is their turn."""
+        names = NameHistory({name: list(spans) for name, spans in self.names.spans.items()}, set(self.names.causes))
+        for statement in statements:
+            ddl = statement.ddl
+            why = self._held_with(statement, self.pair_of(names.at(ddl.table.key, ddl.commit_ts).table_ref))
+            if why:
+                yield statement, why
+            elif cause_of(statement) not in names.causes:
+                for number, action in enumerate(statement.actions):
+                    names.act(action, ddl.commit_ts, f"{cause_of(statement)}/{number}")
+
+    @staticmethod
+    def _held_with(statement: Statement, table: WarehouseTable | None) -> str:
         """Why a statement waits with the rows of its table, which is held; nothing, if it does not."""
-        table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
         held = table is not None and table.state is State.HELD and not statement.naming
         return table.held_reason if table is not None and held else ""
 

@@ -66,6 +66,24 @@ KNOWN = {
         ("a_batch_is_taken", {"limit": (6, 0), "crash": None, "others": (), "fault": ("b", "evolve")}),
         ("something_befalls_the_checkpoint", {"what": "lose"}),
     ],
+    "held back by a try that died, of two tables": [
+        ("a_column_changes", {"name": "a", "what": "add", "pick": 1, "key": 1}),
+        ("rows_change", {"name": "b", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 1, "key": 0}),
+        ("a_batch_is_taken", {"limit": (4, 4, 0, 0), **QUIET}),
+        ("a_batch_is_taken", {"limit": (2, 0), **QUIET}),
+        ("a_batch_is_taken", {"limit": (4, 4, 0, 0), "crash": None, "others": (), "fault": ("a", "evolve")}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+    ],
+    # a statement about the table that a swap of the batch gives a name to waited with the one that is held, for good
+    "a swap with a held table": [
+        ALL,
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 5, "others": (), "fault": None}),
+        ("names_change", {"what": "swap", "name": "a"}),
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 0, "key": 0}),
+    ],
     # a try had died in the middle of a RENAME, the next one was resolved less far, and its cut called itself exact
     "half a rename": [
         BY_TOPIC,
