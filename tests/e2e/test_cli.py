@@ -25,6 +25,7 @@ from confluent_kafka import Producer
 from e2e.processes import until
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue
+from support.slow import few
 
 from pipeline.cli import asof, main, table_metadata
 from pipeline.cli import run as command
@@ -205,7 +206,7 @@ class TestRun:
         assert said.code == 2
         assert "TOPIC_RECREATED" in said.err
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    @pytest.mark.parametrize("number", few(signal.SIGTERM, signal.SIGINT))
     def test_a_signal_while_spark_starts_ends_a_run_before_its_first_batch(self, warehouse, number):
         holder = warehouse.folder / "warehouse" / ".writer.json"
         holder.unlink(missing_ok=True)

@@ -78,7 +78,7 @@ ONE_TABLE = Tale(
         Act("evolved", rare=True),
         Act("changes-appended", 26, forget=True),  # the retry is longer than the range that was appended
         Act("keys-deleted", rare=True),
-        Act("published"),
+        Act("published", rare=True),
         Act(
             "waiting-held", 40, forget=True, environment=SMALL, real=True
         ),  # and shorter than the one that was published
@@ -86,7 +86,7 @@ ONE_TABLE = Tale(
         Act("changes-appended", 54, forget=True),  # what waited, in a longer range
         Act("results-appended", rare=True),
         Act("cuts-appended@2", 68, environment=SMALL, rare=True),
-        Act("schemas-appended"),
+        Act("schemas-appended", rare=True),
         Act("ledger-appended"),
     ),
     75,

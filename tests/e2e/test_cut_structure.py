@@ -44,6 +44,7 @@ def states(till):
     return {row["warehouse_name"]: row["state"] for row in till.own("tables")}
 
 
+@pytest.mark.slow
 def test_a_dropped_table_stays_as_it_was_and_makes_way_for_one_that_is_renamed_onto_its_name(till):
     till.accounts((1, 500), (2, 7))
     till.note("stays")
@@ -427,6 +428,7 @@ def test_a_key_column_that_is_dropped_stays_until_the_rows_of_its_time_are_shown
     till.feed.close()
 
 
+@pytest.mark.slow
 def test_without_old_values_an_update_is_an_upsert_and_a_delete_knows_its_key(stack, tmp_path):
     till = Till(stack, tmp_path, "open-protocol")
     till.set("changefeed", **{"enable-old-value": False})

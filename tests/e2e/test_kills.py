@@ -89,7 +89,7 @@ UNTIL_THE_RELEASE = (
     Act("ledger-appended"),
     Act("dead-letters-appended", ("rubbish",), rare=True),  # a batch of which nothing else is left
     Act("before-spark-commit"),
-    Act("backfilled", ("column", "round")),
+    Act("backfilled", ("column", "round"), rare=True),
     Act("truncated", ("truncate", "round"), rare=True),
     Act("held-appended", ("puzzle", "round")),  # the statement is of this batch
     Act("held-appended", ("round",), rare=True),
@@ -99,7 +99,7 @@ FROM_THE_RELEASE_ON = (
     Act("release-begun", (), RELEASE, rare=True),
     Act("release-appended", ("round",), RELEASE),
     Act("released"),
-    Act("compacted", ("round",), RUN, MAINTAIN, real=True),
+    Act("compacted", ("round",), RUN, MAINTAIN, rare=True, real=True),
     Act("expired", ("round", "round", "round"), RUN, {**MAINTAIN, **SMALL}, rare=True, real=True),
 )
 ACTS = (*UNTIL_THE_RELEASE, *FROM_THE_RELEASE_ON)

@@ -141,6 +141,7 @@ def own(stack, tmp_path):
 class TestCheckpoints:
     """The checkpoint is a cache; the tables are the truth."""
 
+    @pytest.mark.slow
     def test_a_batch_that_is_begun_again_adds_nothing_twice(self, world):
         batches = world.begin()
         world.bank.rounds(1)

@@ -126,7 +126,7 @@ def opened(stack, tmp_path, monkeypatch):
         stream.bank.close()
 
 
-@pytest.fixture(params=["avro", *few("open-protocol", "simple")])
+@pytest.fixture(params=few("avro", "open-protocol", "simple"))
 def stream(opened, request):
     """By cut, watermarks and repeated BOOTSTRAPs are no rows; what they say is counted in the pass that appends."""
     return opened(request.param, BATCH[request.param])

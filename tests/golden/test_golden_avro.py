@@ -24,7 +24,7 @@ from support.slow import EVERY
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-OF_THE_NEW = ("key_updates-new_avro_before", "ddl-new_avro_before_watermark")
+OF_THE_NEW = ("key_updates-new_avro_before",)
 """Of the new architecture's cases those that are read by default."""
 LEFT_OUT = {
     "all_types-avro_noext", "all_types-avro_watermark",
@@ -124,6 +124,7 @@ def test_ddl_cut_at_random_boundaries_gives_the_same_tables(running, compared):
         assert_the_end_is_tidbs(run, compared)
 
 
+@pytest.mark.slow
 def test_ddl_is_applied_between_the_rows_where_it_stands(running):
     case = GoldenCase("ddl", "avro_watermark")
     chosen = sorted(random.Random(1).sample(dumped_steps(case)[:-1], A_FEW_SLICES))  # noqa: S311 - no secret

@@ -17,7 +17,7 @@ from pipeline.protocols.open.shapes import LARGEST, Wanted, listed, shape_of
 pytestmark = pytest.mark.spark
 
 CASES = [case for case in manifest() if case.protocol == "open-protocol"]
-FEW = ("all_types-open", "ddl-open", "key_updates-open_updated_only")
+FEW = ("ddl-open", "key_updates-open_updated_only")
 KEY = '{"ts":5,"scm":"s","tbl":"a","t":1}'
 TEXTS = (
     "null", '""', '"a"', r'"\""', r'"\\"', r'"\\\""', r'"}},\"p\":{"', '"}},"', '"{"', '"["', '"]"',

@@ -8,6 +8,7 @@ from golden.comparing import assert_none, rows_differ
 from golden.corpus import GoldenCase
 from golden.expected import tables_at_the_end
 from spark.open_events import Memory, changed, events_of, golden_frame, protocol, raw_frame, record, replayed
+from support.slow import EVERY
 
 from pipeline.model import change
 from pipeline.model.conditions import any_of
@@ -27,7 +28,7 @@ CASES = [
         "key_updates": ["open", "open_raw", "open_p3", "open_updated_only"],
         "orders_small": ["open", "open_p3"],
     }.items()
-    for config in configs
+    for config in (configs if EVERY else configs[-1:])
 ]
 
 
@@ -214,7 +215,7 @@ def test_an_event_that_is_not_ticdcs_json_is_refused_alone(spark):
 def test_damaged_bytes_are_refused_or_dead_letters_and_never_end_the_batch(spark):
     rng = random.Random(4)  # noqa: S311 - no secret
     records = [(one.key, one.value) for one in GoldenCase("all_types", "open").records]
-    damaged = [flipped(rng, *rng.choice(records)) for _ in range(400)]
+    damaged = [flipped(rng, *rng.choice(records)) for _ in range(400 if EVERY else 100)]
     garbage = [(rng.randbytes(rng.randrange(60)), rng.randbytes(rng.randrange(60))) for _ in range(40)]
     subject = protocol()
     prepared = subject.prepare(raw_frame(spark, [*records, *damaged, *garbage])).cache()
