@@ -188,9 +188,10 @@ class CommitTsBatch(SparkBatch):
         committed = self.context.ledger.committed.of(streams)
         reached = {**committed, **self._passed(), **messages.ends}
         here = {(streams[at.stream].id, at.number): end for at, end in reached.items() if at.stream in streams}
-        tried, late = self._tried(here)
+        tried, read_then = self._tried(here)
         begun = [at for at in partitions if reached.get(at, 0)]
-        self.frontiers |= {at: max(self.frontiers.get(at, NEVER), tried) for at in begun if at.stream not in late}
+        again = [at for at in begun if (streams[at.stream].id, at.number) in read_then]
+        self.frontiers |= {at: max(self.frontiers.get(at, NEVER), tried) for at in again}
         unread = self.context.source.unread({at: reached.get(at, 0) for at in partitions})
         live = {at: self.frontiers[at] for at in partitions if at in self.frontiers}
         read, passed = frontier.resolved(live, unread), self.context.ledger.resolved
@@ -228,25 +229,30 @@ class CommitTsBatch(SparkBatch):
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
-    def _tried(self, reached: Mapping[PartitionId, int]) -> tuple[Frontier, Collection[str]]:
+    def _tried(self, reached: Mapping[PartitionId, int]) -> tuple[Frontier, Collection[PartitionId]]:
         """How far a try that died was resolved, if this one has read as much: DDL events may be applied in part.
 
-        With the streams that were late then: all others had been read so far. This try may find less, where a partition
-        that had been read to its end has got more since then. One that has read less (the checkpoint is lost, and
+        With the partitions that had been read so far then. This try may find less, where one that had been read to its
+        end has got more since then. One that has read less (the checkpoint is lost, and
         batches are shorter now) finds tables whose DDL events are ahead of it.
         """
         tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
         if not tried:
             return NEVER, ()
-        resolved, ends, late = json.loads(tried)
-        covered = all(reached.get(at, 0) >= end for at, end in read_ends(json.dumps(ends)).items())
+        batch, resolved, written = json.loads(tried)
+        if batch < self.context.ledger.unfinished:
+            return NEVER, ()
+        ends = read_ends(json.dumps(written))
+        covered = all(reached.get(at, 0) >= end for at, end in ends.items())
         self.ahead = NEVER if covered else Frontier(resolved)
-        return (Frontier(resolved), late) if covered else (NEVER, ())
+        return (Frontier(resolved), ends.keys()) if covered else (NEVER, ())
 
     def _note_try(self, reached: dict[PartitionId, int]) -> None:
         """Let a second try know how far this one goes; where no DDL event is applied, tables tell by themselves."""
         if self.applier.applied:
-            tried = json.dumps([self.resolved, json.loads(write_ends(reached)), sorted(self.late)])
+            late = {self.stream_ids.get(stream, "") for stream in self.late}
+            in_time = {at: end for at, end in reached.items() if at[0] not in late}
+            tried = json.dumps([self.batch_id, self.resolved, json.loads(write_ends(in_time))])
             self.context.records.tables["batches"].set_properties({TRIED: tried})
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:

@@ -181,8 +181,8 @@ MARKS = _key(
 )
 
 TRIED = _key(
-    "ticdc.tried-resolved", Where.OWN, "JSON: [frontier, {topic id: {partition: offset}}, [topic, …]]",
-    "how far the newest try of a batch with DDL events was resolved, what it had read, which topics were late",
+    "ticdc.tried-resolved", Where.OWN, "JSON: [batch, frontier, {topic id: {partition: offset}}]",
+    "how far the newest try of a batch with DDL events was resolved, and what it had read of topics that were not late",
 )  # fmt: skip
 
 # ---- the pipeline's own tables
