@@ -35,7 +35,7 @@ from pipeline.warehouse.records import SUPERSEDED
 from pipeline.warehouse.state import OPERATION, TRIED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -188,10 +188,6 @@ class CommitTsBatch(SparkBatch):
         committed = self.context.ledger.committed.of(streams)
         reached = {**committed, **self._passed(), **messages.ends}
         here = {(streams[at.stream].id, at.number): end for at, end in reached.items() if at.stream in streams}
-        tried, read_then = self._tried(here)
-        begun = [at for at in partitions if reached.get(at, 0)]
-        again = [at for at in begun if (streams[at.stream].id, at.number) in read_then]
-        self.frontiers |= {at: max(self.frontiers.get(at, NEVER), tried) for at in again}
         unread = self.context.source.unread({at: reached.get(at, 0) for at in partitions})
         live = {at: self.frontiers[at] for at in partitions if at in self.frontiers}
         read, passed = frontier.resolved(live, unread), self.context.ledger.resolved
@@ -200,13 +196,13 @@ class CommitTsBatch(SparkBatch):
             self.late, self.late_frontier = frozenset(at.stream for at in slow), read
             others = {at: moment for at, moment in live.items() if at.stream not in self.late}
             read = frontier.resolved(others, {at for at in unread if at.stream not in self.late})
-        self.read_frontier = max(passed, read, tried)
+        self.read_frontier = max(passed, read)
         # what a partition that was read to its end is yet to bring is newer: it is not late when that comes
-        stale = (at for at in begun if at not in unread)
+        stale = (at for at in partitions if at not in unread and reached.get(at, 0))
         self.frontiers |= {at: max(self.frontiers.get(at, NEVER), self.read_frontier) for at in stale}
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
-        self.resolved = max(self.read_frontier, *shown, NEVER)
+        self.resolved = max(self.read_frontier, *shown, self._tried(here), NEVER)
         self._named("statements")
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
@@ -229,23 +225,22 @@ class CommitTsBatch(SparkBatch):
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
-    def _tried(self, reached: Mapping[PartitionId, int]) -> tuple[Frontier, Collection[PartitionId]]:
+    def _tried(self, reached: Mapping[PartitionId, int]) -> Frontier:
         """How far a try that died was resolved, if this one has read as much: DDL events may be applied in part.
 
-        With the partitions that had been read so far then. This try may find less, where one that had been read to its
-        end has got more since then. One that has read less (the checkpoint is lost, and
-        batches are shorter now) finds tables whose DDL events are ahead of it.
+        This try may find less, where a partition that had been read to its end has got more since then. One that has
+        read less (the checkpoint is lost, and batches are shorter now) finds tables whose DDL events are ahead of it.
         """
         tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
         if not tried:
-            return NEVER, ()
+            return NEVER
         batch, resolved, written = json.loads(tried)
         if batch < self.context.ledger.unfinished:
-            return NEVER, ()
+            return NEVER
         ends = read_ends(json.dumps(written))
         covered = all(reached.get(at, 0) >= end for at, end in ends.items())
         self.ahead = NEVER if covered else Frontier(resolved)
-        return (Frontier(resolved), ends.keys()) if covered else (NEVER, ())
+        return Frontier(resolved) if covered else NEVER
 
     def _note_try(self, reached: dict[PartitionId, int]) -> None:
         """Let a second try know how far this one goes; where no DDL event is applied, tables tell by themselves."""
@@ -527,10 +522,6 @@ class CommitTsBatch(SparkBatch):
         super().commit(outcome)
         if remove_dropped(self.context):
             write_tables_view(self.context, number)
-
-    def _unpassed(self, fresh: Ledger) -> bool:
-        """See `SparkBatch._unpassed`: also DDL events that a try which died has applied."""
-        return self.ahead > self.resolved or super()._unpassed(fresh)
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[Partition, CommitTs]) -> str:
         cut_ts = frontier.commit_ts_of(self.resolved)

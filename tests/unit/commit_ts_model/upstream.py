@@ -2,7 +2,7 @@
 
 Every change has a commit ts, a transaction's changes share one. TiCDC sends the rows and DDL events of a table to one
 topic: rows to a partition by their key, DDL events to all of them, watermarks to all partitions there are. What was
-sent may be sent again, from any commit ts on. Sources: wire-formats.md, "Simple, JSON"; docs/simple.md.
+sent may be sent again, from any commit ts on. Sources: golden/WIRE-FORMATS.md, "Simple, JSON"; docs/simple.md.
 """
 
 from __future__ import annotations
@@ -138,12 +138,6 @@ class Tidb:
         )  # fmt: skip
         for partition in range(PARTITIONS):
             self._send(self.topic_of(old or table.name), partition, message)
-
-    def begin_topic(self, name: str) -> None:
-        """Let the topic of a table be there, with a watermark of the beginning in each partition."""
-        topic = self.topic_of(TableName("s", name))
-        for partition in range(PARTITIONS):
-            self.broker.produce(topic, partition, Message("watermark", 1))
 
     def watermark(self, which: Iterable[int] = range(10**6), back: int = 0) -> None:
         """All up to here was sent: a message in these partitions, counted over all topics. `back`: it is older."""
