@@ -75,11 +75,6 @@ def ends(groups: Iterable[PlacedGroup]) -> dict[Partition, Position]:
     return greatest(groups, lambda group: group.last + 1)
 
 
-def rows(groups: Iterable[PlacedGroup]) -> int:
-    """How many messages there are."""
-    return sum(group.rows for group in groups)
-
-
 def _extremes(
     groups: Iterable[Group], measure: Callable[[Group], int], pick: Callable[[int, int], int]
 ) -> dict[Partition, int]:

@@ -166,8 +166,8 @@ class ModelProtocol:
             refused=(Undecodable("REFUSED", "no table", here, len(refused)),) if refused else (),
             ddl=tuple(sorted(map(_statement, ddl.values()), key=lambda statement: statement.commit_ts)),
             watermarks=marks,
-            starts=_extreme(records, min),
-            ends={at: last + 1 for at, last in _extreme(records, max).items()},
+            starts=extreme(records, min),
+            ends={at: last + 1 for at, last in extreme(records, max).items()},
             rows=len(records),
             control=control,
             kinds=frozenset(_kind(record) for record in records if record.message.kind != "ddl"),
@@ -198,7 +198,7 @@ class ModelProtocol:
         tables: dict[tuple[str, str], list[SeenVersion]] = {}
         for (schema, key_only), records in sorted(seen.items()):
             version = self.registry.find(schema)
-            entry = SeenVersion(version, _extreme(records, min), _extreme(records, max), len(records), key_only)
+            entry = SeenVersion(version, extreme(records, min), extreme(records, max), len(records), key_only)
             tables.setdefault(version.table.key, []).append(entry)
         return tuple(TableMessages(versions[0].version.table, tuple(versions)) for versions in tables.values())
 
@@ -259,7 +259,8 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
     }
 
 
-def _extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[Partition, int]:
+def extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[Partition, int]:
+    """By partition, the offset that `pick` (min or max) chooses of its records."""
     found: dict[Partition, int] = {}
     for record in records:
         found[record.at] = pick(record.offset, found.get(record.at, record.offset))

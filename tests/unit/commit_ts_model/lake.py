@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark.sql.functions as spark_functions
 from pyspark.sql import DataFrame
 from unit.batch_model import batch as by_offset
-from unit.batch_model.batch import Crash, CurrentRow, ModelRecords, image
+from unit.batch_model.batch import Crash, CurrentRow, ModelRecords, extreme, image
 from unit.batch_model.frames import Col, F, Frame
 
 from pipeline.errors import BatchFailed
@@ -43,7 +43,7 @@ from pipeline.warehouse.records import LET_IN
 from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from unit.batch_model.iceberg import ChangeRow
     from unit.batch_model.upstream import Record
@@ -105,8 +105,8 @@ class CommitTsProtocol:
             tables=self._tables({name: found for name, found in seen.items() if name in versions}, versions),
             ddl=tuple(sorted(map(_statement, ddl.values()), key=lambda statement: statement.commit_ts)),
             watermarks=marks,
-            starts=_extreme(records, min),
-            ends={at: last + 1 for at, last in _extreme(records, max).items()},
+            starts=extreme(records, min),
+            ends={at: last + 1 for at, last in extreme(records, max).items()},
             rows=len(records),
             control=len(records) - len(rows),
             unknown=tuple(_unknown(name, found) for name, found in seen.items() if name not in versions),
@@ -121,7 +121,7 @@ class CommitTsProtocol:
         for name, records in sorted(seen.items()):
             times = [record.message.commit_ts for record in records]
             entry = SeenVersion(
-                versions[name], _extreme(records, min), _extreme(records, max), len(records),
+                versions[name], extreme(records, min), extreme(records, max), len(records),
                 since=min(times), until=max(times),
             )  # fmt: skip
             tables.setdefault(name[0], []).append(entry)
@@ -179,13 +179,6 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
         change.SCHEMA_ID: message.schema, change.COMMIT_TIME: record, change.ERROR: None,
         change.KEY_BYTES: None, change.VALUE_BYTES: record,
     }  # fmt: skip
-
-
-def _extreme(records: Iterable[Record], pick: Any) -> dict[Partition, int]:
-    found: dict[Partition, int] = {}
-    for record in records:
-        found[record.at] = pick(record.offset, found.get(record.at, record.offset))
-    return found
 
 
 def _statement(copies: Sequence[Record]) -> Ddl:
