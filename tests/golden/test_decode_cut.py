@@ -275,7 +275,7 @@ class Perfect:
                 self.rows.append(
                     {
                         "batch_id": batch, "cut_ts": moment.commit_ts, "table_uuid": source, "level": "exact",
-                        "schema_name": schema, "table_name": name, "snapshot_id": number,
+                        "schema_name": schema, "table_name": name, "snapshot_id": number, "reason": "",
                     }
                 )  # fmt: skip
                 rows = [row for row in table.rows if (source, batch) != spoil]
