@@ -30,7 +30,7 @@ help: ## List the targets
 
 setup: java $(INSTALLED) ## Make .venv from the lock and fetch the jars (again only when something changed)
 	@$(BIN)/python -m pipeline.devstack fetch
-	@$(BIN)/python -m pipeline.streaming.archiving
+	@$(BIN)/python -m pipeline.runtime.archiving
 	@touch $(JARS)
 
 demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg tables
@@ -96,7 +96,7 @@ clean: ## Remove what was built and measured (not .venv, not the jar cache, not 
 	@find pipeline registry tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
-	@$(FIND_PYTHON); PYTHONPATH=. $$python -P pipeline/devstack/java.py
+	@$(FIND_PYTHON); PYTHONPATH=. $$python -P pipeline/runtime/java.py
 
 $(INSTALLED): requirements/lock.txt pyproject.toml
 	@$(FIND_PYTHON); \
@@ -108,7 +108,7 @@ $(INSTALLED): requirements/lock.txt pyproject.toml
 	  || { cat .venv/install.log; exit 1; }
 	@touch $@
 
-$(JARS): $(INSTALLED) pipeline/devstack/artefacts.sha256 pipeline/devstack/ivy.xml
+$(JARS): $(INSTALLED) pipeline/runtime/jars/artefacts.sha256 pipeline/runtime/jars/ivy.xml
 	@$(BIN)/python -m pipeline.devstack fetch
-	@$(BIN)/python -m pipeline.streaming.archiving
+	@$(BIN)/python -m pipeline.runtime.archiving
 	@touch $@

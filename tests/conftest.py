@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from spark.sessions import settings_in
 
 from pipeline.devstack import Devstack
-from pipeline.streaming.session import DEFAULTS, session
+from pipeline.runtime.session import DEFAULTS, session
 
 pytest_plugins = ("support.schedule",)
 

@@ -152,7 +152,7 @@ def _after(error: Exception) -> Exception:
     """
     if isinstance(error, Explained):
         return error
-    spark = sys.modules.get("pipeline.streaming.session")
+    spark = sys.modules.get("pipeline.runtime.session")
     ended = None if spark is None else spark.spark_ended(error)
     found: Exception = ended or importlib.import_module("pipeline.causes").explained(error) or error
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pipeline.cli.cuts import spoken
+from pipeline.lake.consistent_points import spoken
 from pipeline.model.columns import LOGICAL_BITS, CommitTs
 from pipeline.warehouse.iceberg import MAIN
 from pipeline.warehouse.pairs import STAGE
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
-    from pipeline.cli.cuts import TablePoint, Whole
-    from pipeline.cli.table_metadata import Pair
+    from pipeline.lake.consistent_points import TablePoint, Whole
+    from pipeline.lake.table_metadata import Pair
 
 COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time", "note")
 TOLD = (*COLUMNS, "uuid")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli import table_metadata
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.reading import NO_WAREHOUSE, reader
 from pipeline.cli.wording import counted, some
-from pipeline.devstack import fetch
 from pipeline.errors import Refused
+from pipeline.lake import table_metadata
+from pipeline.lake.catalog import NO_WAREHOUSE, reader
 from pipeline.quality.gate import CHECK_FAILED, OF_WHOLE_TABLES, QualityStop
 from pipeline.quality.suites import Severity
+from pipeline.runtime.jars import fetch
 from pipeline.settings import load
 from pipeline.warehouse.pairs import State
 
@@ -102,11 +102,11 @@ def _failure(result: Mapping[str, Any]) -> str:
 
 
 def _audited(settings: Settings, sources: Sequence[TableName], out: Output) -> dict[str, list[dict[str, Any]]]:
-    from pipeline.cli import workshop  # noqa: PLC0415 - it brings Spark
+    from pipeline.service import client  # noqa: PLC0415 - it brings Spark
 
     fetch()  # before there is a spinner: it has a bar of its own
     with Console(stderr=True).status("starting Spark"):
-        return workshop.check(settings, sources, lambda who: out.line(f"asked {who}: it does this between two batches"))
+        return client.check(settings, sources, lambda who: out.line(f"asked {who}: it does this between two batches"))
 
 
 def _no_suites() -> Refused:
@@ -177,7 +177,7 @@ def _spark(settings: Settings) -> Callable[[], SparkSession]:
 
     @cache
     def started() -> SparkSession:
-        from pipeline.streaming.session import looking  # noqa: PLC0415 - Spark: suites without tables or patterns need none
+        from pipeline.runtime.session import looking  # noqa: PLC0415 - Spark: suites without tables or patterns need none
 
         fetch()  # before there is a spinner: it has a bar of its own
         with Console(stderr=True).status("starting Spark"):

@@ -46,7 +46,7 @@ def spark_submit(
 ) -> None:
     """Print what spark-submit must be told before it starts Java, as a file for its --properties-file."""
     with opened(output) as out:
-        from pipeline.streaming.session import launch_properties  # noqa: PLC0415 - Spark: the others need none
+        from pipeline.runtime.session import launch_properties  # noqa: PLC0415 - Spark: the others need none
 
         told = launch_properties(load(config), with_secrets=with_secrets)
         out.result(told.properties, "\n".join(f"{key}={_property(value)}" for key, value in told.properties.items()))

@@ -15,19 +15,21 @@ import typer
 from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.progress import Progress, duration
+from pipeline.cli.progress import Progress
 from pipeline.cli.quarantine import SetAsideRows
-from pipeline.cli.reading import reader, records
-from pipeline.cli.table_metadata import Extent
 from pipeline.demo import DemoSource, Stretch, checks, compare, keys_aside, recall, remember, snippets
-from pipeline.devstack import Broker, Devstack, RegistryService, fetch, ports
+from pipeline.devstack import Broker, Devstack, RegistryService, ports
 from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.lake.catalog import reader, records
+from pipeline.lake.table_metadata import Extent
 from pipeline.model.names import WarehouseName
 from pipeline.report import COLUMNS, assemble, page
+from pipeline.runtime.jars import fetch
+from pipeline.runtime.lock import made
+from pipeline.runtime.session import session
+from pipeline.service import Pipeline
 from pipeline.settings import parse
-from pipeline.streaming import Pipeline
-from pipeline.streaming.lock import made
-from pipeline.streaming.session import session
+from pipeline.settings.durations import written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,7 +161,7 @@ class Demo:
         started = time.monotonic()
         stack = Devstack.start(self._folder / "devstack", kafka_port=kafka_port, registry_port=registry_port)
         resources.enter_context(stack)
-        took = duration(time.monotonic() - started)
+        took = written(time.monotonic() - started)
         self._out.line(f"a Kafka broker at {stack.bootstrap_servers}, a registry beside it; up in {took}")
         source = DemoSource(stack.bootstrap_servers, stack.registry_url)
         resources.callback(source.close)

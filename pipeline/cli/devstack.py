@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.devstack import Devstack, fetch, ports
+from pipeline.devstack import Devstack, ports
+from pipeline.runtime.jars import fetch
 
 DEFAULT_FOLDER = Path(".devstack")
 _KAFKA_PORT = 9092

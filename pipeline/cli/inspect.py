@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, as_key, opened
-from pipeline.devstack import fetch
+from pipeline.runtime.jars import fetch
 from pipeline.settings import load
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from pipeline.cli.cuts import spoken
-from pipeline.cli.described import DescribedVersions
 from pipeline.errors import Refused
+from pipeline.lake.consistent_points import spoken
+from pipeline.lake.schemas import DescribedVersions
 from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import Partition
@@ -19,10 +19,10 @@ from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
 from pipeline.quality.suites import load
+from pipeline.runtime.session import looking
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.reader import records
-from pipeline.streaming.session import looking
 from pipeline.warehouse.evolution import Policy, meet, meet_key
 from pipeline.warehouse.layout import Layout
 from registry import RegistryError, split, subjects_of

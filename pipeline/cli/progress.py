@@ -20,6 +20,7 @@ from rich.text import Text
 from pipeline.cli.output import Format
 from pipeline.model.change import Op
 from pipeline.model.columns import age_of
+from pipeline.settings.durations import written
 from pipeline.settings.faults import printable
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ NO_TABLE = "no table"
 _OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))
 _MARKS = (("inserts", "+", "green"), ("updates", "~", "yellow"), ("deletes", "−", "red"))  # noqa: RUF001
 _ASIDE = (("quarantined", "yellow"), ("dead_letters", "bold red"), ("held", "bold yellow"))
-_SECONDS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (172_800.0, 3600.0, "h"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class TableLine:
             if self.counts[name]
         ]
         parts += [Text(self.note, "yellow")] if self.note else []
-        parts += [] if self.lag is None else [Text(f"lag {duration(self.lag)}", "dim")]
-        parts += [] if self.seconds is None else [Text(duration(self.seconds), "dim")]
+        parts += [] if self.lag is None else [Text(f"lag {written(self.lag)}", "dim")]
+        parts += [] if self.seconds is None else [Text(written(self.seconds), "dim")]
         return Text("  ").join(parts)
 
 
@@ -186,12 +186,3 @@ def _row(batch: int, name: str, line: TableLine, mark_width: int) -> Text:
     text = Text("  ").join([Text(f"batch {batch}", "dim"), Text(name, "bold"), marks, line.rest])
     text.rstrip()
     return text
-
-
-def duration(seconds: float) -> str:
-    """Write seconds as `0.9 s`, `12 min`, `3.0 h`, `8 d`: two digits are enough to act on."""
-    for limit, unit, name in _SECONDS:
-        if seconds < limit:
-            value = seconds / unit
-            return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"  # noqa: PLR2004 - two digits
-    return f"{seconds / 86_400:.0f} d"

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import typer
 from rich.console import Console
 
-from pipeline.cli import table_metadata
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.reading import reader, records
-from pipeline.devstack import fetch
+from pipeline.lake import table_metadata
+from pipeline.lake.catalog import reader, records
 from pipeline.model.names import folded
+from pipeline.runtime.jars import fetch
 from pipeline.settings import load
 from pipeline.settings.durations import seconds
 
@@ -116,10 +116,10 @@ def redrive(
         moment = _moment(since).isoformat() if since else ""
         names = [LETTERS if letters else QUARANTINE, *((source.schema, source.table) if source else ("", ""))]
         fetch()  # before there is a spinner: it has a bar of its own
-        from pipeline.cli import workshop  # noqa: PLC0415 - it brings Spark: those who only look need not wait
+        from pipeline.service import client  # noqa: PLC0415 - it brings Spark: those who only look need not wait
 
         with Console(stderr=True).status("starting Spark"):
-            done = workshop.redrive(
+            done = client.redrive(
                 settings,
                 [*names, rule or "", moment],
                 lambda who: out.line(f"asked {who}: it does this between two batches"),

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.cuts import newest
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.reading import NO_WAREHOUSE, batches, extent, of_pipeline, reader
 from pipeline.errors import EnvironmentFault, Refused
+from pipeline.lake.catalog import NO_WAREHOUSE, batches, extent, of_pipeline, reader
+from pipeline.lake.consistent_points import newest
 from pipeline.report import COLUMNS, WAITING_STATES, Window, assemble, document, markdown, page
 from pipeline.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipeline.cli.reading import Reader
+    from pipeline.lake.catalog import Reader
     from pipeline.report import Records, Totals
     from pipeline.settings import Settings
 

@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli import table_metadata
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.progress import NO_TABLE, Progress, duration
-from pipeline.cli.reading import reader
-from pipeline.cli.waits import waits
+from pipeline.cli.progress import NO_TABLE, Progress
 from pipeline.cli.wording import counted, version
-from pipeline.devstack import fetch
 from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.lake import table_metadata
+from pipeline.lake.catalog import reader
+from pipeline.lake.pending import waits
 from pipeline.model.holding import way_on
 from pipeline.model.messages import Ordering
 from pipeline.observe.metrics import Metrics
+from pipeline.runtime.jars import fetch
+from pipeline.runtime.lock import WriterLock
+from pipeline.service import Pipeline
+from pipeline.service.pipeline import CATALOG_LOST
 from pipeline.settings import load
+from pipeline.settings.durations import written
 from pipeline.sources.build import REFUSALS
-from pipeline.streaming import Pipeline
 from pipeline.streaming.commit_ts_batch import TABLE_REMOVED
-from pipeline.streaming.held import last_held, unmade
-from pipeline.streaming.lock import WriterLock
-from pipeline.streaming.pipeline import CATALOG_LOST
+from pipeline.streaming.set_aside.held import last_held, unmade
 from pipeline.warehouse.place import WAREHOUSE_COPIED
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
@@ -181,7 +182,7 @@ class Run:
         return "everything that was there is committed"
 
     def _summary(self, ending: str) -> str:
-        done, seconds = self._progress, duration(time.monotonic() - self._started)
+        done, seconds = self._progress, written(time.monotonic() - self._started)
         tables = len(done.tables.keys() - {NO_TABLE})
         facts = f"{counted(done.batches, 'batch', 'es')}, {counted(done.changes, 'change')} into "
         said = "nothing new" if not done.batches else facts + counted(tables, "table")

@@ -1,7 +1,7 @@
 """`ticdc-warehouse tables`: what the warehouse holds, and the few things that a person does to a table.
 
 `list`, `describe` and `history` only look (see `reading`); `as-of`, `rebuild`, `maintain`, `release` and `restore`
-write, so they start Spark and take the writer's lock (see `workshop`).
+write, so they start Spark and take the writer's lock (`pipeline.service.client`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from pipeline.cli import asof, table_metadata
-from pipeline.cli.cuts import whole
+from pipeline.cli import asof
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
-from pipeline.cli.reading import reader, records
-from pipeline.cli.waits import waits
 from pipeline.cli.wording import counted
-from pipeline.devstack import fetch
+from pipeline.lake import table_metadata
+from pipeline.lake.catalog import reader, records
+from pipeline.lake.consistent_points import whole
+from pipeline.lake.pending import waits
 from pipeline.model.names import TableName
+from pipeline.runtime.jars import fetch
 from pipeline.settings import load
 from pipeline.warehouse.place import elsewhere, sentence
 from pipeline.warehouse.retention import Retention
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pipeline.cli.output import Output
-    from pipeline.cli.table_metadata import Pair
+    from pipeline.lake.table_metadata import Pair
     from pipeline.model.names import WarehouseName
     from pipeline.settings import Settings
     from pipeline.warehouse.leftovers import Leftover
@@ -128,7 +129,7 @@ def as_of(
         name = None if look else tag or found.tag
         if name and not found.is_tagged(name, pairs):
             with _starting():
-                _workshop().tag(settings, name, keep_days * _DAY_MS, found.snapshots, _waiting(out))
+                _client().tag(settings, name, keep_days * _DAY_MS, found.snapshots, _waiting(out))
             pairs = table_metadata.pairs(reader(settings))
         until = asof.kept(name, pairs) if name else None
         out.result(asof.facts(found, name, until), asof.sentence(found))
@@ -145,7 +146,7 @@ def rebuild(name: Name, config: ConfigOption = None, output: OutputOption = Form
     with opened(output) as out:
         pair = table_metadata.pair_named(reader(settings), name)
         with _starting():
-            keys = _workshop().rebuild(settings, pair.source, _waiting(out))
+            keys = _client().rebuild(settings, pair.source, _waiting(out))
         facts = {"source": str(pair.source), "table": str(pair.name), "keys": keys}
         out.result(facts, f"{pair.name} is built anew from {pair.name.changes}: {keys:,} keys replayed")
 
@@ -176,7 +177,7 @@ def maintain(
                     _say_folders(out, output, _folders(settings, really=False), "would be removed")
             return
         with _starting():
-            _workshop().maintain(settings, wanted, _waiting(out))
+            _client().maintain(settings, wanted, _waiting(out))
         _table(out, output, "before", ("table", *table_metadata.BURDEN), _burden_rows(before))
         _table(out, output, "after", ("table", *table_metadata.BURDEN), _burden_rows(_burdens(settings, wanted)))
         if orphans:
@@ -192,7 +193,7 @@ def release(name: Name, config: ConfigOption = None, output: OutputOption = Form
     with opened(output) as out:
         source = table_metadata.source_named(reader(settings), name)
         with _starting():
-            count = _workshop().release(settings, source, _waiting(out))
+            count = _client().release(settings, source, _waiting(out))
         out.result({"source": name, "records": count}, f"{source} is released: {count:,} records replayed")
 
 
@@ -202,7 +203,7 @@ def restore(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> 
     settings = load(config)
     with opened(output) as out:
         with _starting():
-            found = _workshop().restore(settings)
+            found = _client().restore(settings)
         out.table("restored", ("table", "metadata"), found)
         knows = "the catalog has them again" if found else "the catalog knows every table of the warehouse"
         out.line(knows)
@@ -228,7 +229,7 @@ def _structured(row: dict[str, Any]) -> dict[str, Any]:
 
 def _orphans(settings: Settings, wanted: list[WarehouseName], out: Output, *, really: bool) -> dict[str, list[str]]:
     with _starting():
-        found: dict[str, list[str]] = _workshop().orphans(settings, wanted, _waiting(out), really=really)
+        found: dict[str, list[str]] = _client().orphans(settings, wanted, _waiting(out), really=really)
     return found
 
 
@@ -264,10 +265,10 @@ def _burden_rows(burdens: dict[str, tuple[int, ...]]) -> list[tuple[Any, ...]]:
     return [(name, *numbers) for name, numbers in burdens.items()]
 
 
-def _workshop() -> ModuleType:
-    from pipeline.cli import workshop  # noqa: PLC0415 - it brings Spark: those who only look need not wait
+def _client() -> ModuleType:
+    from pipeline.service import client  # noqa: PLC0415 - it brings Spark: those who only look need not wait
 
-    return workshop
+    return client
 
 
 def _waiting(out: Output) -> Callable[[str], None]:

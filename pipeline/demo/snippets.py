@@ -18,7 +18,7 @@ print(paid.group_by("channel").aggregate([("order_id", "count"), ("total", "sum"
 _SPARK = """\
 from pathlib import Path
 from pipeline.settings import load
-from pipeline.streaming.session import session
+from pipeline.runtime.session import session
 
 spark = session(load(Path("{config}")))
 spark.sql("SELECT channel, count(*), sum(total) FROM warehouse.shop.orders WHERE status = 'paid' GROUP BY 1").show()

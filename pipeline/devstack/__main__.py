@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pipeline.devstack import artefacts, ivy, pins
 from pipeline.errors import PipelineError
+from pipeline.runtime.jars import artefacts, ivy, pins
 
 
 def main() -> int:

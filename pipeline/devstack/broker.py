@@ -13,10 +13,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipeline.devstack import ports
-from pipeline.devstack.artefacts import jars
-from pipeline.devstack.java import find_java
-from pipeline.devstack.process import Service
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime.jars.artefacts import jars
+from pipeline.runtime.java import find_java
+from pipeline.runtime.process import Service
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from pipeline.devstack import ports
-from pipeline.devstack.artefacts import registry_home
-from pipeline.devstack.java import find_java
-from pipeline.devstack.process import Service
+from pipeline.runtime.jars.artefacts import registry_home
+from pipeline.runtime.java import find_java
+from pipeline.runtime.process import Service
 
 if TYPE_CHECKING:
     from pathlib import Path

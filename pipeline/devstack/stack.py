@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from pipeline.devstack import ports
-from pipeline.devstack.artefacts import fetch
 from pipeline.devstack.broker import Broker
-from pipeline.devstack.java import find_java
 from pipeline.devstack.registry import RegistryService
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime.jars.artefacts import fetch
+from pipeline.runtime.java import find_java
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from pipeline.model.ddl import AddColumn, ModifyColumn
+from pipeline.ddl import AddColumn, ModifyColumn
 from pipeline.model.names import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pipeline.model.ddl import Action
+    from pipeline.ddl import Action
     from pipeline.model.names import TableName
     from pipeline.model.types import WarehouseType
 

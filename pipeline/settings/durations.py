@@ -18,6 +18,7 @@ _SHORT = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 _PART = re.compile(r"\s*([0-9]{1,15})(\.[0-9]{1,9})?\s+([A-Za-z]{3,}?)[sS]?(?=\s|$)")
 _SHORT_PART = re.compile(r"\s*([0-9]{1,15})(\.[0-9]{1,9})?\s*(us|ms|[smhdw])(?=\s|[0-9]|$)")
 _INTERVAL = re.compile(r"^\s*interval\s", re.IGNORECASE)
+_SIZES = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (172_800.0, 3600.0, "h"))
 _EXPECTED = "expected a duration such as `10 seconds`, `1 minute`, `500 milliseconds`, or short: `10s`, `5m`, `7d`"
 
 
@@ -40,3 +41,12 @@ def seconds(text: str) -> float:
 
 def _unit(name: str) -> float | None:
     return _SHORT.get(name) or _UNITS.get(name.lower())
+
+
+def written(seconds: float) -> str:
+    """Write seconds as `0.9 s`, `12 min`, `3.0 h`, `8 d`: two digits are enough to act on."""
+    for limit, unit, name in _SIZES:
+        if seconds < limit:
+            value = seconds / unit
+            return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"  # noqa: PLR2004 - two digits
+    return f"{seconds / 86_400:.0f} d"

@@ -1,5 +1,1 @@
-"""The stream: micro-batches from a source into the warehouse."""
-
-from pipeline.streaming.pipeline import Pipeline
-
-__all__ = ["Pipeline"]
+"""The micro-batch: from a source's raw frame to tables that show it (`batch.micro_batch`)."""

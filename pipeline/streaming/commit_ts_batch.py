@@ -16,15 +16,16 @@ from pipeline.model.messages import EVER, Ordering, Part, Undecodable
 from pipeline.model.names import TableName
 from pipeline.model.places import POSITION, Partition, stands_in
 from pipeline.observe.logs import bound
-from pipeline.streaming import cuts, frontier, namesakes, pending, redeliveries, routing
+from pipeline.streaming import cuts, frontier, namesakes, redeliveries, routing
 from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.batch import Epoch, TableResult
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier, remove_dropped
-from pipeline.streaming.dead_letters import set_aside_refused
 from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.streaming.name_bindings import GONE
-from pipeline.streaming.pending import WAITED
+from pipeline.streaming.set_aside import pending
+from pipeline.streaming.set_aside.dead_letters import set_aside_refused
+from pipeline.streaming.set_aside.pending import WAITED
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse import advance

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
 from pipeline.model.places import POSITION, stands_in
-from pipeline.streaming import dead_letters, held_names, pending
 from pipeline.streaming.batch import TableResult
 from pipeline.streaming.ddl_applier import NOT_UNDERSTOOD, with_handles
-from pipeline.streaming.held import unmade
-from pipeline.streaming.pending import WAITED
+from pipeline.streaming.set_aside import dead_letters, held_names, pending
+from pipeline.streaming.set_aside.held import unmade
+from pipeline.streaming.set_aside.pending import WAITED
 from pipeline.streaming.table_writer import NOTHING, TableWriter
 from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout

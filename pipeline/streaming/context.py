@@ -13,7 +13,7 @@ from pipeline.quality.gate import Gate
 from pipeline.quality.rulebook import JudgedShape
 from pipeline.settings.column_types import own_types
 from pipeline.sources.source import Committed
-from pipeline.streaming.batch_profile import BatchProfile
+from pipeline.streaming.fast_path.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.warehouse.evolution import Policy
 from pipeline.warehouse.pairs import read_ends, write_ends

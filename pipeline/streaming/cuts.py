@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.model.columns import time_of
-from pipeline.streaming.held import counted, held_tables
+from pipeline.streaming.set_aside.held import counted, held_tables
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pipeline.model import ddl as text
-from pipeline.model.ddl.partitions import applied, created_like, from_json, partitioning
+from pipeline import ddl as text
+from pipeline.ddl.partitions import applied, created_like, from_json, partitioning
 from pipeline.model.messages import EVER, Part
 from pipeline.model.names import TableName, folded
-from pipeline.streaming import held_names, pending
 from pipeline.streaming.epochs import HELD, Done, Statement
-from pipeline.streaming.held import last_held, unmade
 from pipeline.streaming.name_bindings import GONE as REMOVED
 from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of
 from pipeline.streaming.renames import also, first_reason, give_name
+from pipeline.streaming.set_aside import held_names, pending
+from pipeline.streaming.set_aside.held import last_held, unmade
 from pipeline.streaming.statements import classified, named
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
@@ -34,8 +34,8 @@ from pipeline.warehouse.state import DUE, EXCHANGED, GONE, SPANS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from pipeline.ddl.partitions import PartitionScheme
     from pipeline.model.columns import TableVersion
-    from pipeline.model.ddl.partitions import PartitionScheme
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name

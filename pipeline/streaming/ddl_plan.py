@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model import ddl as text
-from pipeline.model.ddl.spelling import spelled
+from pipeline import ddl as text
+from pipeline.ddl.spelling import spelled
 from pipeline.model.messages import Origin
 from pipeline.model.names import TableName, folded
 from pipeline.model.places import Partition

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.names import folded
 from pipeline.streaming.batch import Epoch
@@ -20,7 +20,7 @@ from pipeline.warehouse.pairs import State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipeline.model.ddl import Action
+    from pipeline.ddl import Action
     from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 from typing import TYPE_CHECKING
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.names import folded
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.names import TableName
 from pipeline.model.places import STREAM
-from pipeline.streaming import dead_letters
-from pipeline.streaming.held import NAME_TAKEN
+from pipeline.streaming.set_aside import dead_letters
+from pipeline.streaming.set_aside.held import NAME_TAKEN
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pipeline.model.columns import FAR_FUTURE, CommitTs
 from pipeline.model.messages import INDEX
 from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition
 from pipeline.streaming.frontier import commit_ts_of
-from pipeline.streaming.pending import WAITED, rows_of
+from pipeline.streaming.set_aside.pending import WAITED, rows_of
 from pipeline.warehouse.pairs import Place
 from pipeline.warehouse.state import RESENT
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.names import TableName, folded
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.streaming.held import NAME_TAKEN, taken
+from pipeline.streaming.set_aside.held import NAME_TAKEN, taken
 from pipeline.warehouse.pairs import State
 
 if TYPE_CHECKING:

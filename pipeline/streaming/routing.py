@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline.model.messages import EVER, Part, TableMessages
-from pipeline.streaming import pending
 from pipeline.streaming.name_bindings import GONE
+from pipeline.streaming.set_aside import pending
 from pipeline.streaming.statements import concerned, dropped_databases
 from pipeline.warehouse.pairs import State
 

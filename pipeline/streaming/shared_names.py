@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.names import TableName, folded
 
 if TYPE_CHECKING:

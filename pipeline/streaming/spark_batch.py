@@ -25,11 +25,11 @@ from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.batch import TableResult
 from pipeline.streaming.context import SAMPLE_SECONDS
 from pipeline.streaming.ddl_plan import DdlPlan
-from pipeline.streaming.dead_letters import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.epochs import APPLIED
+from pipeline.streaming.fast_path.speculation import speculate
 from pipeline.streaming.origins import Origins, identified
-from pipeline.streaming.pending import RELEASED
-from pipeline.streaming.speculation import speculate
+from pipeline.streaming.set_aside.dead_letters import places_since, set_aside_refused, stands_at, without
+from pipeline.streaming.set_aside.pending import RELEASED
 from pipeline.streaming.tables_view import is_behind, write_tables_view
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pipeline.sources.source import Planned
     from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
-    from pipeline.streaming.speculation import Speculation
+    from pipeline.streaming.fast_path.speculation import Speculation
     from pipeline.streaming.table_writer import TableWriter
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import Statement

@@ -17,13 +17,13 @@ from pipeline.model.places import PARTITION, POSITION, STREAM, Partition, stands
 from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import SETTING_ASIDE
-from pipeline.streaming import dead_letters, pending
 from pipeline.streaming.altered import makes_room
 from pipeline.streaming.batch import TableResult
 from pipeline.streaming.epochs import late, timeline
-from pipeline.streaming.fence import fence
-from pipeline.streaming.held import taken
-from pipeline.streaming.staged import stage
+from pipeline.streaming.fast_path.staged import stage
+from pipeline.streaming.set_aside import dead_letters, pending
+from pipeline.streaming.set_aside.fence import fence
+from pipeline.streaming.set_aside.held import taken
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Note, apply_actions, keyed_as, meet, meet_key, newest, surely_keyed
 from pipeline.warehouse.layout import Layout
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pipeline.quality.samples import Sample
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Birth, Statement
-    from pipeline.streaming.speculation import Speculation
-    from pipeline.streaming.staged import Staged
+    from pipeline.streaming.fast_path.speculation import Speculation
+    from pipeline.streaming.fast_path.staged import Staged
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import WarehouseTable
 

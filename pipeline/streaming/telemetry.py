@@ -16,7 +16,7 @@ from pipeline.model.messages import Ordering
 from pipeline.observe.logs import get_logger
 from pipeline.observe.metrics import BatchDone, TableDone
 from pipeline.streaming import frontier
-from pipeline.streaming.held import held_tables, last_held
+from pipeline.streaming.set_aside.held import held_tables, last_held
 from pipeline.warehouse.state import BATCH
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipeline.model import ddl
+from pipeline import ddl
 from pipeline.model.columns import DefaultKind
 from pipeline.model.messages import EVER
 from pipeline.model.names import confusable, folded, stored_column
@@ -17,8 +17,8 @@ from pipeline.model.types import DOUBLE, FLOAT, STRING, absorbs, decimal_paramet
 from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, Version
 
 if TYPE_CHECKING:
+    from pipeline.ddl import Action
     from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-    from pipeline.model.ddl import Action
 
 STALE = -1
 """The number of a version that is older than the newest and was never seen before."""

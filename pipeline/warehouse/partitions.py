@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model.ddl.partitions import Everything, Members, Ranges, Remainders, ValueKind
+from pipeline.ddl.partitions import Everything, Members, Ranges, Remainders, ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column
 
-    from pipeline.model.ddl.partitions import Deciding, Edge, RowPredicate, Value, ValueRange
+    from pipeline.ddl.partitions import Deciding, Edge, RowPredicate, Value, ValueRange
 
 _MOMENT_LENGTH = len("2024-05-25 00:00:00.123456")
 _WIDEST = "decimal(20,0)"

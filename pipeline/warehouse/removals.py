@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from pipeline.model import change, ddl
-from pipeline.model.ddl.partitions import applied, from_json, predicate, to_json
+from pipeline import ddl
+from pipeline.ddl.partitions import applied, from_json, predicate, to_json
+from pipeline.model import change
 from pipeline.model.messages import EVER
 from pipeline.model.names import folded, quoted
 from pipeline.warehouse.layout import Removal
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from pipeline.model.ddl import Action
-    from pipeline.model.ddl.partitions import PartitionScheme, RowPredicate
+    from pipeline.ddl import Action
+    from pipeline.ddl.partitions import PartitionScheme, RowPredicate
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.shape import Shape
 

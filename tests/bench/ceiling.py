@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from pipeline.devstack import jars
-from pipeline.streaming.session import DEFAULTS
+from pipeline.runtime.jars import jars
+from pipeline.runtime.session import DEFAULTS
 
 _SENT = ("ol_w_id", "ol_d_id", "ol_i_id", "ol_amount", "ol_discount", "ol_qty", "ol_status", "ol_dist_info", "ol_meta")
 

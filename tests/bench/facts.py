@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from machine import GIB, PAGE, PROC, cores
 
-from pipeline.devstack import find_java, jars
+from pipeline.runtime.jars import jars
+from pipeline.runtime.java import find_java
 
 if TYPE_CHECKING:
     from pathlib import Path

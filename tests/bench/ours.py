@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import bulk
 from machine import cpu_seconds
 
+from pipeline.service import Pipeline
 from pipeline.settings import load
-from pipeline.streaming import Pipeline
 
 if TYPE_CHECKING:
     from pipeline.streaming.batch import Outcome

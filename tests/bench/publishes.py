@@ -16,9 +16,9 @@ from pipeline.model.names import TableName
 from pipeline.quality.rules import RuleResult
 from pipeline.quality.samples import as_row
 from pipeline.quality.suites import Severity
+from pipeline.runtime.session import session
 from pipeline.settings import parse
 from pipeline.settings.sections import Maintenance
-from pipeline.streaming.session import session
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Policy, meet
 from pipeline.warehouse.iceberg import Catalog

@@ -11,9 +11,9 @@ import sys
 from dataclasses import replace
 
 from pipeline.cli.quarantine import SetAsideRows
-from pipeline.cli.reading import reader
 from pipeline.cli.simulate import _endless
 from pipeline.demo import compare, keys_aside
+from pipeline.lake.catalog import reader
 from pipeline.model.change import POSITION
 from pipeline.model.names import WarehouseName
 from pipeline.settings import load

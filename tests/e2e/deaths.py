@@ -8,9 +8,10 @@ import os
 from unittest.mock import patch
 
 from pipeline.model.names import TableName
+from pipeline.operations.release import release
+from pipeline.runtime import failpoints
+from pipeline.service import Pipeline
 from pipeline.settings import load
-from pipeline.streaming import Pipeline, failpoints
-from pipeline.streaming.release import release
 
 
 class Death(BaseException):

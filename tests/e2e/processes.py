@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from pipeline.devstack import jars
+from pipeline.runtime.jars import jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable

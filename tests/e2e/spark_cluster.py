@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.devstack import find_java
 from pipeline.devstack.ports import free_port
-from pipeline.devstack.process import tethered
+from pipeline.runtime.java import find_java
+from pipeline.runtime.process import tethered
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent

@@ -21,7 +21,7 @@ from e2e.spark_cluster import APPLICATION, SUBMIT, Cluster, java_home
 from golden.warehouse import Warehouse
 from support.slow import EVERY
 
-from pipeline.devstack.artefacts import cache_folder
+from pipeline.runtime.jars.artefacts import cache_folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -9,17 +9,17 @@ from e2e.till import NAME, Till
 from golden.warehouse import Warehouse
 from support.slow import few
 
-from pipeline.cli import table_metadata
 from pipeline.cli.checkup import warehouse as checkup
-from pipeline.cli.reading import reader
 from pipeline.errors import Refused
+from pipeline.lake import table_metadata
+from pipeline.lake.catalog import reader
 from pipeline.model.names import TableName
+from pipeline.operations.release import release
+from pipeline.runtime.session import session
+from pipeline.service import Pipeline
+from pipeline.service.dispatch import MAINTAIN, REBUILD
 from pipeline.settings import load
 from pipeline.simulate.tables import SimulatedColumn
-from pipeline.streaming import Pipeline
-from pipeline.streaming.operations import MAINTAIN, REBUILD
-from pipeline.streaming.release import release
-from pipeline.streaming.session import session
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

@@ -27,19 +27,20 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue
 from support.slow import few
 
-from pipeline.cli import asof, main, table_metadata
+from pipeline.cli import asof, main
 from pipeline.cli import run as command
 from pipeline.cli import tables as tables_command
 from pipeline.cli.progress import Progress, TableLine, aligned, duration, lines_of
 from pipeline.demo import compare
 from pipeline.devstack.ports import free_port
+from pipeline.lake import table_metadata
 from pipeline.model.messages import Messages, Undecodable
+from pipeline.runtime.lock import WriterLock
 from pipeline.settings import parse
 from pipeline.simulate import Shop, SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.sources.kafka.offsets import missing
 from pipeline.streaming.batch import Outcome, TableResult
-from pipeline.streaming.lock import WriterLock
 
 ROOT = Path(__file__).parents[2]
 EXCHANGE_PARTITION = 42
@@ -294,7 +295,7 @@ def until_line(process, wanted, seconds=180):
 class TestLooking:
     @pytest.fixture(autouse=True)
     def _neither_spark_nor_kafka_nor_the_lock(self, warehouse, monkeypatch):
-        monkeypatch.setattr(tables_command, "_workshop", lambda: pytest.fail("looking started Spark"))
+        monkeypatch.setattr(tables_command, "_client", lambda: pytest.fail("looking started Spark"))
         monkeypatch.setenv("TICDC_WAREHOUSE__SOURCE__BOOTSTRAP_SERVERS", "127.0.0.1:1")
         with WriterLock(warehouse.folder / "warehouse", "somebody else"):
             yield
@@ -316,7 +317,7 @@ class TestLooking:
             words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
         )
         imported = {line.split("|")[-1].strip() for line in said.stderr.splitlines() if "|" in line}
-        assert not imported & {"pipeline.streaming", "sqlalchemy", "pyiceberg.io.pyarrow"}
+        assert not imported & {"pipeline.service", "sqlalchemy", "pyiceberg.io.pyarrow"}
         assert "shop.orders" in said.stdout
 
     def test_a_table_is_described_with_its_columns_key_and_defaults(self, warehouse):
@@ -455,7 +456,7 @@ class TestWriting:
         first = warehouse.call("tables", "as-of", str(warehouse.middle), "--output", "json").facts
         snapshots = {row["source"]: row["snapshot"] for row in first["tables"]}
         assert snapshots == warehouse.tags(f"cut_{warehouse.middle}")
-        monkeypatch.setattr(tables_command, "_workshop", lambda: pytest.fail("the second call started Spark"))
+        monkeypatch.setattr(tables_command, "_client", lambda: pytest.fail("the second call started Spark"))
         assert warehouse.call("tables", "as-of", str(warehouse.middle), "--output", "json").facts == first
 
     def test_a_table_that_is_not_held_cannot_be_released(self, warehouse):

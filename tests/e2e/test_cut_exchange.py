@@ -9,10 +9,10 @@ from e2e.till import EXCHANGE_PARTITION, NAME, Death, Till
 from support.slow import few
 
 from pipeline.model.names import TableName
+from pipeline.operations.redrive import Redriven
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate.tables import SimulatedColumn
-from pipeline.streaming import Pipeline
-from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -15,10 +15,10 @@ from support.slow import EVERY, few
 
 from pipeline.cli import main
 from pipeline.model.names import TableName
+from pipeline.operations.redrive import Redriven
 from pipeline.simulate import SimulatedChangefeed, ddl
 from pipeline.simulate.database import Database, RowEvent
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.streaming.redrive import Redriven
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

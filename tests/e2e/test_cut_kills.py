@@ -21,7 +21,7 @@ from golden.moments import resolved, tables_at
 from golden.warehouse import Warehouse
 from support.slow import EVERY
 
-from pipeline.streaming.failpoints import VARIABLE
+from pipeline.runtime.failpoints import VARIABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -11,9 +11,9 @@ from support.slow import EVERY, few
 from pipeline.errors import Refused, SettingsError
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.observe.metrics import PREFIX, Metrics
+from pipeline.operations.redrive import Redriven
+from pipeline.service.dispatch import CHECK, REBUILD, REDRIVE
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.streaming.operations import CHECK, REBUILD, REDRIVE
-from pipeline.streaming.redrive import Redriven
 from pipeline.warehouse.tables import Tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

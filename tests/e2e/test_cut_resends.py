@@ -5,11 +5,11 @@ from e2e.till import Till
 from support.slow import EVERY
 
 from pipeline.model.names import TableName
+from pipeline.service import Pipeline
+from pipeline.service.dispatch import REBUILD
 from pipeline.settings import load
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.streaming import Pipeline
-from pipeline.streaming.operations import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -12,13 +12,13 @@ from pyiceberg.table.snapshots import ancestors_of
 from spark.open_events import record
 from support.slow import EVERY, few
 
-from pipeline.cli import workshop
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, Metrics
+from pipeline.service import client
+from pipeline.service.dispatch import REBUILD
 from pipeline.settings import load
 from pipeline.simulate.ddl import SimulatedDdl
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.streaming.operations import REBUILD
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -180,7 +180,7 @@ def test_rows_of_partitions_by_list_go_with_them(till):
     till.run()
     assert ids(till, "bank.lists") == [4, 8]
     assert states(till)["bank.lists"] == "live"
-    workshop.rebuild(load(till.file), TableName("bank", "lists"))
+    client.rebuild(load(till.file), TableName("bank", "lists"))
     assert ids(till, "bank.lists") == [4, 8]
 
 

@@ -16,8 +16,9 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from typer.testing import CliRunner
 
 from pipeline.cli.devstack import app
-from pipeline.devstack import Broker, Devstack, RegistryService, ivy, ports
+from pipeline.devstack import Broker, Devstack, RegistryService, ports
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime.jars import ivy
 
 pytestmark = pytest.mark.e2e
 

@@ -25,10 +25,10 @@ from pipeline.devstack import Broker, ports
 from pipeline.protocols.avro.protocol import SENTENCES as AVRO
 from pipeline.protocols.open.protocol import SENTENCES as OPEN
 from pipeline.protocols.simple.protocol import SENTENCES as SIMPLE
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.database import Database
-from pipeline.streaming import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

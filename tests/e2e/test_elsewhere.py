@@ -13,9 +13,9 @@ from golden.warehouse import Warehouse
 
 from pipeline.cli import main
 from pipeline.errors import Refused
+from pipeline.runtime.lock import WriterLock
+from pipeline.service import Pipeline
 from pipeline.settings import load
-from pipeline.streaming import Pipeline
-from pipeline.streaming.lock import WriterLock
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

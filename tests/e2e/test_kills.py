@@ -18,7 +18,7 @@ from golden.warehouse import Warehouse
 from support.slow import EVERY
 
 from pipeline.errors import SettingsError
-from pipeline.streaming.failpoints import STEPS, VARIABLE, FailPoints
+from pipeline.runtime.failpoints import STEPS, VARIABLE, FailPoints
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -16,9 +16,9 @@ from golden.warehouse import Warehouse
 from pyiceberg.catalog import load_catalog
 
 from pipeline.cli import main
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate.avro import ddl_message
-from pipeline.streaming import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

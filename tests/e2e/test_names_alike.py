@@ -7,13 +7,13 @@ import pytest
 from e2e.processes import spark_of
 from golden.warehouse import Warehouse
 
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.simulate.database import RowEvent
 from pipeline.simulate.schemas import topic_of
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.streaming import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -23,9 +23,9 @@ from pipeline.devstack import Devstack
 from pipeline.devstack.ports import free_port
 from pipeline.errors import EnvironmentFault
 from pipeline.observe.metrics import PREFIX
+from pipeline.runtime.session import session
 from pipeline.settings import load
 from pipeline.sources.kafka.cluster import OUTAGE, START, Cluster
-from pipeline.streaming.session import session
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

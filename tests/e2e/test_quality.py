@@ -11,14 +11,14 @@ from support.slow import few
 
 from pipeline.cli import main
 from pipeline.errors import SettingsError
+from pipeline.operations.redrive import Redriven, Selection, redrive
 from pipeline.quality.gate import QualityStop
+from pipeline.service import Pipeline
+from pipeline.service.dispatch import REBUILD, REDRIVE, RELEASE
 from pipeline.settings import load
 from pipeline.simulate.avro import TableCodec, ddl_message
 from pipeline.simulate.schemas import AvroOptions, subject_of
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.streaming import Pipeline
-from pipeline.streaming.operations import REBUILD, REDRIVE, RELEASE
-from pipeline.streaming.redrive import Redriven, Selection, redrive
 from registry import RegistryClient, RegistryConfig
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

@@ -19,12 +19,13 @@ from e2e.processes import Process, until
 from golden.warehouse import Warehouse
 from pyiceberg.expressions import AlwaysTrue
 
-from pipeline.cli import main, workshop
+from pipeline.cli import main
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
+from pipeline.runtime import lock
+from pipeline.service import Pipeline, client
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
-from pipeline.streaming import Pipeline, lock
 from pipeline.warehouse.locations import as_path
 from registry import RegistryError
 
@@ -247,7 +248,7 @@ class TestTopics:
         own.run()
         assert_none(judging.untrue(own.bank, own.warehouse))
         now = judging.currents(own.warehouse)
-        workshop.rebuild(own.settings, TableName("bank", "account"))
+        client.rebuild(own.settings, TableName("bank", "account"))
         assert_none(judging.differences(judging.currents(own.warehouse), now))
 
     def make_again(self, own, topic):
@@ -407,11 +408,11 @@ class TestCatalog:
         assert refusal.value.code == "CATALOG_LOST"
         assert "bank.account" in refusal.value.message
         assert "tables restore" in refusal.value.hint
-        workshop.restore(world.settings)
+        client.restore(world.settings)
         assert world.state() == [row for row in known if has_rows(row[-1])]
         world.bank.rounds(1)
         world.run()
-        workshop.release(world.settings, TableName("bank", "note"))
+        client.release(world.settings, TableName("bank", "note"))
         world.run()
         assert_none(judging.untrue(world.bank, world.warehouse))
         assert_none(judging.placed_twice(world.warehouse))
@@ -432,7 +433,7 @@ class TestCatalog:
             file.unlink()
         with pytest.raises(Refused, match="CATALOG_LOST"):
             Pipeline.open(own.settings)
-        workshop.restore(own.settings)
+        client.restore(own.settings)
         own.bank.rounds(1)
         own.run()
         own.assert_right()
@@ -462,7 +463,7 @@ class TestRebuild:
         before = judging.currents(world.warehouse)
         world.warehouse._table("bank.account").delete(AlwaysTrue())
         for table in TABLES:
-            workshop.rebuild(world.settings, TableName(table.schema, table.name))
+            client.rebuild(world.settings, TableName(table.schema, table.name))
         assert_none(judging.differences(judging.currents(world.warehouse), before))
         world.bank.rounds(1)
         world.run()

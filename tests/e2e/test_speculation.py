@@ -10,10 +10,11 @@ from e2e.processes import Process
 from golden.warehouse import Warehouse
 from support.slow import few
 
+from pipeline.runtime.failpoints import VARIABLE
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
-from pipeline.streaming import Pipeline, speculation
-from pipeline.streaming.failpoints import VARIABLE
+from pipeline.streaming.fast_path import speculation
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -10,11 +10,11 @@ from support.slow import few
 
 from pipeline.errors import Refused
 from pipeline.model.names import TableName, WarehouseName
+from pipeline.operations.release import release
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate.avro import ddl_message
 from pipeline.simulate.database import RowEvent
-from pipeline.streaming import Pipeline
-from pipeline.streaming.release import release
 from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.tables import Tables
 

@@ -18,12 +18,12 @@ from golden.warehouse import Warehouse
 from support.slow import EVERY, few
 
 from pipeline.cli import main
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate.database import Database
 from pipeline.simulate.senders import OpenSender, SimpleSender
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
 from pipeline.simulate.topics import Topics
-from pipeline.streaming import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -14,13 +14,13 @@ from e2e.processes import spark_of
 from golden.warehouse import Warehouse
 
 from pipeline.model.names import TableName
+from pipeline.operations.redrive import Selection, redrive
+from pipeline.operations.release import release
+from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
 from pipeline.simulate.database import Database, RowEvent
 from pipeline.simulate.ddl import SimulatedDdl
-from pipeline.streaming import Pipeline
-from pipeline.streaming.redrive import Selection, redrive
-from pipeline.streaming.release import release
 
 NAME = TableName(SCHEMA, ACCOUNT.name)
 RENAME_TABLE, EXCHANGE_PARTITION = 14, 42

@@ -10,10 +10,11 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.cli import main, run, workshop
+from pipeline.cli import main, run
+from pipeline.runtime import failpoints
+from pipeline.runtime.session import session
+from pipeline.service import client
 from pipeline.settings import load
-from pipeline.streaming import failpoints
-from pipeline.streaming.session import session
 
 
 class SayingFailPoints(failpoints.FailPoints):
@@ -28,7 +29,7 @@ def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\n").encode())  # in one piece, whatever other threads write
 
 
-assert run, workshop  # imported before there is something to do
+assert run, client  # imported before there is something to do
 failpoints.FailPoints = SayingFailPoints
 file = sys.argv[1]
 session(load(Path(file))).range(1).count()

@@ -8,7 +8,7 @@ import pytest
 from golden.loading import load
 from golden.warehouse import Warehouse
 
-from pipeline.streaming import Pipeline
+from pipeline.service import Pipeline
 
 
 @dataclass

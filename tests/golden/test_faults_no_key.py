@@ -11,15 +11,16 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from golden.corpus import Record, Registered
 from golden.faults import FaultCase
 
-from pipeline.cli import table_metadata
 from pipeline.cli.checkup.warehouse import examined
-from pipeline.cli.reading import reader
 from pipeline.errors import Refused
+from pipeline.lake import table_metadata
+from pipeline.lake.catalog import reader
 from pipeline.model.holding import GET_A_KEY, NAMELESS
 from pipeline.model.names import TableName
-from pipeline.streaming import Pipeline, release
-from pipeline.streaming.operations import REBUILD, RELEASE
-from pipeline.streaming.redrive import LETTERS, Selection, redrive
+from pipeline.operations import release
+from pipeline.operations.redrive import LETTERS, Selection, redrive
+from pipeline.service import Pipeline
+from pipeline.service.dispatch import REBUILD, RELEASE
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -12,7 +12,7 @@ from golden.warehouse import Warehouse
 
 from pipeline.cli import main
 from pipeline.errors import Refused
-from pipeline.streaming import Pipeline
+from pipeline.service import Pipeline
 from pipeline.warehouse.iceberg import MAIN
 from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.state import ENDS

@@ -40,9 +40,9 @@ from golden.moments import resolved, tables_at
 from golden.values import freeze
 from support.slow import EVERY, few
 
-from pipeline.cli.reading import reader
-from pipeline.cli.waits import waits
 from pipeline.errors import Refused
+from pipeline.lake.catalog import reader
+from pipeline.lake.pending import waits
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

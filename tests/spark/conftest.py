@@ -3,7 +3,7 @@
 import pytest
 from spark.sessions import settings_in
 
-from pipeline.streaming.session import session
+from pipeline.runtime.session import session
 from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.tables import Tables
 

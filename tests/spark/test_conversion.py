@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import functions as F
 
+from pipeline.ddl import ModifyColumn
 from pipeline.model import types as t
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion, literal
-from pipeline.model.ddl import ModifyColumn
 from pipeline.model.names import TableName
 from pipeline.warehouse.conversion import converted
 from pipeline.warehouse.evolution import Policy, apply_actions, meet

@@ -7,7 +7,7 @@ from spark.test_current import Stream
 from pipeline.model.change import Op
 from pipeline.quality.rules import Rule, RuleSet
 from pipeline.quality.suites import Severity
-from pipeline.streaming.speculation import _is_right
+from pipeline.streaming.fast_path.speculation import _is_right
 from pipeline.warehouse import changes
 
 pytestmark = pytest.mark.spark

@@ -6,13 +6,13 @@ import pytest
 from spark.sessions import settings_in
 from unit.test_evolution import met, version
 
-from pipeline.cli import reading, table_metadata
-from pipeline.cli.cuts import whole
 from pipeline.errors import Refused
+from pipeline.lake import catalog, table_metadata
+from pipeline.lake.consistent_points import whole
 from pipeline.model import types
 from pipeline.model.names import TableName
+from pipeline.service.dispatch import maintained
 from pipeline.settings.sections import Maintenance
-from pipeline.streaming.operations import maintained
 from pipeline.warehouse import cuts, maintenance
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.pairs import State
@@ -71,7 +71,7 @@ class Shop:
 
     def answers(self):
         """What `tables as-of` says of every moment and of those between, and of the newest."""
-        reader = reading.reader(self.settings)
+        reader = catalog.reader(self.settings)
         return [self._answer(reader, at(number) + more) for number in range(-1, ROUNDS + 1) for more in (0, 7)]
 
     def _answer(self, reader, moment):

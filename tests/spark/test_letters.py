@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX, MessageHeader, Undecodable
 from pipeline.model.names import TableName
-from pipeline.streaming.dead_letters import set_aside_refused
+from pipeline.streaming.set_aside.dead_letters import set_aside_refused
 
 pytestmark = pytest.mark.spark
 

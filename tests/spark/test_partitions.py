@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import functions as F
 
-from pipeline.model.ddl import partitions as p
+from pipeline.ddl import partitions as p
 from pipeline.model.names import quoted
 from pipeline.warehouse.partitions import rows_in
 

@@ -10,8 +10,8 @@ from pipeline.model.messages import Ddl, Part
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.streaming.frontier import closed_by_watermark
-from pipeline.streaming.pending import WAITED
 from pipeline.streaming.redeliveries import begun_again, watermarks
+from pipeline.streaming.set_aside.pending import WAITED
 
 pytestmark = pytest.mark.spark
 

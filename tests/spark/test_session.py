@@ -12,9 +12,9 @@ from spark.sessions import SETTINGS
 from unit.test_spark_redaction import ORDINARY, SECRET, TEXTS
 
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime import class_archive, session
+from pipeline.runtime.lock import WriterLock, made
 from pipeline.settings import parse
-from pipeline.streaming import class_archive, session
-from pipeline.streaming.lock import WriterLock, made
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 AS_NOBODY = """
 import os, pathlib, sys
-from pipeline.streaming.lock import made
+from pipeline.runtime.lock import made
 os.setuid(65534) if os.geteuid() == 0 else None  # root may write everywhere
 made(pathlib.Path(sys.argv[1]))
 """
@@ -92,7 +92,7 @@ def test_a_folder_of_another_user_is_named():
 
 LOCKS_AS_NOBODY = """
 import os, pathlib, sys
-from pipeline.streaming.lock import WriterLock
+from pipeline.runtime.lock import WriterLock
 os.setuid(65534) if os.geteuid() == 0 else None
 WriterLock(pathlib.Path(sys.argv[1]), "run").__enter__()
 print("locked")

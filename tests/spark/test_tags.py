@@ -6,7 +6,7 @@ import pytest
 from spark.test_current import Stream
 
 from pipeline.errors import Refused
-from pipeline.streaming.operations import tagged
+from pipeline.service.dispatch import tagged
 from pipeline.warehouse.retention import Retention
 
 pytestmark = pytest.mark.spark

@@ -4,10 +4,10 @@ import pytest
 from spark.sessions import SETTINGS
 
 from pipeline.errors import SettingsError
+from pipeline.runtime.session import session
 from pipeline.settings import parse
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.reader import stream_options
-from pipeline.streaming.session import session
 
 pytestmark = pytest.mark.spark
 

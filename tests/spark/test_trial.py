@@ -6,8 +6,8 @@ from spark.sessions import settings_in
 
 from pipeline.cli.checkup import whole
 from pipeline.cli.checkup.findings import Mark
+from pipeline.runtime.session import session
 from pipeline.settings.sections import CatalogSettings as Section
-from pipeline.streaming.session import session
 from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.write_probe import try_writing
 

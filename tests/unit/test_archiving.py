@@ -2,7 +2,7 @@
 
 import sys
 
-from pipeline.streaming import archiving
+from pipeline.runtime import archiving
 
 
 def test_what_java_and_spark_print_is_not_repeated(tmp_path, monkeypatch, capfd):
@@ -10,6 +10,6 @@ def test_what_java_and_spark_print_is_not_repeated(tmp_path, monkeypatch, capfd)
     java.write_text("#!/bin/sh\necho 'WARNING: Using incubator modules'; echo 'Setting default log level' >&2\n")
     java.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(java))
-    monkeypatch.setattr(archiving, "__spec__", type("Spec", (), {"name": "pipeline.streaming.archiving"}))
+    monkeypatch.setattr(archiving, "__spec__", type("Spec", (), {"name": "pipeline.runtime.archiving"}))
     archiving._driver(tmp_path / "classes")
     assert tuple(capfd.readouterr()) == ("", "")

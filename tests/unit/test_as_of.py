@@ -13,9 +13,9 @@ from unit.configuration import SMALL
 from unit.test_report_cli import schema
 
 from pipeline import cli
-from pipeline.cli import cuts, reading
 from pipeline.cli import tables as command
 from pipeline.errors import Refused
+from pipeline.lake import catalog, consistent_points
 from pipeline.streaming.name_bindings import EVER
 from pipeline.warehouse import pairs as properties
 from pipeline.warehouse import state, tags
@@ -161,7 +161,7 @@ class Told(list):
 def told(warehouse, monkeypatch):
     """What was asked of the writer."""
     asked = Told(warehouse)
-    monkeypatch.setattr(command, "_workshop", lambda: asked)
+    monkeypatch.setattr(command, "_client", lambda: asked)
     monkeypatch.setattr(command, "_starting", contextlib.nullcontext)
     return asked
 
@@ -218,13 +218,13 @@ class TestTheSet:
         rows = []
 
         def read(*about):
-            found = reading.batches(*about)
+            found = catalog.batches(*about)
             pieces = [piece for batch in found for piece in (batch.slice(at, 1) for at in range(batch.num_rows))]
             rows.append(len(pieces))
             return pa.RecordBatchReader.from_batches(found.schema, pieces)
 
-        monkeypatch.setattr(cuts, "batches", read)
-        monkeypatch.setattr(cuts, "_AT_ONCE", 1)
+        monkeypatch.setattr(consistent_points, "batches", read)
+        monkeypatch.setattr(consistent_points, "_AT_ONCE", 1)
         for moment, count in [(at(1), 2), (at(2), 3), (at(9), 5)]:
             found = ask(moment, "--look")
             assert rows.pop() == count
@@ -417,7 +417,7 @@ class TestTags:
         assert told == [(f"cut_{at(3)}", 30 * DAY_MS)]
 
     def test_looking_writes_nothing_and_reads_by_snapshot(self, shop, ask, monkeypatch):
-        monkeypatch.setattr(command, "_workshop", lambda: pytest.fail("looking started Spark"))
+        monkeypatch.setattr(command, "_client", lambda: pytest.fail("looking started Spark"))
         found = ask("--look")
         snapshot = next(row["snapshot"] for row in found["tables"] if row["source"] == "shop.items")
         assert (found["tag"], found["kept_until"]) == (None, None)

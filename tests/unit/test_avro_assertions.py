@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from golden.corpus import GoldenCase
 
-from pipeline.model.ddl import ActionType
+from pipeline.ddl import ActionType
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.protocols.avro import AvroProtocol

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
+from pipeline.ddl import ActionType, parse
 from pipeline.model.columns import CommitTs
-from pipeline.model.ddl import ActionType, parse
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.devstack import Java
-from pipeline.streaming import class_archive
+from pipeline.runtime import class_archive
+from pipeline.runtime.java import Java
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import pytest
 from unit.test_ddl_golden import SCENARIOS, messages
 
-from pipeline.model import ddl
-from pipeline.model.ddl import ActionType as A
-from pipeline.model.ddl.classify import classify
-from pipeline.model.ddl.create import created_columns
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
+from pipeline.ddl.classify import classify
+from pipeline.ddl.create import created_columns
 from pipeline.model.names import TableName
 
 ALL = [message for scenario in SCENARIOS for _, message in messages(scenario)]

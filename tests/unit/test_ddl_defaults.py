@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.model import ddl
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, literal
-from pipeline.model.ddl import ActionType as A
 from pipeline.model.names import TableName
 
 

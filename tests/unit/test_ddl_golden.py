@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.model import ddl
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
 from pipeline.model.columns import IN_UTC, NULL_DEFAULT, DefaultKind, SourceColumn, literal
-from pipeline.model.ddl import ActionType as A
 from pipeline.model.names import TableName
 from pipeline.protocols.avro.fields import source_column
 from registry import read_schema, sanitise

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model import ddl
+from pipeline import ddl
+from pipeline.ddl.kinds import COLUMN_KINDS, ActionType
 from pipeline.model.columns import DefaultKind
-from pipeline.model.ddl.kinds import COLUMN_KINDS, ActionType
 from pipeline.model.names import TableName
 from pipeline.model.types import decimal_parameters
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model import ddl
-from pipeline.model.ddl import ActionType as A
-from pipeline.model.ddl import partitions as p
-from pipeline.model.ddl.classify import classify
-from pipeline.model.ddl.kinds import PARTITION_KINDS
-from pipeline.model.ddl.literals import EXPRESSION, NULL, Literal, LiteralKind
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
+from pipeline.ddl import partitions as p
+from pipeline.ddl.classify import classify
+from pipeline.ddl.kinds import PARTITION_KINDS
+from pipeline.ddl.literals import EXPRESSION, NULL, Literal, LiteralKind
 from pipeline.model.names import TableName
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ddl"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pipeline.model import ddl
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
+from pipeline.ddl.classify import classify
+from pipeline.ddl.create import created_columns
+from pipeline.ddl.kinds import COLUMN_KINDS, NO_EFFECT, NOT_HANDLED
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, literal
-from pipeline.model.ddl import ActionType as A
-from pipeline.model.ddl.classify import classify
-from pipeline.model.ddl.create import created_columns
-from pipeline.model.ddl.kinds import COLUMN_KINDS, NO_EFFECT, NOT_HANDLED
 from pipeline.model.names import TableName
 
 T = TableName("d", "t")

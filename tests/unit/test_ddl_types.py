@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.model import ddl
-from pipeline.model.ddl import ActionType as A
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
 from pipeline.model.names import TableName
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.ddl.virtual import created_like, renamed_columns, virtual_columns
+from pipeline.ddl.virtual import created_like, renamed_columns, virtual_columns
 from pipeline.model.names import TableName
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline.devstack import artefacts, ivy, ledger, pins
+from pipeline import devstack, runtime
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime.jars import artefacts, ivy, ledger, pins
 
 
 def archive() -> bytes:
@@ -245,11 +246,12 @@ def test_ivy_xml_and_the_committed_pins_name_the_same_artefacts():
 
 
 def test_no_address_stands_in_what_is_shipped():
-    shipped = [path for path in Path(ivy.__file__).parent.iterdir() if path.suffix in {".py", ".xml", ".sha256"}]
-    assert len(shipped) > 10
+    rooms = [Path(module.__file__).parent for module in (runtime, devstack)]
+    shipped = [path for room in rooms for path in room.rglob("*") if path.suffix in {".py", ".xml", ".sha256"}]
+    assert {"ivy.xml", "ivysettings.xml", "artefacts.sha256", "broker.py"} <= {path.name for path in shipped}
     for path in shipped:
         addresses = re.findall(r"https?://[^\s\"]+", path.read_text())
-        allowed = {"http://ant.apache.org/ivy/maven", "http://{ports.HOST}:{self.port}{_API}"}
+        allowed = {"http://ant.apache.org/ivy/maven", "http://{ports.HOST}:{self.port}{_API}", "http://localhost:1"}
         assert set(addresses) <= allowed, path.name
 
 

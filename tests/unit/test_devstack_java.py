@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.devstack.java import find_java
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime.java import find_java
 
 
 def fake_java(home, says, code=0):

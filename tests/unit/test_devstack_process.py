@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.devstack import ports
-from pipeline.devstack.process import Service
 from pipeline.errors import EnvironmentFault
+from pipeline.runtime.process import Service
 
 SLEEP = ["sleep", "60"]
 STUBBORN = [
@@ -103,7 +103,7 @@ def test_a_service_that_never_gets_ready_is_given_up(service):
 PARENT = """
 import sys, threading, time
 from pathlib import Path
-from pipeline.devstack.process import Service
+from pipeline.runtime.process import Service
 service = Service("thing", Path(sys.argv[1]))
 def spawn():
     service.spawn(["sleep", "60"], detached=sys.argv[2] == "detached")

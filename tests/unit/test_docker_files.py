@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import sqlglot
 
+from pipeline import ddl
+from pipeline.ddl.classify import classify
 from pipeline.demo import checks
-from pipeline.model import ddl
-from pipeline.model.ddl.classify import classify
 from pipeline.model.names import TableName
 from pipeline.settings import load
 

@@ -18,8 +18,6 @@ from unit.test_report_cli import schema
 from pipeline.cli import doctor
 from pipeline.cli.checkup import findings, kafka, machine, messages, warehouse, whole
 from pipeline.cli.checkup.findings import Mark, guarded
-from pipeline.devstack import ledger
-from pipeline.devstack.pins import edition, read_pins
 from pipeline.errors import EnvironmentFault, SettingsError
 from pipeline.model.change import ENVELOPE
 from pipeline.model.columns import SourceColumn, TableVersion
@@ -28,6 +26,8 @@ from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.protocols.build import READERS
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
+from pipeline.runtime.jars import ledger
+from pipeline.runtime.jars.pins import edition, read_pins
 from pipeline.settings import parse
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.source import Committed, Stream

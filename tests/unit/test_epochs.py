@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline.ddl import AddColumn, CreateTable, DropTable, RenameTable
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
-from pipeline.model.ddl import AddColumn, CreateTable, DropTable, RenameTable
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.ddl import AddColumn, DropColumn, ModifyColumn, RenameColumn, TruncateTable
 from pipeline.model import types
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, SchemaId, SourceColumn, TableVersion, literal
-from pipeline.model.ddl import AddColumn, DropColumn, ModifyColumn, RenameColumn, TruncateTable
 from pipeline.model.names import TableName
 from pipeline.warehouse.evolution import Policy, apply_actions, exactly, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from unit.test_evolution import KEEP, NAME, column
 
+from pipeline.ddl import ActionType, parse
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
-from pipeline.model.ddl import ActionType, parse
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.places import Partition
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter

@@ -11,7 +11,7 @@ from pipeline.model.messages import Part
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.model.places import Partition
 from pipeline.streaming import cuts
-from pipeline.streaming.held import held_tables, last_held
+from pipeline.streaming.set_aside.held import held_tables, last_held
 from pipeline.streaming.telemetry import batch_done
 from pipeline.warehouse import records
 from pipeline.warehouse.pairs import State

@@ -6,7 +6,7 @@ import pytest
 from unit.configuration import SMALL
 
 from pipeline import cli
-from pipeline.streaming import session
+from pipeline.runtime import session
 
 TRUST = "-Djavax.net.ssl.trustStore=/t.jks -Djavax.net.ssl.trustStorePassword='hush hush' -Xss4m"
 SPARK = f"""

@@ -123,7 +123,7 @@ class TestCommand:
         aged(data)
         monkeypatch.setattr("pipeline.cli.tables._orphans", lambda *_args, **_options: {})
         monkeypatch.setattr("pipeline.cli.tables.fetch", lambda: None)
-        monkeypatch.setattr("pipeline.cli.workshop.maintain", lambda *_args: None)
+        monkeypatch.setattr("pipeline.service.client.maintain", lambda *_args: None)
         return data
 
     def said(self, capsys, *words):

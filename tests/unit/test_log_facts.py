@@ -11,8 +11,9 @@ import pytest
 from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.observe import logs
+from pipeline.service import pipeline
 from pipeline.sources.source import Taken
-from pipeline.streaming import commit_ts_batch, pipeline
+from pipeline.streaming import commit_ts_batch
 from pipeline.streaming.batch import Outcome, TableResult
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.spark_batch import SparkBatch

@@ -3,10 +3,11 @@
 import pytest
 from unit.configuration import SMALL
 
-from pipeline.cli import checks, inspection, workshop
+from pipeline.cli import checks, inspection
 from pipeline.cli.checkup import whole
+from pipeline.runtime import session
+from pipeline.service import client
 from pipeline.settings import parse
-from pipeline.streaming import session
 
 CLUSTER = """
 spark:
@@ -45,7 +46,7 @@ LOOKS = {
     "doctor": lambda settings: list(whole._with_spark(settings)),
     "inspect": lambda settings: inspection.inspected(settings, "tidb_shop_orders", 0, None),
     "checks validate": lambda settings: checks._spark(settings)(),
-    "orphans": lambda settings: workshop.orphans(settings, [], really=False),
+    "orphans": lambda settings: client.orphans(settings, [], really=False),
 }
 
 

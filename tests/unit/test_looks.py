@@ -11,8 +11,9 @@ from pipeline.errors import Refused
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.observe.metrics import PREFIX, Metrics
+from pipeline.service import pipeline
 from pipeline.sources.source import Committed
-from pipeline.streaming import pipeline, telemetry
+from pipeline.streaming import telemetry
 from pipeline.streaming.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
 

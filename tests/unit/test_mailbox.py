@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from pipeline.errors import Refused
-from pipeline.streaming import mailbox
-from pipeline.streaming.lock import LOCKED, WriterLock
-from pipeline.streaming.mailbox import Inbox, in_turn
-from pipeline.streaming.operations import CHECK, MAINTAIN, ORPHANS, REBUILD, REDRIVE, RELEASE, TAG
+from pipeline.runtime.lock import LOCKED, WriterLock
+from pipeline.service import mailbox
+from pipeline.service.dispatch import CHECK, MAINTAIN, ORPHANS, REBUILD, REDRIVE, RELEASE, TAG
+from pipeline.service.mailbox import Inbox, in_turn
 from registry import RegistryError
 
 ASKED = (REBUILD, ("shop", "orders"))

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.ddl import CreateTable, DropDatabase, DropTable, RenameTable
 from pipeline.model.columns import CommitTs
-from pipeline.model.ddl import CreateTable, DropDatabase, DropTable, RenameTable
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement

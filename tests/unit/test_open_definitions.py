@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline.ddl import ActionType
 from pipeline.model.columns import SourceColumn, TableVersion
-from pipeline.model.ddl import ActionType
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from unit.test_evolution import KEEP, column
 
+from pipeline.ddl import ActionType
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
-from pipeline.model.ddl import ActionType
 from pipeline.model.messages import Ddl, Messages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition

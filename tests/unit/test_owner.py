@@ -10,8 +10,8 @@ from pipeline.cli.checkup.findings import Mark
 from pipeline.cli.checkup.warehouse import examined
 from pipeline.cli.run import ACCEPTABLE
 from pipeline.errors import Refused
+from pipeline.service.pipeline import refuse_another
 from pipeline.settings import parse
-from pipeline.streaming.pipeline import refuse_another
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER, Records
 from pipeline.warehouse.state import OWNER
 

@@ -11,8 +11,8 @@ from unit.test_report_cli import schema
 
 from pipeline.cli.run import ACCEPTABLE
 from pipeline.errors import Refused
+from pipeline.runtime.lock import WriterLock
 from pipeline.settings import parse
-from pipeline.streaming.lock import WriterLock
 from pipeline.warehouse.locations import as_path
 from pipeline.warehouse.place import (
     WAREHOUSE_COPIED,

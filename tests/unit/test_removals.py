@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 from unit.test_evolution import met, version
 
-from pipeline.model import ddl, types
-from pipeline.model.ddl.partitions import from_json, partitioning, predicate
+from pipeline import ddl
+from pipeline.ddl.partitions import from_json, partitioning, predicate
+from pipeline.model import types
 from pipeline.model.names import TableName
 from pipeline.warehouse.layout import Layout, Removal
 from pipeline.warehouse.removals import apply_to_rows, defined

@@ -5,8 +5,8 @@ from itertools import permutations
 
 import pytest
 
+from pipeline.ddl import CreateTable, NotUnderstood, RenameTable
 from pipeline.model.columns import CommitTs
-from pipeline.model.ddl import CreateTable, NotUnderstood, RenameTable
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement, bound_after

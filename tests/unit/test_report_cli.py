@@ -12,7 +12,8 @@ from unit import report_shop as shop
 from unit.configuration import SMALL
 
 from pipeline import cli
-from pipeline.cli import cuts, reading, report
+from pipeline.cli import report
+from pipeline.lake import catalog, consistent_points
 from pipeline.report import COLUMNS, assemble, document, ledger
 from pipeline.settings import load
 from pipeline.warehouse.records import DEFINITIONS
@@ -99,14 +100,14 @@ class TestHowMuchIsRead:
     def read(self, monkeypatch):
         """How many rows of each table were read."""
         found = Counter()
-        scanned = reading.batches
+        scanned = catalog.batches
 
         def counting(catalog, name, *rest):
             table = scanned(catalog, name, *rest).read_all()
             found[name] += table.num_rows
             return table.to_reader()
 
-        for module in (report, cuts):
+        for module in (report, consistent_points):
             monkeypatch.setattr(module, "batches", counting)
         return found
 
@@ -161,9 +162,9 @@ class TestHowMuchIsRead:
     def test_a_name_with_quotation_marks_is_a_name(self, warehouse):
         rows = [{**shop.batch(number), "pipeline": "the shop's"} for number in range(3)]
         warehouse({"batches": [*rows, shop.batch(9)]})
-        catalog = reading.reader(load(None))
-        assert reading.extent(catalog, "batches", "the shop's")[0] == 3
-        assert reading.extent(catalog, "batches", "shop")[0] == 1
+        shown = catalog.reader(load(None))
+        assert catalog.extent(shown, "batches", "the shop's")[0] == 3
+        assert catalog.extent(shown, "batches", "shop")[0] == 1
 
 
 class TestOptions:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.cli import table_metadata
+from pipeline.lake import table_metadata
 from pipeline.settings.sections import Maintenance
 from pipeline.warehouse.retention import Retention
 from pipeline.warehouse.state import ENDS, FILLED

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ddl import DropDatabase, DropTable
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
-from pipeline.model.ddl import DropDatabase, DropTable
 from pipeline.model.messages import EVER, Ddl, Messages, Part, SeenVersion, TableMessages, Unknown
 from pipeline.model.names import TableName
 from pipeline.streaming import routing

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.model.messages import Undecodable
 from pipeline.model.names import TableName
-from pipeline.streaming import dead_letters
+from pipeline.streaming.set_aside import dead_letters
 from pipeline.warehouse.records import ASIDE, Records
 
 ORDERS = TableName("shop", "orders")

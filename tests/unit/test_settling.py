@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from unit.test_evolution import BASE, KEEP, NAME, column, version
 
+from pipeline.ddl import ModifyColumn
 from pipeline.model import types
-from pipeline.model.ddl import ModifyColumn
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.places import Partition
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline.ddl import AddColumn, CreateTable, DropDatabase, DropTable, NotUnderstood, RenameTable
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SourceColumn
-from pipeline.model.ddl import AddColumn, CreateTable, DropDatabase, DropTable, NotUnderstood, RenameTable
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.streaming.epochs import Statement

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.ddl.lexemes import Cursor, lexemes
+from pipeline.ddl.sql_types import read_type
 from pipeline.model import types
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, literal
-from pipeline.model.ddl.lexemes import Cursor, lexemes
-from pipeline.model.ddl.sql_types import read_type
 from pipeline.model.names import TableName
 from pipeline.protocols.simple.schemas import NotATableSchema, table_version
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.model import ddl
-from pipeline.model.ddl import ActionType as A
+from pipeline import ddl
+from pipeline.ddl import ActionType as A
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.protocols.simple.statements import SentDdl, read_statements

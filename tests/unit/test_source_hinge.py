@@ -19,11 +19,11 @@ OF_ANOTHER_MEANING = re.compile(
 )
 NAMES_OF_COLUMNS = {
     "model/change.py", "model/places.py",  # of the change frame and the raw frame
-    "warehouse/records.py", "warehouse/state.py", "streaming/fence.py", "report/ledger.py",  # what is stored
+    "warehouse/records.py", "warehouse/state.py", "streaming/set_aside/fence.py", "report/ledger.py",  # what is stored
 }  # fmt: skip
 BESIDES = {
-    "streaming/archiving.py": "a configuration that nobody runs",
-    "streaming/session.py": "properties of Spark's connector",
+    "runtime/archiving.py": "a configuration that nobody runs",
+    "runtime/session.py": "properties of Spark's connector",
     "model/holding.py": "the settings that leave a table out",
     "protocols/compressed.py": "what TiCDC's Kafka sink compresses, and with which setting",
 }

@@ -5,9 +5,9 @@ import re
 import pytest
 from unit.configuration import SMALL
 
+from pipeline.runtime import session
 from pipeline.settings import parse
 from pipeline.settings.redaction import FOR_SPARK, clean, is_secret
-from pipeline.streaming import session
 
 JARS = "/jars/iceberg-spark-runtime-4.0_2.13-1.10.0.jar,/jars/spark-token-provider-kafka-0-10_2.13-4.0.0.jar"
 SECRET = [

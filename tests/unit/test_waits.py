@@ -8,8 +8,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from unit.configuration import SMALL
 from unit.test_report_cli import schema
 
-from pipeline.cli.reading import reader
-from pipeline.cli.waits import waits
+from pipeline.lake.catalog import reader
+from pipeline.lake.pending import waits
 from pipeline.model.names import TableName
 from pipeline.settings import parse
 

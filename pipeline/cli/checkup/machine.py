@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.checkup.findings import fine, note, wrong
-from pipeline.cli.table_metadata import human
 from pipeline.cli.wording import counted, some
-from pipeline.devstack import find_java, jars, lacking
+from pipeline.lake.table_metadata import human
+from pipeline.runtime.jars import jars, lacking
+from pipeline.runtime.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from pipeline.cli import table_metadata, waits
 from pipeline.cli.checkup.findings import explained, fine, note, wrong
-from pipeline.cli.reading import NO_WAREHOUSE, inherited, reader, records
 from pipeline.cli.wording import counted
 from pipeline.errors import Refused
+from pipeline.lake import pending, table_metadata
+from pipeline.lake.catalog import NO_WAREHOUSE, inherited, reader, records
 from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
+from pipeline.runtime.lock import described, holder
 from pipeline.sources.source import Committed
-from pipeline.streaming.lock import described, holder
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, reason
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.pairs import State, read_ends
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.cli.checkup.findings import Finding
-    from pipeline.cli.reading import Reader
+    from pipeline.lake.catalog import Reader
     from pipeline.settings import Settings
 
 _ASIDE = {
@@ -58,7 +58,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
         todo = f"run these statements by Spark SQL, then {release}" if _is_altered(pair) else release
         yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
     yield from _columns(pairs)
-    waiting = waits.found(found, table_metadata.held(pairs))
+    waiting = pending.found(found, table_metadata.held(pairs))
     for wait in waiting:
         yield note("tables", wait.sentence, _release(wait))
     yield from _aside(found)
@@ -91,7 +91,7 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _release(wait: waits.Wait) -> str:
+def _release(wait: pending.Wait) -> str:
     """What to do about what waits and is of no held table."""
     command = f"ticdc-warehouse tables release {wait.table}"
     if wait.by_itself:

@@ -12,17 +12,17 @@ from rich.console import Console
 from pipeline import causes
 from pipeline.cli.checkup import kafka, messages, registry, warehouse
 from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note, wrong
-from pipeline.cli.described import DescribedVersions
 from pipeline.cli.output import Explained
 from pipeline.cli.wording import counted
 from pipeline.errors import SettingsError, reason
+from pipeline.lake.schemas import DescribedVersions
 from pipeline.model.messages import Ordering
 from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.quality.rulebook import Rulebook
+from pipeline.runtime.session import looking
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.source import state_of
-from pipeline.streaming.session import looking
 from pipeline.warehouse.write_probe import try_writing
 
 if TYPE_CHECKING:

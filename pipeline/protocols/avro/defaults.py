@@ -11,11 +11,11 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
+from pipeline.ddl.defaults import EXPRESSION, default_of
+from pipeline.ddl.literals import Literal, LiteralKind
+from pipeline.ddl.sql_types import SqlType
 from pipeline.model import types as t
 from pipeline.model.columns import AMBIGUOUS, IN_UTC, NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
-from pipeline.model.ddl.defaults import EXPRESSION, default_of
-from pipeline.model.ddl.literals import Literal, LiteralKind
-from pipeline.model.ddl.sql_types import SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
 
+from pipeline.ddl import altered
 from pipeline.model import change
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
-from pipeline.model.ddl import altered
 from pipeline.model.messages import (
     INDEX,
     Ddl,

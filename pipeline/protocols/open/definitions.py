@@ -12,11 +12,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pipeline.model import ddl
+from pipeline import ddl
+from pipeline.ddl import ActionType
+from pipeline.ddl.create import created_columns
+from pipeline.ddl.virtual import created_like
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-from pipeline.model.ddl import ActionType
-from pipeline.model.ddl.create import created_columns
-from pipeline.model.ddl.virtual import created_like
 from pipeline.model.names import folded
 from pipeline.protocols.open.columns import is_defined
 

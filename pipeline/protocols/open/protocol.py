@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
 
+from pipeline.ddl import ActionType
 from pipeline.model.columns import CommitTs, SchemaId, TableVersion
 from pipeline.model.conditions import any_of
-from pipeline.model.ddl import ActionType
 from pipeline.model.messages import (
     EVER,
     MessageHeader,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from pipeline.ddl import altered
 from pipeline.model.columns import CommitTs
 from pipeline.model.conditions import any_of
-from pipeline.model.ddl import altered
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE, POSITION, Partition, place_of

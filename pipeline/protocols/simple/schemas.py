@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pipeline.ddl.defaults import EXPRESSION, default_of
+from pipeline.ddl.literals import Literal, LiteralKind
+from pipeline.ddl.sql_types import SqlType, family_of
 from pipeline.errors import Refused
 from pipeline.model.columns import IN_UTC, UNKNOWN_DEFAULT, Default, SchemaId, SourceColumn, TableVersion, literal
-from pipeline.model.ddl.defaults import EXPRESSION, default_of
-from pipeline.model.ddl.literals import Literal, LiteralKind
-from pipeline.model.ddl.sql_types import SqlType, family_of
 from pipeline.model.names import TableName, confusable, folded
 from pipeline.model.source_types import MOST_FRACTION_DIGITS
 

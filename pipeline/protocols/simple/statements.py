@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pipeline.ddl import ActionType
+from pipeline.ddl.classify import classify
 from pipeline.model.columns import CommitTs
-from pipeline.model.ddl import ActionType
-from pipeline.model.ddl.classify import classify
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.protocols.overrides import overrides_for

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pipeline.model.ddl.virtual import created_like, renamed_columns, virtual_columns
+from pipeline.ddl.virtual import created_like, renamed_columns, virtual_columns
 from pipeline.model.names import folded
 
 if TYPE_CHECKING:

@@ -24,20 +24,12 @@ from pipeline.errors import BatchFailed
 from pipeline.model import change, conditions, places
 from pipeline.model.messages import Ddl, Messages, Ordering, Prediction, SeenVersion, TableMessages, Undecodable
 from pipeline.model.names import TableName
+from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.streaming import (
-    ddl_plan,
-    dead_letters,
-    fence,
-    pending,
-    redrive,
-    release,
-    spark_batch,
-    speculation,
-    superseded,
-    table_writer,
-)
+from pipeline.streaming import ddl_plan, spark_batch, table_writer
+from pipeline.streaming.fast_path import speculation
+from pipeline.streaming.set_aside import dead_letters, fence, pending
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import altered, changes, current, publisher, tables

@@ -10,13 +10,16 @@ from unit.batch_model.batch import ModelBatch, ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
+from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules
-from pipeline.streaming import batch, ddl_plan, epochs, fence, redrive, release, speculation, superseded, table_writer
+from pipeline.streaming import batch, ddl_plan, epochs, table_writer
 from pipeline.streaming.context import Ledger
 from pipeline.streaming.ddl_plan import DdlPlan
+from pipeline.streaming.fast_path import speculation
+from pipeline.streaming.fast_path.staged import Staged
+from pipeline.streaming.set_aside import fence
 from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.streaming.staged import Staged
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import changes, current, evolution, publisher, state
 from pipeline.warehouse.pairs import State

@@ -20,10 +20,10 @@ from unit.batch_model.upstream import KEYS, PARTITIONS
 from pipeline.errors import BatchFailed, Refused
 from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE
+from pipeline.operations.redrive import LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
-from pipeline.streaming.dead_letters import FENCED
-from pipeline.streaming.redrive import LETTERS, QUARANTINE
+from pipeline.streaming.set_aside.dead_letters import FENCED
 from pipeline.warehouse.pairs import State, obligations
 from pipeline.warehouse.records import where
 from pipeline.warehouse.state import UNDER_WAY

@@ -15,13 +15,13 @@ from unit.batch_model.upstream import Broker, Source
 
 from pipeline.errors import BatchFailed
 from pipeline.model.places import Partition
+from pipeline.operations import redrive, release
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.settings import parse
 from pipeline.sources.kafka import offsets
 from pipeline.sources.kafka.checkpoint import agrees
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.source import Planned
-from pipeline.streaming import redrive, release
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.context import Ledger, PipelineContext
 from pipeline.warehouse.records import where

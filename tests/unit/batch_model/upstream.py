@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pipeline.ddl import ActionType
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, Default, SchemaId, SourceColumn, TableVersion, literal
-from pipeline.model.ddl import ActionType
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 

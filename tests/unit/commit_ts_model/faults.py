@@ -8,13 +8,15 @@ from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
 from unit.commit_ts_model.history import COLUMNS, NAMES, ROWS
 
-from pipeline.model import ddl as text
+from pipeline import ddl as text
 from pipeline.model.messages import EVER
-from pipeline.streaming import commit_ts_batch, cuts, frontier, pending, release, routing, statements
+from pipeline.operations import release
+from pipeline.streaming import commit_ts_batch, cuts, frontier, routing, statements
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier
 from pipeline.streaming.name_bindings import NameHistory
+from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, publisher
 from pipeline.warehouse.tables import Tables
 

@@ -33,10 +33,12 @@ from pipeline.model.messages import (
     Unknown,
 )
 from pipeline.model.names import TableName
-from pipeline.streaming import commit_ts_batch, pending, redeliveries, release
+from pipeline.operations import release
+from pipeline.streaming import commit_ts_batch, redeliveries
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.redeliveries import Watermarks
+from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, publisher
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
 from pipeline.warehouse.records import LET_IN

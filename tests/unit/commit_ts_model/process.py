@@ -16,12 +16,13 @@ from unit.commit_ts_model.lake import CommitTsProtocol, CommitTsRecords, ModelCo
 from unit.commit_ts_model.upstream import Tidb
 
 from pipeline.errors import BatchFailed
+from pipeline.operations import release
 from pipeline.quality.gate import QualityStop
 from pipeline.settings import parse
 from pipeline.sources.kafka.checkpoint import agrees
-from pipeline.streaming import pending, release
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.context import Ledger, PipelineContext
+from pipeline.streaming.set_aside import pending
 from pipeline.warehouse.tables import Tables
 
 SOURCE = {"kind": "kafka", "protocol": "simple", "bootstrap_servers": "a:1", "topic_pattern": "t_.*"}

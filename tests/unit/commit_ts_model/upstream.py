@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.upstream import HANDLE, Broker, converted
 
+from pipeline.ddl import ActionType
+from pipeline.ddl.defaults import literal
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-from pipeline.model.ddl import ActionType
-from pipeline.model.ddl.defaults import literal
 from pipeline.model.names import TableName
 
 if TYPE_CHECKING:

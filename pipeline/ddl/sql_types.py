@@ -1,0 +1,220 @@
+"""Column types as DDL writes them: what the warehouse makes of each (design.md, 4.4), and TiCDC's word for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipeline.ddl.lexemes import LexemeKind, NotParsedError
+from pipeline.model import types as t
+
+if TYPE_CHECKING:
+    from pipeline.ddl.lexemes import Cursor
+    from pipeline.model.types import WarehouseType
+
+_MAX_DECIMAL = (65, 30)
+_MAX_FRACTION = 6
+_MAX_FLOAT_PRECISION = 24
+_MAX_LENGTH = 2**32
+_MAX_FIXED = 65535
+_DEFAULT_DECIMAL_PRECISION = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """One column type.
+
+    `family` is TiCDC's `tidb_type` without parameters. `length`: the digits of DECIMAL and FLOAT(m,d), the bits of
+    BIT, the size of CHAR(n), BINARY(n). `scale`: digits after the point of DECIMAL and FLOAT(m,d), fraction digits of
+    a time. `fixed`: CHAR and BINARY, which TiDB trims and pads.
+    """
+
+    family: str
+    length: int | None = None
+    scale: int | None = None
+    members: tuple[str, ...] = ()
+    fixed: bool = False
+
+    @property
+    def tidb_type(self) -> str:
+        """TiCDC's word for it, with the parameters that decide how a value reads."""
+        match self.family:
+            case "DECIMAL":
+                return f"DECIMAL({self.length},{self.scale})"
+            case "BIT":
+                return f"BIT({self.length})"
+            case "DATETIME" | "TIMESTAMP" | "TIME":
+                return f"{self.family}({self.scale})"
+        return self.family
+
+    @property
+    def written(self) -> str:
+        """The type as SQL writes it, where `tidb_type` does not say how TiDB pads, trims or rounds its values."""
+        match self.family:
+            case "TEXT" if self.fixed:
+                return "CHAR"
+            case "BLOB" if self.fixed:
+                return f"BINARY({self.length})"
+            case "FLOAT" | "DOUBLE" if self.scale is not None:
+                return f"{self.family}({self.length},{self.scale})"
+        return ""
+
+    def warehouse_type(self, *, decimals_as_text: bool) -> WarehouseType:
+        """Give the warehouse type."""
+        if self.family == "DECIMAL":
+            return t.STRING if decimals_as_text else t.decimal(self.length or 0, self.scale or 0)
+        if self.family == "BIT":
+            return t.bit(self.length or 1)
+        known = t.fixed(self.family)
+        if known is None:
+            raise AssertionError(f"{self.family} has no warehouse type")
+        return known
+
+    def as_binary(self) -> SqlType:
+        """Give the type under CHARACTER SET binary: texts become bytes."""
+        return replace(self, family="BLOB") if self.family == "TEXT" else self
+
+
+_SMALL = ("TINYINT", "SMALLINT", "MEDIUMINT", "MIDDLEINT", "INT1", "INT2", "INT3", "BOOL", "BOOLEAN")
+_TEXTS = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "VARCHAR", "VARCHARACTER", "NVARCHAR")
+_THEMSELVES = ("FLOAT", "BIT", "JSON", "DATE", "DATETIME", "TIMESTAMP", "TIME", "YEAR", "VECTOR")
+_FAMILIES = (
+    dict.fromkeys(_SMALL, "INT")
+    | dict.fromkeys(("DECIMAL", "NUMERIC", "DEC", "FIXED"), "DECIMAL")
+    | dict.fromkeys(_TEXTS, "TEXT")
+    | dict.fromkeys(("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB", "VARBINARY"), "BLOB")
+    | dict.fromkeys(("FLOAT4",), "FLOAT")
+    | dict.fromkeys(("DOUBLE", "REAL", "FLOAT8"), "DOUBLE")
+    | {name: name for name in _THEMSELVES}
+)
+_SIGNED_OR_NOT = {"INT": "INT", "INTEGER": "INT", "INT4": "INT", "BIGINT": "BIGINT", "INT8": "BIGINT"}
+
+
+def family_of(name: str, *, unsigned: bool, binary: bool) -> str:
+    """TiCDC's word for a type by MySQL's name in capitals; `binary`: whether its character set is.
+
+    Raises `NotParsedError` for a type that is not known.
+    """
+    if name in _SIGNED_OR_NOT:
+        return _SIGNED_OR_NOT[name] + (" UNSIGNED" if unsigned else "")
+    if name in ("CHAR", "BINARY"):
+        return "BLOB" if binary else "TEXT"
+    family = name if name in ("ENUM", "SET") else _FAMILIES.get(name)
+    if family is None:
+        raise NotParsedError(f"“{name[:40]}” is not a known type")
+    return "BLOB" if family == "TEXT" and binary else family
+
+
+def read_type(cursor: Cursor) -> SqlType:
+    """Read the type at the cursor, with UNSIGNED and ZEROFILL; a character set is the column's business."""
+    lexeme = cursor.peek()
+    word = cursor.expect_kind(LexemeKind.WORD, "a type").text
+    if word in _SIGNED_OR_NOT:
+        _parameters(cursor)
+        unsigned = _unsigned(cursor)
+        return SqlType(_SIGNED_OR_NOT[word] + (" UNSIGNED" if unsigned else ""))
+    if word in ("ENUM", "SET"):
+        return SqlType(word, members=_members(cursor))
+    if word in ("CHAR", "CHARACTER", "NCHAR", "NATIONAL", "BINARY", "LONG"):
+        return _text_or_bytes(cursor, word)
+    if word == "SERIAL":
+        return SqlType("BIGINT UNSIGNED")
+    family = _FAMILIES.get(word)
+    if family is None:
+        raise NotParsedError(f"“{lexeme.raw[:40]}” is not a known type")
+    return _with_parameters(cursor, family)
+
+
+def _with_parameters(cursor: Cursor, family: str) -> SqlType:
+    if family == "DOUBLE":
+        cursor.accept("PRECISION")
+    if family == "VECTOR" and cursor.accept_symbol("<"):
+        cursor.expect("FLOAT")
+        cursor.expect_symbol(">")
+    first, second = _parameters(cursor)
+    _unsigned(cursor)
+    match family:
+        case "DECIMAL":
+            return _decimal(first or _DEFAULT_DECIMAL_PRECISION, second or 0)
+        case "BIT":
+            return SqlType("BIT", length=_within(1 if first is None else first, 1, t.MAX_BITS, "BIT"))
+        case "DATETIME" | "TIMESTAMP" | "TIME":
+            return SqlType(family, scale=_within(first or 0, 0, _MAX_FRACTION, family))
+        case "FLOAT" if second is None and first is not None and first > _MAX_FLOAT_PRECISION:
+            return SqlType("DOUBLE")
+        case "FLOAT" | "DOUBLE":
+            return SqlType(family, length=first if second is not None else None, scale=second)
+    return SqlType(family)
+
+
+def _decimal(precision: int, scale: int) -> SqlType:
+    _within(precision, 1, _MAX_DECIMAL[0], "DECIMAL")
+    _within(scale, 0, min(precision, _MAX_DECIMAL[1]), "DECIMAL")
+    return SqlType("DECIMAL", length=precision, scale=scale)
+
+
+def _within(number: int, least: int, most: int, of: str) -> int:
+    if not least <= number <= most:
+        raise NotParsedError(f"{of} cannot have the parameter {number}")
+    return number
+
+
+def _text_or_bytes(cursor: Cursor, word: str) -> SqlType:
+    if word == "LONG":
+        family = "BLOB" if cursor.accept("VARBINARY") else "TEXT"
+        cursor.accept("VARCHAR")
+        return SqlType(family)
+    varying = False
+    if word == "NATIONAL":
+        varying = cursor.accept_any("CHARACTER", "CHAR", "VARCHAR", "VARCHARACTER").startswith("VAR")
+    if word != "BINARY":
+        varying = bool(cursor.accept_any("VARYING", "VARCHAR", "VARCHARACTER")) or varying
+    length, _ = _parameters(cursor)
+    size = _within(1 if length is None else length, 0, _MAX_FIXED, word)
+    if word == "BINARY":
+        return SqlType("BLOB", length=size, fixed=True)
+    return SqlType("TEXT", length=size, fixed=not varying)
+
+
+def _parameters(cursor: Cursor) -> tuple[int | None, int | None]:
+    """Read the numbers in `(p)` or `(p,s)`."""
+    if not cursor.accept_symbol("("):
+        return None, None
+    first, second = _whole(cursor), None
+    if cursor.accept_symbol(","):
+        second = _whole(cursor)
+    cursor.expect_symbol(")")
+    return first, second
+
+
+def _whole(cursor: Cursor) -> int:
+    digits = cursor.expect_kind(LexemeKind.NUMBER, "a number").text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_LENGTH))):
+        raise NotParsedError(f"“{digits[:40]}” is not a size")
+    return int(digits)
+
+
+def _unsigned(cursor: Cursor) -> bool:
+    """Say whether UNSIGNED or ZEROFILL, which implies it, comes next."""
+    found = ""
+    while word := cursor.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+        found = word if word != "SIGNED" else found
+    return bool(found)
+
+
+def _members(cursor: Cursor) -> tuple[str, ...]:
+    """Read members of ENUM and SET. TiDB writes them with quotes doubled, but backslashes as they are."""
+    cursor.expect_symbol("(")
+    members = [_member(cursor)]
+    while cursor.accept_symbol(","):
+        members.append(_member(cursor))
+    cursor.expect_symbol(")")
+    return tuple(members)
+
+
+def _member(cursor: Cursor) -> str:
+    lexeme = cursor.expect_kind(LexemeKind.STRING, "a member in quotes")
+    raw = lexeme.raw
+    if raw[:1] != "'" or raw[-1:] != "'":
+        return lexeme.text
+    return raw[1:-1].replace("''", "'")

@@ -1,0 +1,320 @@
+"""Redriving: what was set aside is judged anew and enters its table, by the function that lands any record.
+
+Rows that still break a rule stay where they are. One that is older than what the changes table has of its key, deletes
+included, becomes `superseded`: applied, it would undo the newer one. One whose row EXCHANGE PARTITION has put into
+another table since stays until the row changes there. The operation and its selection stand in a property of the table
+that is redriven until all is done, so that whoever opens the warehouse after a crash ends it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.messages import Ordering, TableMessages
+from pipeline.model.names import TableName
+from pipeline.model.places import PLACE
+from pipeline.model.projection import walled
+from pipeline.observe.logs import bound
+from pipeline.operations.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
+from pipeline.quality.suites import KEEPING_OUT
+from pipeline.streaming.altered import may_be_written
+from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
+from pipeline.streaming.ddl_applier import made_by_rows
+from pipeline.streaming.set_aside import dead_letters
+from pipeline.streaming.table_writer import TableWriter
+from pipeline.warehouse import advance, changes, current
+from pipeline.warehouse.pairs import State
+from pipeline.warehouse.rebuild import replay
+from pipeline.warehouse.records import AT, SUPERSEDED
+from pipeline.warehouse.state import EXCHANGED, OPERATION, UNDER_WAY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from pipeline.model.messages import Messages
+    from pipeline.quality.rules import RuleSet
+    from pipeline.streaming.context import PipelineContext
+    from pipeline.warehouse.pairs import WarehouseTable
+
+QUARANTINE, LETTERS = "quarantine", "dead_letters"
+REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "elsewhere"
+_STAYS = (OPEN, ELSEWHERE)
+_KEY, _STUCK = "_key_values", "_stuck"
+_STATUS, _ENTERED = "status", "_entered"
+_PLACE = dict(zip(change.POSITION, (*PLACE, "index"), strict=True))
+"""Where a change stands: as changes tables say it, and as the raw frame does."""
+_RAW = {"kafka_partition": "partition", "recorded_at": "timestamp", "batch_id": READ_IN}
+"""Columns of what was set aside, as the raw frame calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to redrive: of `quarantine` or `dead_letters`, a table's, those of a rule, those since a moment (ISO)."""
+
+    what: str = QUARANTINE
+    schema: str = ""
+    table: str = ""
+    rule: str = ""
+    since: str = ""
+
+    def where(self) -> Column:
+        """Which of the open records these are."""
+        found = F.col(_STATUS) == OPEN
+        if self.table:
+            found = found & dead_letters.of_table(TableName(self.schema, self.table))
+        if self.rule:
+            found = found & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
+        if self.since:
+            found = found & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
+        return found
+
+
+@dataclass(slots=True)
+class Redriven:
+    """What became of the records."""
+
+    redriven: int = 0
+    superseded: int = 0
+    quarantined: int = 0
+    """Of dead letters: those that can be read by now, and break a rule."""
+    open: int = 0
+    exchanged: int = 0
+    """Of the open ones: those whose rows are another table's since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
+
+
+def redrive(context: PipelineContext, selection: Selection) -> Redriven:
+    """Let enter what may enter by now; the rest stays. Doing it again changes nothing more."""
+    records = context.records.tables[selection.what]
+    if records.head() is None:
+        return Redriven()
+    operation = f"redrive{records.head()}"
+    records.set_properties({UNDER_WAY: json.dumps({"operation": operation, "selection": asdict(selection)})})
+    context.step("redrive-begun")
+    return _carry_out(context, selection, operation)
+
+
+def unfinished(context: PipelineContext) -> None:
+    """End the redrives that a crash has interrupted."""
+    for name in (QUARANTINE, LETTERS):
+        under_way = context.records.tables[name].properties.get(UNDER_WAY)
+        if under_way:
+            begun = json.loads(under_way)
+            if any(t.altered and t.changes.inherited(OPERATION) == begun["operation"] for t in context.tables):
+                continue  # it ends when the columns of that table are in order again
+            _named(context, name)
+            _settle(context, name, begun["operation"])
+            _carry_out(context, Selection(**begun["selection"]), begun["operation"])
+
+
+def _settle(context: PipelineContext, what: str, operation: str) -> None:
+    """Mark what the first try has done, whatever the rules say by now, and whether it can still be read."""
+    done = [context.records.read(QUARANTINE).where(F.col("batch_id") == context.ledger.batch_id).select(*AT).distinct()]
+    done = done if what == LETTERS else []
+    for table in context.tables:
+        if table.changes.inherited(OPERATION) == operation:
+            _show(context, table, operation)
+            rows = context.spark.table(table.name.changes.sql)
+            done.append(rows.select(*(F.col(name).alias(at) for name, at in zip(_PLACE, AT, strict=True))))
+    for places in done:
+        waiting = context.records.read(what).where(F.col(_STATUS) == OPEN).select(*AT)
+        context.records.mark(what, waiting.join(places, list(AT)).select(*AT, F.lit(REDRIVEN).alias(_STATUS)))
+
+
+def _carry_out(context: PipelineContext, selection: Selection, operation: str) -> Redriven:
+    committed = (
+        F.col("batch_id") < context.ledger.unfinished
+    )  # what belongs to no batch yet comes with the next try of it
+    records = context.records.read(selection.what).where(selection.where() & committed)
+    done = Redriven()
+    _named(context, selection.what)
+    for source, waiting, messages in _by_table(context, records):
+        part = _Part(context, selection.what, source, waiting, messages, operation)
+        with bound(table=str(source)):
+            counts = part.carry_out()
+        done.redriven += counts.get(REDRIVEN, 0)
+        done.superseded += counts.get(SUPERSEDED, 0)
+        done.quarantined += counts.get(QUARANTINED, 0)
+        done.exchanged += counts.get(ELSEWHERE, 0)
+    _named(context, selection.what)
+    done.open = context.records.read(selection.what).where(selection.where()).count()
+    context.records.tables[selection.what].set_properties({UNDER_WAY: ""})
+    return done
+
+
+def _named(context: PipelineContext, what: str) -> None:
+    """Describe what Spark does from here on."""
+    context.spark.sparkContext.setJobDescription(f"redrive {what}")
+
+
+def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
+    """The records of each table with what they are; those of which no table was known, by what they say now."""
+    columns = [
+        F.col(name).alias(_RAW.get(name, name))
+        for name in (*AT, "recorded_at", "key", "value", "batch_id", "code", "key_values")
+    ]
+    for row in records.select("schema_name", "table_name").distinct().collect():
+        own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
+        waiting = records.where(own).select(*columns)
+        _named(context, f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "what names no table")
+        prepared = context.protocol.prepare(waiting)
+        messages = context.protocol.read(prepared)
+        if row["table_name"] is not None:
+            yield TableName(row["schema_name"], row["table_name"]), waiting, messages
+            continue
+        for named in messages.tables:
+            yield named.table, _rows_of(context, waiting, prepared, named), replace(messages, tables=(named,))
+
+
+def _rows_of(context: PipelineContext, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
+    """The records of one table, among those of which none was known."""
+    if not _by_cut(context):
+        return waiting.where(context.protocol.where(named))
+    places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
+    return waiting.join(places, list(_PLACE.values()), "left_semi").select(*waiting.columns)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One table's part of a redrive."""
+
+    context: PipelineContext
+    what: str
+    source: TableName
+    waiting: DataFrame
+    messages: Messages
+    operation: str
+
+    def carry_out(self) -> Mapping[str, int]:
+        """Number of records by their new status."""
+        known = self.context.tables.find(self.source)
+        if known is not None and _is_multiset(known) and EXCHANGED in known.changes.properties:
+            return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
+        writer = self._writer()
+        if writer is None or writer.table is None:
+            return {}
+        table, rules = writer.table, self.context.rules_of(writer.messages, writer.table.layout)
+        _named(self.context, str(self.source))
+        decided = self._decided(writer.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        try:
+            counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
+            if counts.get(QUARANTINED):
+                self._set_aside(decided.where(F.col(_STATUS) == QUARANTINED), rules, table)
+            self.context.step("redrive-quarantined")
+            fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
+            if not fresh.isEmpty():
+                late = _by_cut(self.context)
+                entry = changes.Entry(self.context.ledger.batch_id, {}, self.operation, times=writer.times, late=late)
+                changes.append(table, fresh, entry)
+            self.context.step("redrive-appended")
+            _show(self.context, table, self.operation)
+            self._mark(decided.where(~F.col(_STATUS).isin(*_STAYS)))
+        finally:
+            decided.unpersist()
+        self.context.step("redrive-marked")
+        return counts
+
+    def _writer(self) -> TableWriter | None:
+        """The table, with the versions of these records met; None where it is not one that takes records."""
+        versions = tuple(seen for named in self.messages.tables for seen in named.versions)
+        table = self.context.tables.find(self.source)
+        if table is not None:
+            may_be_written(self.context, table)
+        if not versions or (table is not None and table.state != State.LIVE):
+            return None
+        if not _by_cut(self.context) and any(seen.version.handle == () for seen in versions):
+            return None  # no key names these rows
+        if table is None and (self.what == QUARANTINE or self.context.tables.obstacle(self.source)):
+            return None
+        part = TableMessages(self.source, versions)
+        raw = self.context.protocol.prepare(self.waiting)
+        kind = CommitTsTableWriter if _by_cut(self.context) else TableWriter
+        writer = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
+        if table is None and isinstance(writer, CommitTsTableWriter):
+            made = made_by_rows(self.context, self.source, min(seen.since for seen in versions))
+            if made is None:
+                return None
+            writer.spans = (made,)
+        writer.operation, writer.forced, writer.settles = self.operation, True, False
+        writer.evolve()
+        return None if writer.held else writer
+
+    def _decided(self, judged: DataFrame, rules: RuleSet, table: WarehouseTable) -> DataFrame:
+        """The readable records as judged changes, each with what becomes of it."""
+        read_in = self.waiting.select(
+            *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
+            F.col(READ_IN),
+            F.col("key_values").alias(_KEY),
+            (F.col("code") == dead_letters.FENCED).alias(change.FENCED),
+        )
+        rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
+        rows = SupersededChanges(self.context, table).of(rows).join(self._entered(table), list(_PLACE), "left")
+        broken = rules.breaks(*KEEPING_OUT)
+        kept = OPEN if self.what == QUARANTINE else QUARANTINED
+        status = F.when(F.col(_ENTERED), REDRIVEN).when(F.col(WAS_MOVED), ELSEWHERE).when(F.col(LATER), SUPERSEDED)
+        status = status.when(F.col(MOVED).isNotNull(), ELSEWHERE).when(broken, kept)
+        decided = rows.withColumns(
+            {_STATUS: status.otherwise(REDRIVEN), _ENTERED: F.coalesce(F.col(_ENTERED), F.lit(False))}
+        )
+        return self._fenced(decided) if self.what == QUARANTINE else decided
+
+    def _fenced(self, decided: DataFrame) -> DataFrame:
+        """Let what waits behind another change of its key wait on, where that stays in quarantine."""
+        entering = decided.where(~F.col(_STATUS).isin(*_STAYS) & ~F.col(change.FENCED)).select(
+            *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
+        )
+        own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
+        first = self.context.records.read(QUARANTINE).where(own & (F.col("code") != dead_letters.FENCED))
+        blocked = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
+        rows = decided.join(blocked.withColumn(_STUCK, F.lit(True)), _KEY, "left")
+        waits = F.col(change.FENCED) & F.col(_STUCK) & (F.col(_STATUS) == REDRIVEN)
+        return rows.withColumn(_STATUS, F.when(waits, OPEN).otherwise(F.col(_STATUS)))
+
+    def _entered(self, table: WarehouseTable) -> DataFrame:
+        """Where the rows stand that a first try of this operation has appended."""
+        begun = table.changes.inherited(OPERATION) == self.operation
+        rows = self.context.spark.table(table.name.changes.sql).where(F.lit(begun))
+        return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
+
+    def _set_aside(self, broken: DataFrame, rules: RuleSet, table: WarehouseTable) -> None:
+        """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
+        done = self.context.records.read(QUARANTINE).where(F.col("batch_id") == self.context.ledger.batch_id)
+        rows = dead_letters.quarantined(broken, rules, table.layout, self.source).join(
+            done.select(*AT), list(AT), "left_anti"
+        )
+        self.context.records.append(QUARANTINE, self.context.ledger.batch_id, rows)
+
+    def _mark(self, rows: DataFrame) -> None:
+        status = F.when(F.col(_STATUS) == SUPERSEDED, SUPERSEDED).otherwise(REDRIVEN)
+        at = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
+        if not rows.isEmpty():
+            self.context.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
+
+
+def _by_cut(context: PipelineContext) -> bool:
+    return context.protocol.ordering is Ordering.BY_COMMIT_TS
+
+
+def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> None:
+    """Bring the current table up to what its changes table has; by commit ts within the cut that it shows.
+
+    Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
+    """
+    context.unrecorded.add(table.uuid)
+    if not _by_cut(context):
+        current.publish(context.spark, table, context.timezone, operation, context.step)
+    elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
+        replay(context.spark, context.tables, table, context.timezone, operation, context.step)
+    else:
+        advance.advance(context.spark, table, context.timezone, operation, context.step, table.cut)
+
+
+def _is_multiset(table: WarehouseTable) -> bool:
+    return not table.layout.handle

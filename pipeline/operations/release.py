@@ -1,0 +1,339 @@
+"""Releasing a held table: its records are replayed in order before newer ones (design.md, rule 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline import ddl as text
+from pipeline.errors import Refused
+from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
+from pipeline.model.messages import Ordering, TableMessages, Undecodable
+from pipeline.model.names import TableName, WarehouseName
+from pipeline.observe.logs import bound
+from pipeline.streaming import namesakes
+from pipeline.streaming.batch import micro_batch
+from pipeline.streaming.commit_ts_batch import CommitTsBatch
+from pipeline.streaming.ddl_plan import understood
+from pipeline.streaming.origins import Origins
+from pipeline.streaming.set_aside import held_names
+from pipeline.streaming.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
+from pipeline.streaming.set_aside.held import NAME_TAKEN, taken
+from pipeline.streaming.set_aside.pending import as_raw, let_go, nothing, released
+from pipeline.streaming.table_writer import TableWriter
+from pipeline.streaming.tables_view import write_tables_view
+from pipeline.warehouse.alterations import COLUMNS_CHANGED
+from pipeline.warehouse.altered import refuse, restore
+from pipeline.warehouse.pairs import State
+from pipeline.warehouse.records import AT
+from pipeline.warehouse.state import OPERATION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import Messages, SeenVersion
+    from pipeline.streaming.context import PipelineContext
+    from pipeline.streaming.epochs import Statement
+    from pipeline.warehouse.pairs import WarehouseTable
+
+NOT_HELD = "NOT_HELD"
+
+
+def release(context: PipelineContext, source: TableName) -> int:
+    """Replay what a held table waits with, then let it live; how many records that were.
+
+    Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
+    first one ended. Raises `Refused` where the table is not held, or its reason still stands.
+    """
+    _named(context, source)
+    if context.protocol.ordering is Ordering.BY_COMMIT_TS:
+        return _release_by_cut(context, source)
+    table = context.tables.find(source)
+    _columns_back(table)
+    if table is not None and table.due is not None:
+        source = _renamed(context, table, table.due)
+    waiting = _waiting(context, source)
+    records = waiting.count()
+    if records == 0 and (table is None or table.state == State.LIVE):
+        if heir := context.tables.waiting_for(source):
+            _check_name(context, source, heir)
+        raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
+    if table is None:
+        _check_name(context, source)
+    named, messages, nameless = _named_rows(context, source, waiting, table)
+    operation = _begun(context, table)
+    _set_aside_refused(context, waiting, (*messages.refused, *nameless), table)
+    waiting, part = named, TableMessages(source, _versions(messages))
+    statements = _statements(context, messages)
+    if part.versions or (statements and table is not None):
+        table = _replay(context, waiting, part, statements, table, operation)
+    if table is not None:
+        context.unrecorded.add(table.uuid)
+        _writer(context, waiting, None, [], table, operation).publish()
+    _named(context, source)
+    context.records.mark_held(source, "released")
+    if table is not None:
+        context.tables.set_state(table, State.LIVE)
+    write_tables_view(context, max(0, context.ledger.batch_id))
+    context.step("released")
+    return records
+
+
+def _release_by_cut(context: PipelineContext, source: TableName) -> int:
+    """Let the records go the way of those that wait by themselves, in a batch that has nothing else.
+
+    Where the table is not held, but waits for a schema, what is not described by now is given up (dead letters).
+    """
+    table = context.tables.find(source)
+    _columns_back(table)
+    if table is None:
+        _check_name(context, source)
+    elif table.due is not None:
+        source = _renamed(context, table, table.due)
+    live = table is None or table.state == State.LIVE
+    gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
+    streams = namesakes.waiting_in(context, source)
+    records = let_go(context, source)
+    named = held_names.forget(context.records, source)
+    if records == 0 and live and not named:
+        raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
+    if table is not None:
+        context.tables.set_state(table, State.LIVE)
+    else:
+        context.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
+    context.step("release-begun")
+    context.has_pending = True
+    batch = CommitTsBatch(context, nothing(context), f"release of {source}")
+    batch.gives_up = source.key if gives_up else None
+    try:
+        with bound(batch=batch.batch_id):
+            micro_batch(batch, context.step)
+    finally:
+        batch.close()
+    namesakes.accept(context, source, streams)
+    _named(context, source)
+    write_tables_view(context, max(0, context.ledger.batch_id))
+    context.step("released")
+    return records
+
+
+def _named_rows(
+    context: PipelineContext, source: TableName, waiting: DataFrame, table: WarehouseTable | None
+) -> tuple[DataFrame, Messages, tuple[Undecodable, ...]]:
+    """What waits without the rows that no key names, and these: they are to be dead letters.
+
+    Raises `Refused` (NO_HANDLE_KEY) where the table has no key then: its current table cannot be built.
+    """
+    messages = context.protocol.read(waiting)
+    nameless = tuple(seen for seen in _versions(messages) if seen.version.handle == ())
+    keyed = table is not None and bool(table.layout.handle)
+    letters: tuple[Undecodable, ...] = ()
+    if nameless:
+        part = TableMessages(source, nameless)
+        without_key = context.protocol.where(part) & F.col("key").isNull()
+        letters = (Undecodable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
+        waiting, keyed = waiting.where(~without_key), False
+        messages = context.protocol.read(waiting)
+    if not keyed and not any(seen.version.handle for seen in _versions(messages)):
+        raise Refused(NO_KEY, f"{source} cannot be released: {WITHOUT_KEY}", GET_A_KEY)
+    return waiting, messages, letters
+
+
+def _versions(messages: Messages) -> tuple[SeenVersion, ...]:
+    return tuple(seen for named in messages.tables for seen in named.versions)
+
+
+def _named(context: PipelineContext, source: TableName) -> None:
+    """Describe what Spark does from here on, until a batch or a landing says otherwise."""
+    context.spark.sparkContext.setJobDescription(f"release: {source}")
+
+
+def _columns_back(table: WarehouseTable | None) -> None:
+    """Raise `Refused` where the columns of a table are not what its layout says; else let it find its values again."""
+    if table is not None:
+        refuse(table, "released")
+        restore(table)
+
+
+def _check_name(context: PipelineContext, source: TableName, renamed: WarehouseTable | None = None) -> None:
+    """Raise `Refused` where a table's name in the warehouse is taken."""
+    obstacle = context.tables.obstacle(source, renamed)
+    if obstacle:
+        named = source if renamed is None else renamed.source
+        raise Refused(NAME_TAKEN, f"{named} cannot be released: {obstacle}", _way_on(context, source, renamed))
+
+
+def _way_on(context: PipelineContext, source: TableName, renamed: WarehouseTable | None) -> str:
+    """What a person can do about a warehouse name that is taken."""
+    owner, apart = context.tables.owner(source, renamed), "or set warehouse.namespace apart"
+    if renamed is not None and renamed.parked:
+        return "wait for the statement by which that one gives its name up in the source"
+    if owner is None:
+        return f"move what is in the way, {apart}"
+    if owner.due is not None:
+        return f"that one has its name to come first: {_release_of(owner.due)}"
+    return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
+
+
+def _renamed(context: PipelineContext, table: WarehouseTable, to: TableName) -> TableName:
+    """Do the rename that holds a table; gives its name. A second try is begun by the state that says so."""
+    waiting = _cycle(context, table)
+    if waiting:
+        _let_change_names(context, table, waiting)
+    _check_name(context, to, table)
+    _begun(context, table)
+    if table.source.key != to.key:
+        context.records.rename_aside(table.source, to)
+    context.tables.rename(table, to, table.renamed_at)
+    return table.source
+
+
+def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTable]:
+    """The held tables between a table and itself, each of which has the name that the one before waits for; or none.
+
+    Tables change names in the source by DDL events of one commit ts. Where batches have ended between them, each
+    table has found its new name taken.
+    """
+    passed: list[WarehouseTable] = []
+    owner = context.tables.owner(table.due, table) if table.due else None
+    while owner is not None and owner is not table and owner.due is not None and owner not in passed:
+        passed.append(owner)
+        owner = context.tables.owner(owner.due, owner)
+    return passed if owner is table else []
+
+
+def _let_change_names(context: PipelineContext, table: WarehouseTable, waiting: Sequence[WarehouseTable]) -> None:
+    """Let the tables of a cycle have their names: this one steps aside, the others are renamed, and stay held."""
+    context.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
+    context.step("release-stepped-aside")
+    for other in reversed(waiting):
+        if other.due is not None:
+            waited = f"its name was taken until another table was released; to go on: {_release_of(other.due)}"
+            context.tables.rename(other, other.due, other.renamed_at, reason=taken(waited))
+
+
+def _release_of(table: TableName) -> str:
+    return f"ticdc-warehouse tables release {table}"
+
+
+def unfinished(context: PipelineContext) -> None:
+    """Finish the releases that a crash has interrupted; one that cannot be finished any more holds its table again.
+
+    Such a one is a rename whose name is taken by now. An earlier version has begun to release tables without a key,
+    too: what it has appended of such a table goes, for that still waits.
+    """
+    for table in context.tables:
+        if table.state != State.RELEASING:
+            continue
+        if table.altered:  # the release goes on when a person asks for it again
+            continue
+        obstacle = context.tables.obstacle(table.due, table) if table.due else None
+        if obstacle is not None:
+            _hold_again(context, table, taken(obstacle))
+        elif _has_no_key(context, table):
+            if table.changes.head() is not None:
+                context.spark.sql(f"DELETE FROM {table.name.changes.sql}")  # noqa: S608 - a name of ours
+                table.changes.refresh()
+            _hold_again(context, table, NAMELESS)
+        else:
+            _go_on(context, table)
+
+
+def _has_no_key(context: PipelineContext, table: WarehouseTable) -> bool:
+    """Whether nothing names the rows of a table, neither what it has nor what waits."""
+    return context.protocol.ordering is not Ordering.BY_COMMIT_TS and not table.layout.handle
+
+
+def _hold_again(context: PipelineContext, table: WarehouseTable, reason: str) -> None:
+    context.tables.set_state(table, State.HELD, reason)
+    write_tables_view(context, max(0, context.ledger.batch_id))
+
+
+def _go_on(context: PipelineContext, table: WarehouseTable) -> None:
+    """Release a table; where columns of users are in the way it is held again."""
+    try:
+        release(context, table.source)
+    except Refused as refused:
+        if refused.code != COLUMNS_CHANGED:
+            raise
+
+
+def _waiting(context: PipelineContext, source: TableName) -> DataFrame:
+    held = context.records.read("held").where(of_table(source) & (F.col("status") == "open"))
+    place = [*AT[:3]]
+    for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a stream that was made again
+        done = context.records.read(name).where(F.col("batch_id") >= context.ledger.batch_id).select(*place)
+        held = held.join(done, place, "left_anti")
+    return held.select(*as_raw())
+
+
+def _set_aside_refused(
+    context: PipelineContext, waiting: DataFrame, refused: Sequence[Undecodable], table: WarehouseTable | None
+) -> None:
+    """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
+    if refused:
+        if table is not None:
+            appended = places_since(context, table, context.ledger.batch_id)
+            waiting = without(waiting, appended)
+        set_aside_refused(context, waiting, refused, context.ledger.batch_id)
+
+
+def _begun(context: PipelineContext, table: WarehouseTable | None) -> str:
+    """The operation's id; it stands in the table's state until the release has ended."""
+    if table is not None and table.state == State.RELEASING:
+        return table.held_reason
+    operation = f"release{context.records.tables['held'].head()}"
+    if table is not None:
+        context.tables.set_state(table, State.RELEASING, operation)
+        context.step("release-begun")
+    return operation
+
+
+def _statements(context: PipelineContext, messages: Messages) -> list[Statement]:
+    """The statements that came while the table was held; what was not understood is passed over now."""
+    streams = context.ledger.streams
+    read = understood(context, messages, Origins.of(context.tables, streams, streams.values()))
+    return [s for s in read if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
+
+
+def _replay(
+    context: PipelineContext,
+    waiting: DataFrame,
+    messages: TableMessages,
+    statements: list[Statement],
+    table: WarehouseTable | None,
+    operation: str,
+) -> WarehouseTable:
+    writer = _writer(context, waiting, messages, statements, table, operation)
+    writer.evolve()
+    if writer.table is not None:
+        refuse(writer.table, "released")
+    if writer.table is None:
+        raise AssertionError(f"{messages.table} has records but was not made")
+    appended = writer.table.changes.inherited(OPERATION) == operation
+    counts = {"errors": 1, "quarantined": 1} if appended else writer.append({})
+    context.step("release-appended")
+    if counts.get("errors"):
+        writer.set_aside_unreadable({})
+    if counts.get("quarantined"):
+        writer.quarantine({}, again=appended)
+    return writer.table
+
+
+def _writer(
+    context: PipelineContext,
+    waiting: DataFrame,
+    messages: TableMessages | None,
+    statements: list[Statement],
+    table: WarehouseTable | None,
+    operation: str,
+) -> TableWriter:
+    own = TableMessages(table.source, ()) if messages is None and table is not None else messages
+    if own is None:
+        raise AssertionError("nothing to land")
+    writer = TableWriter(context, waiting, context.ledger.batch_id, own, {}, statements, table)
+    writer.operation, writer.forced, writer.during = operation, True, "release"
+    return writer

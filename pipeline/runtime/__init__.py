@@ -1,0 +1,1 @@
+"""What a run needs of this machine: Java, the jars, a Spark session, the warehouse's lock."""

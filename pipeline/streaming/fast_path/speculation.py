@@ -1,0 +1,121 @@
+"""Appending a large batch before it has been read, on the guess that it is like the one before.
+
+Which tables and schema versions a batch has is known when it has been read, and reading it for that alone takes a
+large batch of one table a fifth of its time. So it is appended on a branch of the changes table as if it were like
+the one before, and what it has is counted in the same pass. Where the guess was right in every point, main shows the
+branch when it is the append's turn; where it was not, the branch goes and the batch is read first, as any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.model.messages import EVER
+from pipeline.model.names import TableName
+from pipeline.observe.logs import bound
+from pipeline.streaming.altered import may_be_written
+from pipeline.streaming.fast_path.staged import stage
+from pipeline.warehouse.changes import Entry
+from pipeline.warehouse.pairs import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.model.messages import ColumnMapping, Messages, Prediction
+    from pipeline.model.places import Partition, Range
+    from pipeline.quality.rules import RuleSet
+    from pipeline.sources.source import Planned
+    from pipeline.streaming.context import PipelineContext
+    from pipeline.streaming.fast_path.staged import Staged
+    from pipeline.warehouse.changes import Appended
+    from pipeline.warehouse.pairs import WarehouseTable
+
+LEAST_ROWS = 10_000
+"""A smaller batch is read sooner than a branch is made and shown."""
+
+
+@dataclass(slots=True)
+class Speculation:
+    """An append that waits on a branch. `messages`: what it was found to have."""
+
+    staged: Staged
+    mapping: ColumnMapping
+    rules: RuleSet
+    messages: Messages
+
+    def fits(
+        self, table: WarehouseTable, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[Partition, Range]
+    ) -> bool:
+        """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
+        whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
+        same = table is self.staged.table and mapping == self.mapping and rules is self.rules
+        return self.staged.waits and same and ranges == whole
+
+    def drop(self) -> None:
+        """Let it go, if it still waits."""
+        self.staged.drop()
+
+
+def speculate(
+    context: PipelineContext, raw: DataFrame, planned: Planned | None, stream_ids: Mapping[str, str], batch_id: int
+) -> Speculation | None:
+    """Append the batch on a branch as if it were as expected; None where nothing is, or it turned out otherwise."""
+    table = context.tables.find(context.profile.table) if context.profile.table else None
+    known = context.ledger.committed.of_names({stream_id: name for name, stream_id in stream_ids.items()})
+    ranges = _ranges(planned, known) if planned else {}
+    if context.source.count(ranges) < LEAST_ROWS:
+        ranges = {}
+    streams = {stream_ids[at.stream] for at in ranges}
+    if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
+        return None
+    # Of rows without a key it has to be seen first whether they are sent again. An append says in which streams rows of
+    # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
+    if not table.layout.handle or not streams <= table.streams_at() or not may_be_written(context, table):
+        return None
+    mapping = table.layout.mapping
+    prediction = context.protocol.predict(raw, context.profile.kinds, ranges, mapping)
+    if prediction is None:
+        return None
+    rules = context.rules_of(prediction.table, table.layout)
+    if (
+        rules.gates and context.settings.quality.fenced == "hold"
+    ):  # which keys wait is known when the batch has been read
+        return None
+    context.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
+    ends = {(stream_ids[at.stream], at.number): end for at, (_, end) in ranges.items()}
+    with bound(table=str(table.source)):
+        staged = stage(table, prediction.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, prediction.odd))
+        context.step("speculated")
+    messages = prediction.found() if _is_right(prediction, staged.appended) else None
+    if messages is not None and _is_of(table, messages):
+        return Speculation(staged, mapping, rules, messages)
+    staged.drop()
+    return None
+
+
+def _is_right(prediction: Prediction, appended: Appended) -> bool:
+    """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind.
+
+    Where the pass has not counted each row once, nothing that it has counted is of use (`protocols.census`).
+    """
+    found = appended.rows + appended.errors + appended.aside
+    return not (appended.odd or appended.recounted) and prediction.rows in {found, None}
+
+
+def _is_of(table: WarehouseTable, messages: Messages) -> bool:
+    """Whether the name has meant this table at the time of every row (ordering by commit ts)."""
+    names = {one.table.key for one in messages.tables}
+    begun = [
+        span.since for span in table.spans if TableName(span.schema, span.table).key in names and span.until == EVER
+    ]
+    return all(seen.since > since for since in begun for one in messages.tables for seen in one.versions)
+
+
+def _ranges(planned: Planned, known: Mapping[Partition, int]) -> dict[Partition, Range]:
+    """Where the news is; none where it begins before what is committed."""
+    start, end = planned
+    news = {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
+    return {} if any(at not in known or begin < known[at] for at, (begin, _) in news.items()) else news

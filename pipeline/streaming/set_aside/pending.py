@@ -1,0 +1,173 @@
+"""Records that cannot be placed yet: they wait in `_pipeline.held`, and are let in by themselves (decision 004).
+
+Rows after a statement of their table that is not applied yet, and rows whose schema has not come. Rows of a table that
+a person has released wait for the next batch like them.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.model import change
+from pipeline.model.messages import INDEX, Part, TableMessages
+from pipeline.model.names import TableName
+from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, stands_at
+from pipeline.streaming.set_aside import dead_letters
+from pipeline.warehouse.records import AT, LET_IN, waits_by_itself, where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column
+
+    from pipeline.model.messages import SourceProtocol
+    from pipeline.streaming.context import PipelineContext
+    from pipeline.streaming.epochs import Statement
+    from pipeline.warehouse.records import Records
+
+WAITED = "_ticdc#waited"
+"""Column of the prepared raw frame of the ordering by commit ts: whether the record comes from `_pipeline.held`."""
+DDL_PENDING, SCHEMA_PENDING, RELEASED = LET_IN
+_IDENTITY = (*AT[:3], "key", "value")
+_STILL = "_ticdc_still"
+_PLACE = dict(zip(change.POSITION, (*PLACE, INDEX), strict=True))
+
+
+def waiting(records: Records) -> DataFrame | None:
+    """The raw records that wait; None where there are none."""
+    if records.tables["held"].head() is None:
+        return None
+    held = records.read("held").where(waits_by_itself())
+    raw = held.select(*as_raw())
+    return None if raw.isEmpty() else raw
+
+
+def released(records: Records) -> frozenset[tuple[str, str]]:
+    """The tables (`TableName.key`) whose records a person has let go, and that have not come in yet."""
+    mine = (F.col("status") == "open") & F.startswith(F.col("reason"), F.lit(RELEASED))
+    names = records.read("held").where(mine).select("schema_name", "table_name").distinct().collect()
+    return frozenset(TableName(name.schema_name, name.table_name).key for name in names)
+
+
+def as_raw() -> list[Column]:
+    """A row of `held` as the raw record that it was."""
+    return [F.col("kafka_partition" if name == "partition" else name).alias(name) for name in RAW]
+
+
+def nothing(context: PipelineContext) -> DataFrame:
+    """A raw frame without a record."""
+    return context.records.read("held").where("false").select(*as_raw())
+
+
+def is_copy_of(statements: Sequence[Statement]) -> Column:
+    """Whether a raw record is a copy of one of these statements."""
+    return stands_at(place for statement in statements for place in statement.ddl.at.items())
+
+
+def rows_of(protocol: SourceProtocol, parts: Sequence[Part]) -> Column:
+    """Whether a raw record is a row of these parts."""
+    if not parts:
+        return F.lit(False)
+    return protocol.where(TableMessages(parts[0].table, (), parts=tuple(parts)))
+
+
+def keep(
+    context: PipelineContext,
+    raw: DataFrame,
+    batch_id: int,
+    parts: Mapping[Part, str],
+    statements: Sequence[tuple[Statement, TableName, str]],
+) -> int:
+    """Let rows and statements wait, each for its reason, that have not waited yet; how many there were."""
+    fresh = raw.where(~F.col(WAITED))
+    schema, table, reason = (F.lit(None).cast("string") for _ in range(3))
+    for part, why in parts.items():
+        here = rows_of(context.protocol, [part])
+        schema = F.when(here, F.lit(part.table.schema)).otherwise(schema)
+        table = F.when(here, F.lit(part.table.table)).otherwise(table)
+        reason = F.when(here, F.lit(why)).otherwise(reason)
+    for statement, name, why in statements:
+        here = is_copy_of([statement])
+        schema = F.when(here, F.lit(name.schema)).otherwise(schema)
+        table = F.when(here, F.lit(name.table)).otherwise(table)
+        reason = F.when(here, F.lit(why)).otherwise(reason)
+    rows = fresh.select(*as_held(), schema.alias("schema_name"), table.alias("table_name"), reason.alias("reason"))
+    rows = rows.where(F.col("reason").isNotNull()).withColumn("status", F.lit("open"))
+    return dead_letters.written(context, "held", rows, batch_id)
+
+
+def as_held() -> list[Column]:
+    """A raw record as `held` keeps it."""
+    own = [F.col(STREAM), F.col(PARTITION).alias("kafka_partition")]
+    return [*own, *(F.col(name) for name in (POSITION, "timestamp", "key", "value"))]
+
+
+def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> None:
+    """Mark as released what waited and does not wait any more. `still`: which do; None: none does."""
+    held = where("held").sql
+    if still is None:
+        context.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {waits_by_itself()}")  # noqa: S608 - constants of ours
+    else:
+        done = raw.where(F.col(WAITED) & ~still).select(*as_held()).select(*_IDENTITY)
+        done.createOrReplaceTempView(_STILL)
+        same = " AND ".join(f"t.{name} <=> s.{name}" for name in _IDENTITY)
+        context.spark.sql(
+            f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_STILL}) s ON {waits_by_itself()} AND {same} "  # noqa: S608
+            "WHEN MATCHED THEN UPDATE SET t.status = 'released'"
+        )
+        context.spark.catalog.dropTempView(_STILL)
+    context.records.tables["held"].refresh()
+
+
+def let_go(context: PipelineContext, source: TableName) -> int:
+    """Let what is held for a table go into the next batch; how many records wait for it, for whatever."""
+    records = context.records
+    if records.tables["held"].head() is None:
+        return 0
+    mine = records.read("held").where(dead_letters.of_table(source) & (F.col("status") == "open"))
+    count = mine.count()
+    context.spark.sql(
+        f"UPDATE {where('held').sql} SET reason = :reason "  # noqa: S608 - names of ours, values as parameters
+        "WHERE lower(schema_name) = lower(:schema) AND lower(table_name) = lower(:table) AND status = 'open' "
+        f"AND NOT {waits_by_itself()}",
+        args={"reason": f"{RELEASED}: by a person", "schema": source.schema, "table": source.table},
+    )
+    records.tables["held"].refresh()
+    return count
+
+
+def settled(context: PipelineContext) -> DataFrame:
+    """Where the events stand that an unfinished batch has set aside."""
+    since = context.ledger.unfinished
+    held = context.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())
+    found = context.protocol.prepare(held).select(*_PLACE.values())
+    for name in ("dead_letters", "quarantine"):
+        rows = context.records.read(name).where(F.col("batch_id") >= since)
+        found = found.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
+    return found.distinct()
+
+
+def without(events: DataFrame, others: DataFrame) -> DataFrame:
+    """Events that are not among others, by where they stand."""
+    return events.join(others.select(*_PLACE.values()), list(_PLACE.values()), "left_anti").select(*events.columns)
+
+
+def not_in_changes(context: PipelineContext, raw: DataFrame) -> DataFrame:
+    """Events without those that an unfinished batch has put into a table, dead letters or quarantine.
+
+    Where these stand is read here and now: the tables may get other names before the events are taken.
+    """
+    since = context.ledger.unfinished
+    found = [
+        context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in context.tables
+    ]
+    places = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in found]
+    for name in ("dead_letters", "quarantine"):
+        rows = context.records.read(name).where(F.col("batch_id") >= since)
+        places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
+    placed = reduce(DataFrame.union, places).localCheckpoint()
+    return raw.join(F.broadcast(placed), list(_PLACE.values()), "left_anti").select(*raw.columns)
