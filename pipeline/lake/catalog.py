@@ -1,8 +1,8 @@
 """The warehouse as its catalog and metadata files tell it, for commands that only look.
 
-Read with PyIceberg: no Spark, no Kafka, no writer's lock, so looking takes a second and disturbs nobody. The
-embedded catalog is asked directly (one query gives all names); any other through PyIceberg, with the
-properties that Spark gets.
+PyIceberg reads it, without Spark, without the source and without the writer's lock: looking takes a second and
+disturbs no run. The embedded catalog is asked directly (one query gives all names). Any other catalog is asked
+through PyIceberg, with the properties that Spark gets.
 """
 
 from __future__ import annotations

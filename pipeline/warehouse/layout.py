@@ -158,7 +158,7 @@ class Layout:
     met_at: int = 0
     """By commit ts: `ddl_at` when the newest version was met. From then on the handle is known to be what it is."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
-    """How the source is partitioned, as `model.ddl.partitions` writes it; None where it is not, or nobody has said."""
+    """How the source is partitioned, as `ddl.partitions` writes it; None where it is not, or nobody has said."""
     removals: tuple[Removal, ...] = field(default=(), hash=False)
     """By commit ts: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
 

@@ -16,8 +16,8 @@ OF_ANOTHER_MEANING = re.compile(
     r"|\b(?:[Oo]pen (?=quarantined|dead|records|rows|ones)|(?:are|has) open\b|open_up_to\b|OPEN\b)"
     r"|\bstatus\W{1,8}open\b|= \"open\", \"FENCED\""
 )
-BESIDES = {"session.py": "limits of the Avro library", "archiving.py": "a configuration that nobody runs"}
-"""Of the room `streaming`."""
+BETWEEN = ("streaming", "operations", "service")
+"""Rooms that hand messages from a protocol to the tables."""
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*")) if file.suffix in (".py", ".j2")]
 
 
@@ -31,12 +31,9 @@ def test_no_protocol_is_named(file):
 
 
 def test_between_the_frame_and_the_rooms_nobody_names_one():
-    naming = {
-        file.name
-        for file in (ROOT / "streaming").glob("*.py")
-        if re.search(r"(?i)avro|canal|simple|open[-_ ]?protocol", file.read_text())
-    }
-    assert naming == {*BESIDES}
+    files = [file for room in BETWEEN for file in (ROOT / room).rglob("*.py")]
+    assert len(files) > 40
+    assert [f.name for f in files if re.search(r"(?i)avro|canal|simple|open[-_ ]?protocol", f.read_text())] == []
 
 
 @pytest.mark.parametrize(

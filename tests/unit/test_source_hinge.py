@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "pipeline"
-ROOMS = ("model", "protocols", "streaming", "warehouse", "quality", "report")
+ROOMS = ("model", "protocols", "streaming", "operations", "warehouse", "quality", "lake", "report")
 """All that records pass on their way. `sources/kafka` is Kafka; settings, the commands, `observe` (metrics),
 `simulate`, `devstack` and `demo` have names that users type and read."""
 KAFKA = re.compile(r"(?i)kafka|topic|offset|broker")
@@ -22,8 +22,6 @@ NAMES_OF_COLUMNS = {
     "warehouse/records.py", "warehouse/state.py", "streaming/set_aside/fence.py", "report/ledger.py",  # what is stored
 }  # fmt: skip
 BESIDES = {
-    "runtime/archiving.py": "a configuration that nobody runs",
-    "runtime/session.py": "properties of Spark's connector",
     "model/holding.py": "the settings that leave a table out",
     "protocols/compressed.py": "what TiCDC's Kafka sink compresses, and with which setting",
 }
