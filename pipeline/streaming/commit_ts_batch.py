@@ -21,7 +21,7 @@ from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.batch import Epoch, TableResult
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier, remove_dropped
-from pipeline.streaming.frontier import NEVER, Frontier
+from pipeline.streaming.frontier import NEVER, Frontier, Recorded, Tried
 from pipeline.streaming.name_bindings import GONE
 from pipeline.streaming.set_aside import pending
 from pipeline.streaming.set_aside.dead_letters import set_aside_refused
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import CommitTs
     from pipeline.model.messages import Ddl, DdlIdentity, Messages, SeenVersion, TableMessages, Unknown
     from pipeline.model.places import PartitionId
-    from pipeline.sources.source import Planned
+    from pipeline.sources.source import Planned, Stream
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
     from pipeline.streaming.epochs import Statement
@@ -182,28 +182,13 @@ class CommitTsBatch(SparkBatch):
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
         streams = self.context.source.streams()
-        partitions = [Partition(stream.name, number) for stream in streams.values() for number in stream.partitions]
-        self.frontiers = frontier.progress(
-            self.context.ledger.frontiers, self.context.source.progress(messages), messages.ddl
-        )
         committed = self.context.ledger.committed.of(streams)
-        reached = {**committed, **self._passed(), **messages.ends}
-        here = {(streams[at.stream].id, at.number): end for at, end in reached.items() if at.stream in streams}
-        unread = self.context.source.unread({at: reached.get(at, 0) for at in partitions})
-        live = {at: self.frontiers[at] for at in partitions if at in self.frontiers}
-        read, passed = frontier.resolved(live, unread), self.context.ledger.resolved
-        if read < passed:
-            slow = (at for at in unread if live.get(at, NEVER) < passed)
-            self.late, self.late_frontier = frozenset(at.stream for at in slow), read
-            others = {at: moment for at, moment in live.items() if at.stream not in self.late}
-            read = frontier.resolved(others, {at for at in unread if at.stream not in self.late})
-        self.read_frontier = max(passed, read)
-        # what a partition that was read to its end is yet to bring is newer: it is not late when that comes
-        stale = (at for at in partitions if at not in unread and reached.get(at, 0))
-        self.frontiers |= {at: max(self.frontiers.get(at, NEVER), self.read_frontier) for at in stale}
+        ends = {**committed, **self._passed(), **messages.ends}
+        here = {(streams[at.stream].id, at.number): end for at, end in ends.items() if at.stream in streams}
+        self._see_progress(messages, streams, ends, self._tried(here, streams))
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
-        self.resolved = max(self.read_frontier, *shown, self._tried(here), NEVER)
+        self.resolved = max(self.read_frontier, *shown, NEVER)
         self._named("statements")
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
@@ -213,7 +198,7 @@ class CommitTsBatch(SparkBatch):
         if len(streams) > 1:
             self.applier.unseen = frontier.commit_ts_of(self.resolved)
         self._end_before(self.applier.barrier)
-        self._note_try(here)
+        self._note_try(ends, streams)
         yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
         self._hold_namesakes(alike)
         self.applier.left_over = self._left_over() if self.context.recovering else {}
@@ -226,29 +211,56 @@ class CommitTsBatch(SparkBatch):
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
-    def _tried(self, reached: Mapping[PartitionId, int]) -> Frontier:
-        """How far a try that died was resolved, if this one has read as much: DDL events may be applied in part.
+    def _see_progress(
+        self, messages: Messages, streams: Mapping[str, Stream], ends: Mapping[Partition, int], tried: Tried
+    ) -> None:
+        """Find how far all streams have been read with this batch, and which of them are late."""
+        ledger, source = self.context.ledger, self.context.source
+        partitions = {name: [Partition(name, n) for n in stream.partitions] for name, stream in streams.items()}
+        unread = source.unread({at: ends.get(at, 0) for members in partitions.values() for at in members})
+        watermarks = source.progress(messages)
+        reached = frontier.reached(
+            Recorded(ledger.frontiers, ledger.resolved, ledger.streams.values()),
+            frontier.progress(ledger.frontiers, watermarks, messages.ddl),
+            frontier.oldest_of(messages, watermarks),
+            partitions,
+            unread,
+            tried,
+        )
+        self.frontiers, self.read_frontier = reached.frontiers, reached.resolved
+        self.late, self.late_frontier = reached.late, reached.late_frontier
 
-        This try may find less, where a partition that had been read to its end has got more since then. One that has
-        read less (the checkpoint is lost, and batches are shorter now) finds tables whose DDL events are ahead of it.
+    def _tried(self, ends: Mapping[PartitionId, int], streams: Mapping[str, Stream]) -> Tried:
+        """How far a try that died was resolved, and the partitions that are complete up to there where it ended.
+
+        This try may find less of itself: a partition that had been read to its end has got more since then. Nothing is
+        known where this one has read less than the other (the checkpoint is lost, and batches are shorter now): DDL
+        events that the other one applied are ahead of it then.
         """
-        tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
-        if not tried:
-            return NEVER
-        batch, resolved, written = json.loads(tried)
+        noted = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
+        if not noted:
+            return Tried()
+        batch, resolved, written = json.loads(noted)
         if batch < self.context.ledger.unfinished:
-            return NEVER
-        ends = read_ends(json.dumps(written))
-        covered = all(reached.get(at, 0) >= end for at, end in ends.items())
-        self.ahead = NEVER if covered else Frontier(resolved)
-        return Frontier(resolved) if covered else NEVER
+            return Tried()
+        then = read_ends(json.dumps(written))
+        if any(ends.get(at, 0) < end for at, end in then.items()):
+            self.ahead = Frontier(resolved)
+            return Tried()
+        partitions = (Partition(name, n) for name, stream in streams.items() for n in stream.partitions)
+        return Tried(
+            Frontier(resolved), frozenset(at for at in partitions if (streams[at.stream].id, at.number) in then)
+        )
 
-    def _note_try(self, reached: dict[PartitionId, int]) -> None:
-        """Let a second try know how far this one goes; where no DDL event is applied, tables tell by themselves."""
-        if self.applier.applied:
-            late = {self.stream_ids.get(stream, "") for stream in self.late}
-            in_time = {at: end for at, end in reached.items() if at[0] not in late}
-            tried = json.dumps([self.batch_id, self.resolved, json.loads(write_ends(in_time))])
+    def _note_try(self, ends: Mapping[Partition, int], streams: Mapping[str, Stream]) -> None:
+        """Let a second try know how far this one has read; without DDL events applied, tables tell by themselves.
+
+        What an earlier try noted stays as long as this one has not read as far.
+        """
+        if self.applier.applied and self.ahead <= self.read_frontier:
+            in_time = [at for at in self.frontiers if at.stream in streams and at.stream not in self.late]
+            places = {(streams[at.stream].id, at.number): ends.get(at, 0) for at in in_time}
+            tried = json.dumps([self.batch_id, self.read_frontier, json.loads(write_ends(places))])
             self.context.records.tables["batches"].set_properties({TRIED: tried})
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
@@ -523,6 +535,10 @@ class CommitTsBatch(SparkBatch):
         super().commit(outcome)
         if remove_dropped(self.context):
             write_tables_view(self.context, number)
+
+    def _unpassed(self, fresh: Ledger) -> bool:
+        """See `SparkBatch._unpassed`: also DDL events that a try which died has applied."""
+        return self.ahead > self.resolved or super()._unpassed(fresh)
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[Partition, CommitTs]) -> str:
         cut_ts = frontier.commit_ts_of(self.resolved)

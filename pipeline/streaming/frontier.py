@@ -7,14 +7,14 @@ a watermark D closes and itself. So it makes no difference on which side of a DD
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import Undecodable
 from pipeline.model.places import stands_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pipeline.model.messages import Ddl, Messages
     from pipeline.model.places import Partition
@@ -54,6 +54,25 @@ def progress(
     return found
 
 
+def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[str, Frontier]:
+    """By stream, the least frontier that includes anything of it: rows, DDL events, what comes after a watermark.
+
+    Rows that wait have no place and are left out. Rows of a version that is not described yet are taken for rows of
+    every stream that has brought nothing else.
+    """
+    oldest: dict[str, Frontier] = {}
+    rows = [(closed_by_watermark(seen.since), seen.first) for table in messages.tables for seen in table.versions]
+    ddl = [(after_ddl(event.commit_ts), event.at) for event in messages.ddl]
+    marks = [(closed_by_watermark(ts + 1), (at,)) for at, ts in watermarks.items()]
+    for moment, places in (*rows, *ddl, *marks):
+        for at in places:
+            oldest[at.stream] = min(moment, oldest.get(at.stream, moment))
+    if messages.unknown:
+        least = closed_by_watermark(min(rows.since for rows in messages.unknown))
+        oldest |= {at.stream: least for at in messages.ends if at.stream not in oldest}
+    return oldest
+
+
 def believed(messages: Messages) -> Messages:
     """Messages without progress that TiDB cannot have made: after it everything would count as sent again, for good.
 
@@ -83,3 +102,92 @@ def resolved(frontiers: Mapping[Partition, Frontier], unread: Collection[Partiti
     if not frontiers:
         return NEVER
     return min([max(frontiers.values()), *(frontiers.get(at, NEVER) for at in unread)])
+
+
+class Recorded(NamedTuple):
+    """How far the ledger says that the changefeed has come. `begun`: the streams of which a batch has had records."""
+
+    frontiers: Mapping[Partition, Frontier]
+    resolved: Frontier
+    begun: Collection[str]
+
+
+class Tried(NamedTuple):
+    """What a try of this batch that died had read: `complete` partitions have everything up to `resolved`."""
+
+    resolved: Frontier = NEVER
+    complete: frozenset[Partition] = frozenset()
+
+
+class Reached(NamedTuple):
+    """How far a changefeed has come with a batch.
+
+    `frontiers`: of each partition, to be recorded. `resolved`: how far all streams have been read, but for `late` ones;
+    never less than before. `late`: streams that came later, with a history that has not been read to there.
+    `late_frontier`: how far those have been read.
+    """
+
+    frontiers: dict[Partition, Frontier]
+    resolved: Frontier
+    late: frozenset[str]
+    late_frontier: Frontier
+
+
+def reached(
+    recorded: Recorded,
+    read: Mapping[Partition, Frontier],
+    oldest: Mapping[str, Frontier],
+    streams: Mapping[str, Sequence[Partition]],
+    unread: Collection[Partition],
+    tried: Tried,
+) -> Reached:
+    """How far the changefeed has come with a batch.
+
+    `read`: what `progress` makes of the recorded frontiers. `oldest`: see `oldest_of`. `streams`: the partitions of
+    every stream that is there. `unread`: see `resolved`.
+    """
+    goal = max(recorded.resolved, tried.resolved)
+    frontiers, undecided = _joined(recorded, read, oldest, streams, tried)
+    live = {**frontiers, **{at: goal for at in unread if at.stream in undecided}}
+    common, late, late_frontier = resolved(live, unread), frozenset[str](), NEVER
+    if common < goal:
+        late, late_frontier = frozenset(at.stream for at in unread if live.get(at, NEVER) < goal), common
+        others = {at: moment for at, moment in live.items() if at.stream not in late}
+        common = resolved(others, [at for at in unread if at.stream not in late])
+    newest = max(goal, common)
+    # what a partition that was read to its end is yet to bring is newer: it is not late when that comes
+    ended = {at: max(moment, newest) for at, moment in frontiers.items() if at not in unread}
+    return Reached(frontiers | ended, newest, late, late_frontier)
+
+
+def _joined(
+    recorded: Recorded,
+    read: Mapping[Partition, Frontier],
+    oldest: Mapping[str, Frontier],
+    streams: Mapping[str, Sequence[Partition]],
+    tried: Tried,
+) -> tuple[dict[Partition, Frontier], frozenset[str]]:
+    """The frontiers of streams, new ones among them, and the new ones that show nothing yet.
+
+    A new stream has a history, or begins with something newer than what has been read: TiCDC sends the oldest first.
+    With a history it is late. Otherwise all of it has been read up to there, partitions without records too: it is new
+    because a table was made, or renamed into it. As long as none of its records has been read, nothing is resolved
+    beyond what was: a RENAME in it may be older than what comes elsewhere.
+    """
+    frontiers, undecided = dict(read), set[str]()
+    for stream, partitions in streams.items():
+        before = [recorded.frontiers[at] for at in partitions if at in recorded.frontiers]
+        # a try that died has read the stream too, and was resolved with it; if not, it is compared with that
+        since = recorded.resolved if before or not tried.complete.isdisjoint(partitions) else tried.resolved
+        since = max(since, recorded.resolved)
+        if before:
+            in_time = min(before) >= since
+        elif stream in oldest:
+            in_time = oldest[stream] > since
+        else:
+            undecided |= {stream} - {*recorded.begun}
+            continue
+        least = since if in_time else NEVER
+        frontiers |= {at: max(frontiers.get(at, NEVER), least) for at in partitions}
+    complete = {at: max(frontiers.get(at, NEVER), tried.resolved) for at in tried.complete}
+    return frontiers | complete, frozenset(undecided)

@@ -49,12 +49,26 @@ def a_ddl_event_closes_nothing(plant: Plant) -> str:
 
 def partitions_that_are_new_are_not_asked(plant: Plant) -> str:
     """A partition without a watermark holds nothing back."""
+    original = frontier._joined
+
+    def joined(recorded, read, *rest):
+        frontiers, _undecided = original(recorded, read, *rest)
+        return {at: moment for at, moment in frontiers.items() if at in read}, frozenset()
 
     def resolved(frontiers, unread):
         live = [frontiers[at] for at in unread if at in frontiers]
         return min([max(frontiers.values(), default=frontier.NEVER), *live])
 
+    plant.setattr(frontier, "_joined", joined)
     plant.setattr(frontier, "resolved", resolved)
+    return ROWS
+
+
+def a_stream_that_is_new_is_in_time(plant: Plant) -> str:
+    """Its history counts as sent again."""
+    plant.setattr(
+        frontier, "oldest_of", lambda messages, _: dict.fromkeys((at.stream for at in messages.ends), 1 << 62)
+    )
     return ROWS
 
 
@@ -62,13 +76,13 @@ def a_partition_that_was_read_to_its_end_is_late_afterwards(plant: Plant) -> str
     """What it brings then is taken for the history of a topic that came later."""
     original = CommitTsBatch._note_try
 
-    def note(self, reached):
+    def note(self, ends, streams):
         self.frontiers = frontier.progress(
             self.context.ledger.frontiers,
             self.context.source.progress(self.applier.messages),
             self.applier.messages.ddl,
         )
-        original(self, reached)
+        original(self, ends, streams)
 
     plant.setattr(CommitTsBatch, "_note_try", note)
     return NAMES

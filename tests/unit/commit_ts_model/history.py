@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model import batch as model
 from unit.commit_ts_model.process import Crash, Process, World
-from unit.commit_ts_model.upstream import KEYS
+from unit.commit_ts_model.upstream import KEYS, LATER
 
 from pipeline.errors import BatchFailed
 from pipeline.model import types
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 ROWS, COLUMNS, NAMES = "rows only", "columns change", "names change"
 MODES = (ROWS, COLUMNS, NAMES)
 TABLES = ("a", "b", "c")
+TABLES_OF_BOTH = (*TABLES, *LATER)
 LIMITS = ((9,), (1,), (3,), *itertools.product((0, 2, 6), repeat=2), *itertools.product((0, 4), repeat=4))
+ALTERATIONS = ("add", "drop", "rename", "widen", "truncate")
 CRASHES = (*[None] * 25, *range(30))
 OTHERS = ((), (0,), (2,), (5,))
 FAULTS = (*[None] * 12, *itertools.product(TABLES[:2], ("evolve", "append")))
@@ -124,7 +126,9 @@ class History:
 
     # ---- what happens upstream
 
-    @rule(30, name=TABLES, key=KEYS, what=("put", "put", "delete"), also=(None, None, *TABLES), other=KEYS)
+    @rule(
+        30, name=TABLES_OF_BOTH, key=KEYS, what=("put", "put", "delete"), also=(None, None, *TABLES_OF_BOTH), other=KEYS
+    )
     def rows_change(self, name, key, what, also, other):
         changes = [(self.table(name), key, what)]
         changes += [(self.table(also), other, "put"), (self.table(also), key, "put")] if also else []
@@ -150,7 +154,12 @@ class History:
         self.tidb.restart_changefeed(back)
 
     @rule(
-        18, (COLUMNS, NAMES), name=TABLES, what=("add", "drop", "rename", "widen", "truncate"), pick=range(4), key=KEYS
+        18,
+        (COLUMNS, NAMES),
+        name=TABLES_OF_BOTH,
+        what=("add", "drop", "rename", "widen", "truncate"),
+        pick=range(4),
+        key=KEYS,
     )
     def a_column_changes(self, name, what, pick, key):
         table, tidb = self.table(name), self.tidb
@@ -195,6 +204,14 @@ class History:
             if one in tidb.tables:
                 tidb.transaction([(tidb.tables[one], 1, "put")])
 
+    @rule(8, name=LATER)
+    def another_changefeed_comes(self, name):
+        """First there is a table that it is to send, then it sends all of it."""
+        if self.tidb.hides(name):
+            self.tidb.come(name)
+        elif name not in self.tidb.tables:
+            self.tidb.begin_later(name)
+
     # ---- what happens to the process
 
     @rule(44, limit=LIMITS, crash=CRASHES, others=OTHERS, fault=FAULTS)
@@ -213,8 +230,12 @@ class History:
         if not resolved or not batches or batches[-1]["level"] != "exact" or self.tidb.ddl[resolved >> 1] > 1:
             return  # of several DDL events of one commit ts some may be unread: the cut has those that were
         tables = [table for table in self.loaded() if table.state is not State.DROPPED and table.current is not None]
-        states = self.tidb.around(resolved >> 1)
-        alike = [state for state in states if {table.source.table for table in tables} == set(state)]
+        known = {table.source.table for table in tables}
+        states = [
+            {name: rows for name, rows in state.items() if name in known or name not in LATER}
+            for state in self.tidb.around(resolved >> 1)
+        ]
+        alike = [state for state in states if known == set(state)]
         assert alike, f"there are {[str(t.source) for t in tables]}, and TiDB has {sorted(states[0])} then"
         for table in tables:
             self.assert_shows(table, [state[table.source.table] for state in alike], f"{table.source} in an exact cut")
@@ -346,11 +367,15 @@ class History:
 
     def end(self):
         """Let everything arrive, then compare with the source."""
+        for name in LATER:
+            if self.tidb.hides(name):
+                self.tidb.come(name)
         for _ in range(2):  # the second time nothing is held any more
             self.tidb.watermark()
             self.drain()
             self.everything_holds()
         self.nothing_waits()
+        self.every_ddl_event_is_recorded()
         self.current_tables_are_the_truth()
 
     def drain(self):
@@ -379,6 +404,11 @@ class History:
         newest = max((row["batch_id"] for row in self.content("batches")), default=-1)
         levels = {row["level"] for row in self.content("batches") if row["batch_id"] == newest}
         assert levels <= {"exact", "none"}, f"the last batch is {levels}"
+
+    def every_ddl_event_is_recorded(self):
+        recorded = {(row["commit_ts"], row["sql"]) for row in self.content("ddl_history")}
+        missing = [event for event in self.tidb.ddl_events() if event not in recorded]
+        assert not missing, f"ddl_history lacks {missing}"
 
     def current_tables_are_the_truth(self):
         context, state = self.process.context, self.tidb.at(self.tidb.ts)

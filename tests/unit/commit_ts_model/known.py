@@ -49,6 +49,38 @@ KNOWN = {
         ("names_change", {"what": "swap", "name": "a"}),
         ("a_batch_is_taken", {"limit": (0, 0, 4, 4), **QUIET}),
     ],
+    # the same of topics that are all there before
+    "a chain of RENAMEs of which one topic is read first": [
+        BY_TOPIC,
+        ("names_change", {"what": "create", "name": "c"}),
+        ALL,
+        ("names_change", {"what": "drop", "name": "c"}),
+        ALL,
+        ("a_column_changes", {"name": "a", "what": "add", "pick": 1, "key": 0}),
+        ALL,
+        ("names_change", {"what": "chain", "name": "a"}),
+        ("a_batch_is_taken", {"limit": (4, 4, 0, 0), **QUIET}),
+    ],
+    # a topic that is new because a table was renamed into it counted as one that comes late, with a history
+    "a swap by way of a new topic of which the others are read first": [
+        BY_TOPIC,
+        ("rows_change", {"name": "b", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("names_change", {"what": "chain", "name": "a"}),
+        ("a_batch_is_taken", {"limit": (1,), **QUIET}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 0, "others": (), "fault": None}),
+        ("names_change", {"what": "swap", "name": "b"}),
+        ALL,
+        ("a_batch_is_taken", {"limit": (0, 0, 4, 4), **QUIET}),
+    ],
+    # a second try that had read less than the first noted how far that one was: a DDL event never came to ddl_history
+    "what a try that died has noted is kept": [
+        BY_TOPIC,
+        ("names_change", {"what": "rename", "name": "a"}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 12, "others": (), "fault": None}),
+        ("names_change", {"what": "swap", "name": "b"}),
+        ALL,
+        ("a_batch_is_taken", {"limit": (0, 0, 4, 4), **QUIET}),
+    ],
     # rows under a name between two RENAMEs held their table, and every release did again
     "rows under a name that was given and taken": [
         BY_TOPIC,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PARTITIONS = 2
 KEYS = range(5)
+LATER = ("d",)
+"""Tables of another changefeed, with topics of their own."""
 TICK = 1 << 18
 """A commit ts has milliseconds above a counter of 18 bits: one each makes times readable."""
 
@@ -91,6 +93,8 @@ class Tidb:
         """How many DDL events there are of a commit ts."""
         self._values = 0
         self._log: list[tuple[str, int, Message]] = []
+        self._unsent: dict[str, list[tuple[int, Message]]] = {}
+        """What another changefeed is yet to send to the topics that it will make."""
 
     # ---- what is true
 
@@ -101,6 +105,10 @@ class Tidb:
     def around(self, commit_ts: int) -> list[State]:
         """The same, and before the DDL events of that commit ts, where there are any."""
         return [self.at(commit_ts), *([self.at(commit_ts - 1)] if commit_ts in self.ddl else [])]
+
+    def ddl_events(self) -> list[tuple[int, str]]:
+        """Commit ts and text of every DDL event that was sent, once each."""
+        return list(dict.fromkeys((m.commit_ts, m.sql) for _, _, m in self._log if m.kind == "ddl"))
 
     def _done(self) -> None:
         state = {name: {k: dict(row) for k, row in table.rows.items()} for name, table in self.tables.items()}
@@ -118,9 +126,31 @@ class Tidb:
 
     def topic_of(self, name: TableName) -> str:
         """Where a table's messages go."""
-        return "t_all" if self.shared else f"t_{name.table}"
+        return "t_all" if self.shared and name.table not in LATER else f"t_{name.table}"
+
+    def hides(self, name: str) -> bool:
+        """Whether nothing of a table has been sent yet, although there is one."""
+        return f"t_{name}" in self._unsent
+
+    def begin_later(self, name: str) -> None:
+        """A table of which nothing is sent as yet."""
+        self._unsent[f"t_{name}"] = []
+        self.create(name)
+
+    def come(self, name: str) -> None:
+        """The other changefeed sends all of the table so far, with a watermark in the middle of it."""
+        topic = f"t_{name}"
+        sent = self._unsent.pop(topic)
+        for number, (partition, message) in enumerate(sent):
+            self._send(topic, partition, message)
+            if number == len(sent) // 2:
+                for at in range(PARTITIONS):
+                    self.broker.produce(topic, at, Message("watermark", message.commit_ts - 1))
 
     def _send(self, topic: str, partition: int, message: Message) -> None:
+        if topic in self._unsent:
+            self._unsent[topic].append((partition, message))
+            return
         self.broker.topic(topic)
         self.broker.produce(topic, partition, message)
         self._log.append((topic, partition, message))
