@@ -87,9 +87,9 @@ class PartitionScheme:
     unsupported: str = ""
 
     def places(self, names: Iterable[str]) -> list[int | None]:
-        """Where each of these partitions stands; None for one that there is not. Names match without case."""
-        known = {partition.key: place for place, partition in enumerate(self.partitions)}
-        return [known.get(folded(name)) for name in names]
+        """The place of each of these partitions, None where no partition has the name. Names match without case."""
+        place_of = {partition.key: place for place, partition in enumerate(self.partitions)}
+        return [place_of.get(folded(name)) for name in names]
 
     def deciding(self, names: Iterable[str]) -> PartitionScheme:
         """The same with no more partitions than those that tell which rows lie in these, which it has.
@@ -156,14 +156,14 @@ def from_json(data: Mapping[str, Any]) -> PartitionScheme:
 
 
 def _partition(partition: NamedPartition) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": partition.name}
+    fields: dict[str, Any] = {"name": partition.name}
     if partition.below:
-        said["below"] = [_value(value) for value in partition.below]
+        fields["below"] = [_value(value) for value in partition.below]
     if partition.among:
-        said["among"] = [[_value(value) for value in member] for member in partition.among]
+        fields["among"] = [[_value(value) for value in member] for member in partition.among]
     if partition.default:
-        said["default"] = True
-    return said
+        fields["default"] = True
+    return fields
 
 
 def _partition_of(data: Mapping[str, Any]) -> NamedPartition:
