@@ -99,8 +99,8 @@ def _is_member(column: SourceColumn, name: str) -> Column:
 
 
 def _are_members(column: SourceColumn, name: str) -> Column:
-    known = F.array(*(F.lit(member) for member in ("", *column.members)))
-    return F.size(F.array_except(F.split(F.col(quoted(name)), ","), known)) == 0
+    allowed = F.array(*(F.lit(member) for member in ("", *column.members)))
+    return F.size(F.array_except(F.split(F.col(quoted(name)), ","), allowed)) == 0
 
 
 def _has_length(column: SourceColumn, kind: str) -> bool:
@@ -143,8 +143,8 @@ def _breaks(
     versions: Sequence[TableVersion],
 ) -> Column:
     """Where a column breaks the rule; versions may differ in what they allow."""
-    found = [_in(sent, versions, _known(~meets(column, target))) for column, sent in sorts.items()]
-    return any_of(found)
+    breaches = [_in(sent, versions, _known(~meets(column, target))) for column, sent in sorts.items()]
+    return any_of(breaches)
 
 
 def _envelope(
