@@ -78,8 +78,8 @@ class DemoSource:
         """Send to `shop.orders` what a broken producer might: no Avro, an unknown schema, half a row."""
         topic = topic_of(PREFIX, "shop", "orders")
         with RegistryClient(RegistryConfig(self._registry_url)) as registry:
-            known = registry.latest(subject_of(topic, "value")).schema_id
-        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(known) + b"\x02")
+            schema_id = registry.latest(subject_of(topic, "value")).schema_id
+        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(schema_id) + b"\x02")
         producer = Producer({"bootstrap.servers": self._servers, "log_level": 0})
         for value in values:
             producer.produce(topic, value, key=b"somebody else's", partition=0)

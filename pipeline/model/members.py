@@ -53,10 +53,10 @@ def member(number: Column, names: Sequence[str]) -> Column:
 def members(mask: Column, names: Sequence[str]) -> Column:
     """SET: the names of the bits, the first is the lowest. NULL for a bit without a name."""
     number = text.number_of(mask, t.UNSIGNED_BIGINT)
-    known = (number >= 0) & (number < F.lit(str(1 << len(names))).cast(t.UNSIGNED_BIGINT))
-    bits = F.conv(F.when(known, number.cast("string")), 10, -10).cast("bigint")
+    has_names = (number >= 0) & (number < F.lit(str(1 << len(names))).cast(t.UNSIGNED_BIGINT))
+    bits = F.conv(F.when(has_names, number.cast("string")), 10, -10).cast("bigint")
     chosen = [F.when(F.getbit(bits, F.lit(place)) == 1, F.lit(name)) for place, name in enumerate(names)]
-    return F.when(known, F.concat_ws(",", *chosen))
+    return F.when(has_names, F.concat_ws(",", *chosen))
 
 
 def number_of(name: Column, names: Sequence[str]) -> Column:

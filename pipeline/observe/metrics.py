@@ -203,15 +203,15 @@ class Metrics:
         """Something that a person asks for has begun: no batch comes before it is done."""
         self._operation.show({what: begun})
 
-    def operation_done(self, at: float) -> None:
+    def operation_done(self, time: float) -> None:
         """It is done, or refused."""
-        self._operation_done.set(at)
+        self._operation_done.set(time)
         self._operation.show({})
 
-    def answered(self, at: float) -> None:
+    def answered(self, time: float) -> None:
         """Kafka has answered, at this time."""
         self._reachable.set(1)
-        self._answered.set(at)
+        self._answered.set(time)
 
     def silent(self) -> None:
         """Kafka does not answer: how much it has is not known."""

@@ -97,12 +97,12 @@ class WriterLock:
 
 
 def holder(warehouse: Path) -> dict[str, Any]:
-    """Who took the lock last: `purpose`, `pid`, `host`, `since`; empty where nobody knows."""
+    """Who took the lock last: `purpose`, `pid`, `host`, `since`; empty if the file does not say."""
     try:
-        found: dict[str, Any] = json.loads((warehouse / _HOLDER).read_text())
+        record: dict[str, Any] = json.loads((warehouse / _HOLDER).read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return record
 
 
 def described(who: dict[str, Any]) -> str:

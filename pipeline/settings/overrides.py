@@ -42,12 +42,12 @@ def override(document: Document, environ: Mapping[str, str], model: type[BaseMod
 
 def _match(words: tuple[str, ...], tree: Tree, model: type[BaseModel]) -> Path | str:
     """Give the path that a variable's words name, or the sentence that says why there is none."""
-    known = {_plain(key): key for key in fields(model)}
-    key = known.get(words[0].lower())
+    keys = {_plain(key): key for key in fields(model)}
+    key = keys.get(words[0].lower())
     if key is None and model.model_config.get("extra") == "allow":
         return _free_key(words, tree, None)
     if key is None:
-        return f"no setting is called so{did_you_mean(words[0], known)}"
+        return f"no setting is called so{did_you_mean(words[0], keys)}"
     if len(words) == 1:
         return (key,)
     info = fields(model)[key]

@@ -195,14 +195,14 @@ class Pattern:
     def _group(self) -> Node:
         flags, kind = self.flags, ""
         if self.text.startswith("?", self.position):
-            opening = _OPENING.match(self.text, self.position)
-            if opening is None:
+            prefix = _OPENING.match(self.text, self.position)
+            if prefix is None:
                 raise Unread(f"a group at {self.position} that begins in an unknown way")
-            self.position = opening.end()
-            kind = opening[1] or ""
-            if opening[5]:
-                self._set_flags(opening[3], opening[4] or "")
-                if opening[5] == ")":
+            self.position = prefix.end()
+            kind = prefix[1] or ""
+            if prefix[5]:
+                self._set_flags(prefix[3], prefix[4] or "")
+                if prefix[5] == ")":
                     return Chain()  # for the rest of the group around it
         inner = self._choice()
         if not self._takes(")"):

@@ -226,7 +226,7 @@ class Cluster:
         seen = ports.seen(servers, protocol)
         return EnvironmentFault(
             causes.KAFKA_UNREACHABLE,
-            f"Kafka at {servers} did not answer: {reason}" + (f"; {seen.said}" if seen else ""),
+            f"Kafka at {servers} did not answer: {reason}" + (f"; {seen.clause}" if seen else ""),
             seen.todo
             if seen
             else "check source.bootstrap_servers and source.options (kafka.security.protocol …), "
