@@ -1,8 +1,8 @@
 """What stores, catalogs, Kafka and Spark say when something of theirs is not in order, as errors of ours.
 
-Nothing here is about rows: it is what a set-up lacks, so an error that ends a command is told with a code, a sentence
-and the setting to look at (`explained`) instead of a class of Java's. Causes are found by Java's names of classes,
-which are API, and by texts where a class says too little; tests hold the texts, as the libraries wrote them.
+Nothing here is about rows. It is what a set-up lacks: an error that ends a command is printed with a code, a sentence
+and the setting to look at (`explained`), not with a class of Java's. A cause is found by Java's names of classes, which
+are API, or by a text if the class says too little. Tests have the texts, as the libraries wrote them.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def explained(error: BaseException) -> PipelineError | None:
 
 
 def chain(error: BaseException) -> list[str]:
-    """Every error of a chain as `Class: message`, the outermost first: Python's, and Java's behind them."""
+    """Every error of a chain as `Class: message`, the outermost first: Python's errors and the Java errors in them."""
     lines: list[str] = []
     here: BaseException | None = error
     while here is not None and len(lines) < _DEEPEST:
@@ -309,7 +309,7 @@ def _deepest(last: str, line: str) -> str:
 
 
 def _said(line: str, start: int) -> str:
-    """Give an error's own words without the package of its class: the line of its text in which the cause is told."""
+    """Give an error's own words without the package of its class: the line of its text that has the cause."""
     begin = line.rfind("\n", 0, start) + 1 if start >= LONGEST else 0
     words = clean(_CLASS.sub("", (line[begin:].strip().splitlines() or [""])[0]))
     return words if len(words) <= LONGEST else words[:LONGEST] + "…"

@@ -19,7 +19,7 @@ _TELLING: Final = frozenset({"connect.parameters", "logicalType"})
 def plain(schema: Any, namespace: str = "") -> Any:
     """The schema with bare primitives and with names apart from their namespaces. What is no schema stays what it is.
 
-    `namespace`: of what it stands in.
+    `namespace`: that of the schema around it.
     """
     if isinstance(schema, list):
         return [plain(branch, namespace) for branch in schema]

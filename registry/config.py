@@ -51,7 +51,7 @@ class RegistryConfig:
 
     @property
     def shown_url(self) -> str:
-        """The address without credentials; `(not a URL)` where none can be told apart."""
+        """The address without credentials; `(not a URL)` if credentials cannot be found in it."""
         try:
             return ",".join(_bare(part) for part in self._parts())
         except InvalidConfig:

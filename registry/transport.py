@@ -83,9 +83,9 @@ class Transport:
         self._client = self._resources.enter_context(_connect(config))
 
     def ask(self, what: str, question: Callable[[SchemaRegistryClient], T], absent: Absent = SubjectNotFound) -> T:
-        """Ask until there is an answer. `what` names the thing asked for, to stand in sentences.
+        """Ask until there is an answer. `what` names the thing asked for, for use in sentences.
 
-        Raises RegistryUnreachable after the last attempt, any other RegistryError at once, `absent` where the
+        Raises RegistryUnreachable after the last attempt, any other RegistryError at once, and `absent` if the
         registry says that it has no such thing.
         """
         answer: T = self._retrying.copy()(self._ask_once, what, question, absent)

@@ -48,9 +48,9 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
 
     `name` is the pipeline's, `config` its file where the command runs. `checks`: whether the suites are run on whole
     tables; not where there are none. `report`: where the page is written there; no such task without one.
-    `on_held(context, tables)` is called when a run ends, well or not, with the held tables that were not told before
-    for the same reason. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else is
-    tried again `retries` times.
+    `on_held(context, tables)` is called when a run ends, well or not, with the held tables that were not reported
+    before for the same reason. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else
+    is tried again `retries` times.
     """
     execution = execution or Local()
     dag = DAG(

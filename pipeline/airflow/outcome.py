@@ -59,7 +59,7 @@ def document(text: str) -> dict[str, Any] | None:
 
 
 def remarks(lines: Iterable[str]) -> Iterator[str]:
-    """What is said beside documents, each line as it comes; of an object that nobody closes, all lines at the end."""
+    """The lines that belong to no document, each as it comes; those of an object without an end come last."""
     withheld: list[str] = []
     for line in map(str.rstrip, lines):
         if line == "{":

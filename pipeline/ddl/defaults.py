@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.ddl.sql_types import SqlType
 
 EXPRESSION = re.compile(r"\w+\(.*\)|CURRENT_\w+|NOW\b.*", re.IGNORECASE | re.DOTALL)
-"""A default that a protocol sends as bare text and that may be an expression: nobody can tell it from such a text."""
+"""A default that a protocol sends as bare text: it may be an expression, or a text that looks like one."""
 _NUMBER = re.compile(r"[+-]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][+-]?[0-9]{1,3})?")
 _PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")

@@ -1,4 +1,4 @@
-"""The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that nobody can read.
+"""The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that cannot be decoded.
 
 Some of the shop's orders have a fault that a check finds: a negative total, an unknown currency, a time far ahead.
 
@@ -114,7 +114,7 @@ def remember(file: Path, parts: Sequence[Stretch], *, finished: bool) -> None:
 
 
 def recall(file: Path) -> list[Stretch]:
-    """Read what the last demo in this folder sent; raises `DEMO_UNFINISHED` where nobody knows."""
+    """Read what the last demo in this folder sent. Raises `DEMO_UNFINISHED` if that is not known."""
     try:
         state = json.loads(file.read_text())
     except FileNotFoundError:

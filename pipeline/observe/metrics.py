@@ -31,7 +31,7 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 class TableDone:
     """One table's part of a batch: changes by op, what was set aside, how old the newest change was (seconds).
 
-    `unnamed`: changes with numbers of ENUM or SET members that nobody has named.
+    `unnamed`: changes with numbers of ENUM or SET members whose names are not known.
     """
 
     table: str
@@ -107,7 +107,7 @@ class Metrics:
     """The metrics of one pipeline, in a registry of their own."""
 
     def __init__(self, pipeline: str, version: str) -> None:
-        # a series more for each counter, which nobody asks for; this is for the whole process
+        # else each counter has one more series, which is of no use; this is for the whole process
         disable_created_metrics()  # type: ignore[no-untyped-call] # it has no annotations
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry, "namespace": PREFIX}

@@ -1,7 +1,7 @@
-"""Rules that nobody writes: they follow from the source's own schema.
+"""Built-in rules: they follow from the source's own schema.
 
-They warn, and never take a row that TiDB itself returns; only a key column that is NULL and a checksum that does not
-fit its row set the row aside. One rule is about all columns of its sort: which of them it was, the sample shows.
+They warn, and never take a row that TiDB itself returns. Only a key column that is NULL and a checksum that does not
+fit its row set the row aside. One rule is about all columns of its sort; the sample shows which of them it was.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ PLACE = re.compile(r"(.*?):([0-9]+):([0-9]+): ")
 
 
 class Severity(StrEnum):
-    """How bad a violation is. What it does says `policy`: nobody compares severities."""
+    """How bad a violation is. `policy` says what it does, so that no code compares severities."""
 
     WARN = "warn"
     QUARANTINE = "quarantine"

@@ -1,4 +1,4 @@
-"""What is set aside: quarantined changes, the keys that wait behind them, dead letters, held tables."""
+"""What is set aside: quarantined changes, the keys that wait for them, dead letters, held tables."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def column_of(shown: Sequence[ReportColumn], batch: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReportSample:
-    """What a result says of the rows behind it; each part may be missing."""
+    """What a result says of its rows; each part may be missing."""
 
     examples: tuple[Example, ...] = ()
     not_checked: int = 0

@@ -65,7 +65,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 class WriterLock:
-    """Held while a process writes the warehouse; who holds it stands in a file beside it."""
+    """Held while a process writes the warehouse. A file beside it says which process holds it."""
 
     def __init__(self, warehouse: Path, purpose: str) -> None:
         self._lock = FileLock(made(warehouse) / ".writer.lock", timeout=0)

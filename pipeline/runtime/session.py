@@ -168,7 +168,7 @@ def launch_properties(settings: Settings, *, with_secrets: bool = False) -> Laun
 def looking(settings: Settings) -> SparkSession:
     """The session of a command that only looks, perhaps beside a run, which may have every core of a cluster.
 
-    So it has one of this machine, and with that needs little memory. Under `spark-submit` what that was told counts.
+    So it has one core of this machine, and needs little memory. Properties that `spark-submit` was given still count.
     """
     return session(settings, _LOOKING)
 
@@ -216,7 +216,7 @@ def spread(spark: SparkSession, settings: Settings) -> None:
 
 
 def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Spark's whole configuration; `submitted`: what `spark-submit` was told, which counts most."""
+    """Spark's whole configuration; `submitted`: the properties that `spark-submit` was given, which count most."""
     conf = {
         **DEFAULTS,
         "spark.master": settings.spark.master,
@@ -271,7 +271,7 @@ _NO_MEMORY_TEXT = "java.lang.OutOfMemoryError"
 
 
 def spark_ended(error: Exception) -> EnvironmentFault | None:
-    """Give what is behind an error of Python's: its JVM is gone, or has no memory. None where it is neither."""
+    """Give the cause of an error of Python's: its JVM is gone, or has no memory. None if it is neither."""
     code = _exit_code(error)
     if code is None:
         if _NO_MEMORY_TEXT not in str(error):

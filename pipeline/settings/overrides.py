@@ -2,9 +2,9 @@
 
 `-` and `.` are written `_`, case does not matter after the prefix, values are YAML. In a map with free keys
 (`source.options`, `spark.conf`, `registry.headers`, `warehouse.catalog`, `warehouse.columns`) a variable
-finds the key that stands in the file; a new key is lower-cased, and `_` becomes what separates words there:
-`.` in options and conf, `-` in headers. Where that can't be told (catalog, columns) the key has to stand in
-the file, or the whole map is given.
+finds the key that the file has; a new key is lower-cased, and `_` becomes what separates words there:
+`.` in options and conf, `-` in headers. In `catalog` and `columns` that is not known: the file must have the
+key, or the variable gives the whole map.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ RowPredicate = Everything | Ranges | Members | Remainders
 
 
 class _Refusal(ValueError):
-    """It cannot be told where rows lie."""
+    """It is not known which rows lie in which partition."""
 
 
 _NUMBERS = ("INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "YEAR")
