@@ -1,8 +1,8 @@
 """What stores, catalogs, Kafka and Spark say when something of theirs is not in order, as errors of ours.
 
-Nothing here is about rows: it is what a set-up lacks, so an error that ends a command is told with a code, a sentence
-and the setting to look at (`explained`) instead of a class of Java's. Causes are found by Java's names of classes,
-which are API, and by texts where a class says too little; tests hold the texts, as the libraries wrote them.
+Nothing here is about rows. It is what a set-up lacks: an error that ends a command is printed with a code, a sentence
+and the setting to look at (`explained`), not with a class of Java's. A cause is found by Java's names of classes, which
+are API, or by a text if the class says too little. Tests have the texts, as the libraries wrote them.
 """
 
 from __future__ import annotations
@@ -256,21 +256,21 @@ CAUSES = (
 
 
 def explained(error: BaseException) -> PipelineError | None:
-    """Give what is behind an error as one of ours; None where that is nothing that is known here.
+    """Give the cause of an error as an error of ours; None if the cause is not listed here.
 
-    The cause that is listed first wins, whatever its depth: a store's refusal is wrapped in what Spark makes of it.
+    The cause that is listed first wins, whatever its depth: Spark wraps a store's refusal in errors of its own.
     """
     lines = [line for line in chain(error) if line]
     for cause in CAUSES:
         for line in reversed(lines):
-            if found := cause.told_by.search(line):
-                said = " ".join(dict.fromkeys((_said(line, found.start()), _deepest(lines[-1], line))))
-                return EnvironmentFault(cause.code, f"{cause.sentence}: {said.strip()}", cause.hint)
+            if match := cause.told_by.search(line):
+                words = " ".join(dict.fromkeys((_said(line, match.start()), _deepest(lines[-1], line))))
+                return EnvironmentFault(cause.code, f"{cause.sentence}: {words.strip()}", cause.hint)
     return None
 
 
 def chain(error: BaseException) -> list[str]:
-    """Every error of a chain as `Class: message`, the outermost first: Python's, and Java's behind them."""
+    """Every error of a chain as `Class: message`, the outermost first: Python's errors and the Java errors in them."""
     lines: list[str] = []
     here: BaseException | None = error
     while here is not None and len(lines) < _DEEPEST:
@@ -289,7 +289,7 @@ def _lines(error: BaseException) -> Iterator[str]:
         return
     trace = getattr(error, "_stackTrace", None)
     if isinstance(trace, str):  # PySpark has made it out of Java's, and kept the text
-        yield from (found[1] for found in _CAUSED_BY.finditer(f"{getattr(error, '_desc', '')}\n{trace}"))
+        yield from (match[1] for match in _CAUSED_BY.finditer(f"{getattr(error, '_desc', '')}\n{trace}"))
         return
     yield f"{type(error).__module__}.{type(error).__qualname__}: {error}"
 
@@ -303,13 +303,13 @@ def _java_lines(error: Any) -> Iterator[str]:
 
 
 def _deepest(last: str, line: str) -> str:
-    """What is behind all, where that says more than the line that tells the cause."""
-    said = _said(last, 0)
-    return f"({said})" if last != line and said.rpartition(": ")[2] not in line else ""
+    """The deepest error in parentheses, if it says more than the line that names the cause."""
+    words = _said(last, 0)
+    return f"({words})" if last != line and words.rpartition(": ")[2] not in line else ""
 
 
 def _said(line: str, start: int) -> str:
-    """Give an error's own words without the package of its class: the line of its text in which the cause is told."""
+    """Give an error's own words without the package of its class: the line of its text that has the cause."""
     begin = line.rfind("\n", 0, start) + 1 if start >= LONGEST else 0
     words = clean(_CLASS.sub("", (line[begin:].strip().splitlines() or [""])[0]))
     return words if len(words) <= LONGEST else words[:LONGEST] + "…"

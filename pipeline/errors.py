@@ -46,16 +46,16 @@ class BatchFailed(PipelineError):
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what is behind an error that nobody has foreseen, with its kind.
+    """The first line of the cause of an unforeseen error, with its kind.
 
-    Of one of Java's it is the deepest cause: Python's text begins with the call that failed, whatever the reason.
+    An error of Java's gives its deepest cause: Python's text begins with the call that failed, whatever the reason.
     """
-    told: Any = getattr(error, "java_exception", None)
+    cause: Any = getattr(error, "java_exception", None)
     try:
-        if told is not None:
-            while (deeper := told.getCause()) is not None:
-                told = deeper
-            return _first_line(str(told.toString()))
+        if cause is not None:
+            while (deeper := cause.getCause()) is not None:
+                cause = deeper
+            return _first_line(str(cause.toString()))
     except Exception:  # noqa: BLE001, S110 - the JVM is gone: then Python's text is all there is
         pass
     return f"{type(error).__name__}: {_first_line(str(error))}"

@@ -19,7 +19,7 @@ _TELLING: Final = frozenset({"connect.parameters", "logicalType"})
 def plain(schema: Any, namespace: str = "") -> Any:
     """The schema with bare primitives and with names apart from their namespaces. What is no schema stays what it is.
 
-    `namespace`: of what it stands in.
+    `namespace`: that of the schema around it.
     """
     if isinstance(schema, list):
         return [plain(branch, namespace) for branch in schema]
@@ -34,17 +34,17 @@ def plain(schema: Any, namespace: str = "") -> Any:
 
 
 def _named(schema: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """A dotted name is a full name, whatever `namespace` says beside it."""
-    found, own = dict(schema), schema.get("namespace", namespace)
+    """The schema with its names split up: a dotted name is a full name, whatever `namespace` says."""
+    named, own = dict(schema), schema.get("namespace", namespace)
     name = schema.get("name")
     if isinstance(name, str) and "." in name:
-        own, _, found["name"] = name.rpartition(".")
+        own, _, named["name"] = name.rpartition(".")
     if own:
-        found["namespace"] = own
+        named["namespace"] = own
     if isinstance(schema.get("fields"), list):
         inner = own if isinstance(own, str) else ""
-        found["fields"] = [_field(field, inner) for field in schema["fields"]]
-    return found
+        named["fields"] = [_field(field, inner) for field in schema["fields"]]
+    return named
 
 
 def _field(field: Any, namespace: str) -> Any:

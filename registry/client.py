@@ -72,9 +72,9 @@ class RegistryClient:
     def schema_text(self, schema_id: int) -> str:
         """Get the text of a schema. Raises SchemaNotFound."""
         self._verify_once()
-        known = self._cache.get(schema_id)
-        if known is not None:
-            return known.text
+        cached = self._cache.get(schema_id)
+        if cached is not None:
+            return cached.text
         self._refuse_missing(schema_id)
         try:
             text = self._fetch(schema_id)
@@ -113,19 +113,19 @@ class RegistryClient:
         return self._transport.ask("list of subjects", lambda client: sorted(map(str, client.get_subjects())))
 
     def subjects_of(self, schema_id: int) -> tuple[str, ...]:
-        """Name the subjects of an id: none where the registry lacks or refuses that page.
+        """Name the subjects of an id; none if the registry lacks or refuses that page.
 
-        That costs only comparisons: without a subject an id speaks for itself alone.
+        Only comparisons are lost then: without a subject an id speaks for itself alone.
         """
         try:
-            found = self._transport.ask(
+            versions = self._transport.ask(
                 f"subjects of schema id {schema_id}",
                 lambda client: client.get_schema_versions(schema_id),
                 SchemaNotFound,
             )
         except (SchemaNotFound, NotARegistry, AuthenticationRefused):
             return ()
-        return tuple(sorted({str(version.subject) for version in found}))
+        return tuple(sorted({str(version.subject) for version in versions}))
 
     def register(self, subject: str, text: str) -> int:
         """Register a schema as TiCDC does; the same text gives the same id. Raises RequestRefused."""
@@ -164,8 +164,8 @@ class RegistryClient:
 
     def _verify(self) -> bool:
         for schema_id in self._cache.witnesses():
-            known = self._cache.get(schema_id)
-            if known is not None and not self._is_still(schema_id, known.text):
+            cached = self._cache.get(schema_id)
+            if cached is not None and not self._is_still(schema_id, cached.text):
                 self._cache.clear()
                 self._schemas.clear()
                 self._missing.clear()

@@ -126,14 +126,14 @@ def read_schema(text: str) -> TicdcSchema:
     record = _parse(text)
     namespace, schema_name = _namespace(record)
     fields = _fields(record)
-    told = not _without_defaults(fields)
-    columns = tuple(_column(field, told=told) for field in fields if not _is_own(field))
+    shows_defaults = not _without_defaults(fields)
+    columns = tuple(_column(field, shows_defaults=shows_defaults) for field in fields if not _is_own(field))
     if not columns:
         raise _refusal("It has no column.")
     own = {field["name"] for field in fields if _is_own(field)}
     before = next((field for field in fields if field["name"] == BEFORE and BEFORE in own), None)
     if before is not None:
-        _check_before(before, columns, told=told)
+        _check_before(before, columns, shows_defaults=shows_defaults)
     return TicdcSchema(
         namespace=namespace,
         schema_name=schema_name,
@@ -219,21 +219,21 @@ def _has_all(own: set[str], group: dict[str, AvroType], *, allowed_alone: set[st
 
 
 def _without_defaults(fields: list[dict[str, Any]]) -> bool:
-    """Whether somebody has left out defaults: TiCDC gives one to each of its own fields and to each nullable column."""
+    """Whether defaults were left out after TiCDC, which gives one to each field of its own and each nullable column."""
     always = (field for field in fields if isinstance(field.get("type"), list) or _is_own(field))
     return any("default" not in field for field in always)
 
 
-def _check_before(field: dict[str, Any], columns: tuple[AvroColumn, ...], *, told: bool) -> None:
+def _check_before(field: dict[str, Any], columns: tuple[AvroColumn, ...], *, shows_defaults: bool) -> None:
     branches = field["type"]
     record = next(branch for branch in branches if _is_object(branch))
     if len(branches) != _UNION_BRANCHES or "null" not in branches:
         raise _refusal(f"{BEFORE} is no union of null and a record.")
-    if tuple(_column(inner, told=told) for inner in _fields(record)) != columns:
+    if tuple(_column(inner, shows_defaults=shows_defaults) for inner in _fields(record)) != columns:
         raise _refusal(f"The columns of {BEFORE} are not the columns of the record.")
 
 
-def _column(field: dict[str, Any], *, told: bool) -> AvroColumn:
+def _column(field: dict[str, Any], *, shows_defaults: bool) -> AvroColumn:
     name = field["name"]
     avro, nullable, null_first = _branch(field)
     parameters = avro.get("connect.parameters")
@@ -259,7 +259,7 @@ def _column(field: dict[str, Any], *, told: bool) -> AvroColumn:
         allowed=_allowed(parameters, tidb_type, name) if tidb_type in {"ENUM", "SET"} else (),
         has_default="default" in field,
         default=default,
-        default_told=told,
+        default_told=shows_defaults,
     )
 
 

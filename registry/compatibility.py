@@ -122,8 +122,8 @@ _RENAME: Final = "Avro does not tell a renamed column from a dropped and an adde
 
 def _table(old: TicdcSchema, new: TicdcSchema) -> Iterator[Change]:
     if old.table_name != new.table_name:
-        said = f"The record was {old.table_name} and is {new.table_name}: another table under the same subject."
-        yield Change("table", "", said, backward=False, forward=False)
+        sentence = f"The record was {old.table_name} and is {new.table_name}: another table under the same subject."
+        yield Change("table", "", sentence, backward=False, forward=False)
     if (old.namespace, old.schema_name) != (new.namespace, new.schema_name):
         was, now = f"{old.namespace}.{old.schema_name}", f"{new.namespace}.{new.schema_name}"
         yield Change("table", "", f"The record's namespace was {was} and is {now}; readers do not mind.")
@@ -140,8 +140,8 @@ def _added(column: AvroColumn) -> Change:
         default = "" if column.default is None else f" with default {_default(column)}"
         return Change("added", column.name, f"{what}{default}.")
     why = " (TiCDC shows none of a DECIMAL in precise mode)" if column.precision is not None else ""
-    said = f"{what} without default{why}. A reader of the new schema cannot read old data."
-    return Change("added", column.name, said, backward=False)
+    sentence = f"{what} without default{why}. A reader of the new schema cannot read old data."
+    return Change("added", column.name, sentence, backward=False)
 
 
 def _column(old: AvroColumn, new: AvroColumn) -> Iterator[Change]:
@@ -150,25 +150,25 @@ def _column(old: AvroColumn, new: AvroColumn) -> Iterator[Change]:
     elif old.allowed != new.allowed:
         yield Change("members", new.name, f"{new.name}: {_members(old.allowed, new.allowed)}")
     if old.nullable and not new.nullable:
-        said = f"{new.name} became NOT NULL. A reader of the new schema cannot read old NULLs."
-        yield Change("nullability", new.name, said, backward=False)
+        sentence = f"{new.name} became NOT NULL. A reader of the new schema cannot read old NULLs."
+        yield Change("nullability", new.name, sentence, backward=False)
     elif new.nullable and not old.nullable:
-        said = f"{new.name} became nullable. A reader of the old schema cannot read new NULLs."
-        yield Change("nullability", new.name, said, forward=False)
+        sentence = f"{new.name} became nullable. A reader of the old schema cannot read new NULLs."
+        yield Change("nullability", new.name, sentence, forward=False)
     if _default(old) != _default(new):
-        said = f"{new.name}: default changed from {_default(old)} to {_default(new)}; rows are sent in full."
-        yield Change("default", new.name, said)
+        sentence = f"{new.name}: default changed from {_default(old)} to {_default(new)}; rows are sent in full."
+        yield Change("default", new.name, sentence)
 
 
 def _retyped(old: AvroColumn, new: AvroColumn) -> Change:
     backward = _readable(writer=old.avro_type, reader=new.avro_type)
     forward = _readable(writer=new.avro_type, reader=old.avro_type)
-    said = f"{new.name} {_movement(old, new)}."
+    sentence = f"{new.name} {_movement(old, new)}."
     if not backward:
-        said += f" A reader of the new schema cannot read old data ({old.avro_type} as {new.avro_type})."
+        sentence += f" A reader of the new schema cannot read old data ({old.avro_type} as {new.avro_type})."
     if not forward:
-        said += f" A reader of the old schema cannot read new data ({new.avro_type} as {old.avro_type})."
-    return Change("type", new.name, said, backward=backward, forward=forward)
+        sentence += f" A reader of the old schema cannot read new data ({new.avro_type} as {old.avro_type})."
+    return Change("type", new.name, sentence, backward=backward, forward=forward)
 
 
 def _movement(old: AvroColumn, new: AvroColumn) -> str:
@@ -197,15 +197,15 @@ def _readable(*, writer: str, reader: str) -> bool:
 def _members(old: tuple[str, ...], new: tuple[str, ...]) -> str:
     added = [member for member in new if member not in old]
     removed = [member for member in old if member not in new]
-    said = []
+    clauses = []
     if added:
         where = " at the end" if new[: len(old)] == old else ""
-        said.append(f"members added{where}: {_list(map(repr, added))}")
+        clauses.append(f"members added{where}: {_list(map(repr, added))}")
     if removed:
-        said.append(f"members removed: {_list(map(repr, removed))}")
+        clauses.append(f"members removed: {_list(map(repr, removed))}")
     if [m for m in old if m in new] != [m for m in new if m in old]:
-        said.append("members reordered")
-    return "; ".join(said or ["members changed"]) + ". Names are sent, so readers do not mind."
+        clauses.append("members reordered")
+    return "; ".join(clauses or ["members changed"]) + ". Names are sent, so readers do not mind."
 
 
 def _extension(old: TicdcSchema, new: TicdcSchema) -> Iterator[Change]:

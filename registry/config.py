@@ -51,7 +51,7 @@ class RegistryConfig:
 
     @property
     def shown_url(self) -> str:
-        """The address without credentials; `(not a URL)` where none can be told apart."""
+        """The address without credentials; `(not a URL)` if credentials cannot be found in it."""
         try:
             return ",".join(_bare(part) for part in self._parts())
         except InvalidConfig:
@@ -79,16 +79,16 @@ class RegistryConfig:
 
     def credentials(self) -> tuple[str, str] | None:
         """User name and password, from the fields or from the URL. Raises InvalidConfig if they disagree."""
-        found = {pair for part in self._parts() if (pair := _userinfo(part)) is not None}
+        pairs = {pair for part in self._parts() if (pair := _userinfo(part)) is not None}
         if self.username is not None or self.password is not None:
-            found.add((self.username or "", self.password or ""))
-        if len(found) > 1:
+            pairs.add((self.username or "", self.password or ""))
+        if len(pairs) > 1:
             raise InvalidConfig(
                 "REGISTRY_CONFIG",
                 "The registry has different credentials in its URL and in username and password.",
                 "Keep one of the two places.",
             )
-        pair = next(iter(found), None)
+        pair = next(iter(pairs), None)
         if pair is not None and ":" in pair[0]:
             raise InvalidConfig(
                 "REGISTRY_CONFIG",

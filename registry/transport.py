@@ -55,11 +55,11 @@ _BUSY_STATUSES: Final = frozenset({408, 429})
 
 def _network_errors() -> tuple[type[Exception], ...]:
     """HTTPError of the libraries that confluent-kafka uses: httpx2 where installed, else httpx."""
-    found: list[type[Exception]] = []
+    classes: list[type[Exception]] = []
     for library in ("httpx2", "httpx"):
         with suppress(ImportError):
-            found.append(importlib.import_module(library).HTTPError)
-    return tuple(found)
+            classes.append(importlib.import_module(library).HTTPError)
+    return tuple(classes)
 
 
 _NETWORK_ERRORS: Final = _network_errors()
@@ -83,9 +83,9 @@ class Transport:
         self._client = self._resources.enter_context(_connect(config))
 
     def ask(self, what: str, question: Callable[[SchemaRegistryClient], T], absent: Absent = SubjectNotFound) -> T:
-        """Ask until there is an answer. `what` names the thing asked for, to stand in sentences.
+        """Ask until there is an answer. `what` names the thing asked for, for use in sentences.
 
-        Raises RegistryUnreachable after the last attempt, any other RegistryError at once, `absent` where the
+        Raises RegistryUnreachable after the last attempt, any other RegistryError at once, and `absent` if the
         registry says that it has no such thing.
         """
         answer: T = self._retrying.copy()(self._ask_once, what, question, absent)
@@ -107,17 +107,17 @@ class Transport:
             raise self._no_registry(what, type(error).__name__) from error
 
     def _named(self, what: str, error: SchemaRegistryError, absent: Absent) -> RegistryError:
-        status, said = error.http_status_code, str(error.error_message)[:_SHOWN]
+        status, answer = error.http_status_code, str(error.error_message)[:_SHOWN]
         if status in _LOGIN_STATUSES:
             return AuthenticationRefused(
                 "REGISTRY_AUTHENTICATION",
-                f"The registry {self._url} refused {what} with status {status}: {said}",
+                f"The registry {self._url} refused {what} with status {status}: {answer}",
                 "Check registry.username and registry.password, and what that user may read.",
             )
         if status in _BUSY_STATUSES or status >= 500:  # noqa: PLR2004 - HTTP's server errors
             return RegistryUnreachable(
                 _TRANSIENT,
-                f"The registry {self._url} answered {what} with status {status}: {said}",
+                f"The registry {self._url} answered {what} with status {status}: {answer}",
                 "Nothing was committed; the batch is repeated when the registry answers again.",
             )
         if status == 404:  # noqa: PLR2004
@@ -125,10 +125,10 @@ class Transport:
         if status < 400:  # noqa: PLR2004 - redirects are not followed
             return self._no_registry(what, f"status {status}")
         code = "SCHEMA_INCOMPATIBLE" if status == 409 else "REGISTRY_REFUSED"  # noqa: PLR2004
-        return RequestRefused(code, f"The registry {self._url} refused {what} with status {status}: {said}")
+        return RequestRefused(code, f"The registry {self._url} refused {what} with status {status}: {answer}")
 
     def _not_found(self, what: str, error: SchemaRegistryError, absent: Absent) -> RegistryError:
-        """Tell "no such schema" from "no such page": a wrong base URL must never make dead letters."""
+        """Distinguish "no such schema" from "no such page": a wrong base URL must never make dead letters."""
         if error.error_code not in _NOT_FOUND_CODES:
             return self._no_registry(what, "status 404 without a registry's error code")
         if absent is SchemaNotFound:
@@ -166,9 +166,9 @@ class Transport:
 
     def _tell(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        said = error.message if isinstance(error, RegistryError) else error
+        reason = error.message if isinstance(error, RegistryError) else error
         wait = state.next_action.sleep if state.next_action else 0.0
-        _log.warning("attempt %d of %d: %s; again in %.1f s", state.attempt_number, self._attempts, said, wait)
+        _log.warning("attempt %d of %d: %s; again in %.1f s", state.attempt_number, self._attempts, reason, wait)
 
 
 def _connect(config: RegistryConfig) -> SchemaRegistryClient:

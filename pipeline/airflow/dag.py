@@ -48,9 +48,9 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
 
     `name` is the pipeline's, `config` its file where the command runs. `checks`: whether the suites are run on whole
     tables; not where there are none. `report`: where the page is written there; no such task without one.
-    `on_held(context, tables)` is called when a run ends, well or not, with the held tables that were not told before
-    for the same reason. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else is
-    tried again `retries` times.
+    `on_held(context, tables)` is called when a run ends, well or not, with the held tables that were not reported
+    before for the same reason. A refusal (quality stop, offsets that are gone, …) fails its task at once; anything else
+    is tried again `retries` times.
     """
     execution = execution or Local()
     dag = DAG(
@@ -82,9 +82,9 @@ def changefeed_dag(  # noqa: PLR0913 - what a person may want to say of a schedu
 class RunOperator(WarehouseOperator):
     """`run --available-now`: says which tables changed (assets), and which are held.
 
-    How many changes each table had when it was last told stands in Airflow's variable `ticdc_warehouse_<name>`: what a
-    try has committed before it failed is told by the next that succeeds, and all that there is where no variable is.
-    In `held_ticdc_warehouse_<name>` stand the held tables that were last told, with their reasons.
+    Airflow's variable `ticdc_warehouse_<name>` has how many changes each table had when it was last reported. So the
+    next try that succeeds also reports what a failed try had committed. Without the variable it reports all changes.
+    `held_ticdc_warehouse_<name>` has the held tables that were last reported, with their reasons.
     """
 
     def __init__(self, *, pipeline: str, on_held: Callable[[Context, Sequence[str]], None] | None, **task: Any) -> None:
@@ -97,19 +97,19 @@ class RunOperator(WarehouseOperator):
         self.on_held = on_held
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run it; then tell of tables. Of held ones also where it has failed: they may be why.
+        """Run it, then report tables: held ones even if the run has failed, as they may be why.
 
-        What has changed comes last: Airflow sends it on only where the task succeeds, and it is told once.
+        What has changed comes last: Airflow passes it on only if the task succeeds, and it is reported once.
         """
         try:
-            told = super().execute(context)
+            result = super().execute(context)
         except Exception:
             self._tell_held_if_possible(context)
             raise
         tables = self._tables()
         self._tell_held(context, tables)
-        self._tell_changed(context, told.get("tables", {}), {table["source"]: table["changes"] for table in tables})
-        return told
+        self._tell_changed(context, result.get("tables", {}), {table["source"]: table["changes"] for table in tables})
+        return result
 
     def _tables(self) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = self.called(["tables", "list"]).get("tables", [])
@@ -123,21 +123,21 @@ class RunOperator(WarehouseOperator):
             self.log.exception("Held tables could not be told")
 
     def _tell_held(self, context: Context, tables: Sequence[Mapping[str, Any]]) -> None:
-        """Call back for tables that are held anew, or for another reason than the last one told."""
+        """Call back for tables that are newly held, or held for another reason than was last reported."""
         held = {table["source"]: table.get("held_because") for table in tables if table["state"] == "held"}
         for table, reason in held.items():
             self.log.warning("%s is held (%s): ticdc-warehouse tables list says how to go on", table, reason)
-        told = Variable.get(self.held, default={}, deserialize_json=True)
-        news = newly_held(held, told)
+        reported = Variable.get(self.held, default={}, deserialize_json=True)
+        news = newly_held(held, reported)
         if news and self.on_held is not None:
             self.on_held(context, news)
-        if held != told:
+        if held != reported:
             Variable.set(self.held, held, serialize_json=True)
 
     def _tell_changed(self, context: Context, counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int]) -> None:
         """Update assets. `counted`: what this run did, by table; `now`: how many changes the tables have."""
-        known = Variable.get(self.variable, default={}, deserialize_json=True)
-        for table, numbers in changed(counted, now, known).items():
+        reported = Variable.get(self.variable, default={}, deserialize_json=True)
+        for table, numbers in changed(counted, now, reported).items():
             context["outlet_events"][self.alias].add(table_asset(self.pipeline, table), extra=numbers)
-        if now != known:
+        if now != reported:
             Variable.set(self.variable, dict(now), serialize_json=True)

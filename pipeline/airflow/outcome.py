@@ -41,25 +41,25 @@ _JVM = re.compile(
 
 def failure(code: int, errors: Sequence[str], printed: str) -> tuple[str, bool]:
     """Why a command failed, in a sentence, and whether another try would meet the same."""
-    told = document("".join(errors)) or document(printed)
-    if told is None or "code" not in told:
+    report = document("".join(errors)) or document(printed)
+    if report is None or "code" not in report:
         return f"{_end(code)}: {_last(errors) or _last(printed.splitlines()) or 'no reason was given'}", code == REFUSED
-    sentence = f"{told['code']}: {told['message']}" + (f"\n{told['hint']}" if told.get("hint") else "")
-    return sentence, code == REFUSED and told["code"] not in PASSING
+    sentence = f"{report['code']}: {report['message']}" + (f"\n{report['hint']}" if report.get("hint") else "")
+    return sentence, code == REFUSED and report["code"] not in PASSING
 
 
 def document(text: str) -> dict[str, Any] | None:
-    """The last document among other lines, an object over several of them: spark-submit prints everything on stdout."""
+    """The last document, an object over several lines, among other lines: spark-submit prints everything on stdout."""
     text = f"\n{text}"
     try:
-        told, _end = json.JSONDecoder().raw_decode(text, text.rfind("\n{\n") + 1)
+        parsed, _end = json.JSONDecoder().raw_decode(text, text.rfind("\n{\n") + 1)
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def remarks(lines: Iterable[str]) -> Iterator[str]:
-    """What is said beside documents, each line as it comes; of an object that nobody closes, all lines at the end."""
+    """The lines that belong to no document, each as it comes; those of an object without an end come last."""
     withheld: list[str] = []
     for line in map(str.rstrip, lines):
         if line == "{":
@@ -75,23 +75,24 @@ def remarks(lines: Iterable[str]) -> Iterator[str]:
 
 
 def changed(
-    counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int], known: Mapping[str, int]
+    counted: Mapping[str, Mapping[str, int]], now: Mapping[str, int], reported: Mapping[str, int]
 ) -> dict[str, dict[str, int]]:
-    """The tables that have changed since they were last told, each with its numbers by op as far as they are known.
+    """The tables that have changed since they were last reported, each with its numbers by op as far as they are known.
 
-    `counted`: what this run did. `now`, `known`: how many changes the tables have, and had when they were last told.
+    `counted`: what this run did. `now`: how many changes each table has. `reported`: how many it had when it was last
+    reported.
     """
-    found = {}
+    news = {}
     for table in sorted({*counted, *now}):
         done = {op: number for op, number in counted.get(table, {}).items() if op in OPS and number}
-        if done or now.get(table, 0) != known.get(table, 0):
-            found[table] = done
-    return found
+        if done or now.get(table, 0) != reported.get(table, 0):
+            news[table] = done
+    return news
 
 
-def newly_held(held: Mapping[str, str | None], told: Mapping[str, str | None]) -> list[str]:
-    """The held tables, each with its reason, that were not told with the same one."""
-    return [table for table, reason in held.items() if table not in told or told[table] != reason]
+def newly_held(held: Mapping[str, str | None], reported: Mapping[str, str | None]) -> list[str]:
+    """The held tables that were not reported before with the same reason."""
+    return [table for table, reason in held.items() if table not in reported or reported[table] != reason]
 
 
 def _end(code: int) -> str:
@@ -104,5 +105,5 @@ def _end(code: int) -> str:
 
 def _last(lines: Sequence[str]) -> str:
     """The last few lines that may be a reason."""
-    said = [line.rstrip() for line in lines if not _JVM.match(line)]
-    return "\n".join(said[-_LAST_LINES:])
+    reasons = [line.rstrip() for line in lines if not _JVM.match(line)]
+    return "\n".join(reasons[-_LAST_LINES:])

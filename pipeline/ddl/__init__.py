@@ -205,23 +205,23 @@ def altered(kind: int, sql: str, table: TableName) -> TableName:
 
 
 def named_tables(sql: str, table: TableName, old: TableName | None = None) -> tuple[TableName, ...]:
-    """Every table that the text names after the word TABLE, `table` and `old`: an unclear statement may concern each.
+    """Every table that the text names after the word TABLE, and `table` and `old`.
 
-    `old` as for `parse`: the text of a rename has it after TABLE.
+    An unclear statement may be about each. `old` as for `parse`: the text of a rename has it after TABLE.
     """
     schema = table.schema if old is None else old.schema
-    found = {name.key: name for name in (table, old) if name is not None}
+    names = {name.key: name for name in (table, old) if name is not None}
     try:
         cursor = Cursor(lexemes(sql))
         while not cursor.at_end():
             if cursor.accept("TABLE"):
                 name = cursor.table_name(schema)
-                found.setdefault(name.key, name)
+                names.setdefault(name.key, name)
             else:
                 cursor.take()
     except NotParsedError:
         pass
-    return tuple(found.values())
+    return tuple(names.values())
 
 
 def named_database(sql: str, table: TableName) -> str:

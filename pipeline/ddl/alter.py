@@ -124,12 +124,12 @@ def _added_in_list(cursor: Cursor, statement: StatementContext) -> Action:
     return _add_other(cursor) or _added(read_definition(cursor), statement)
 
 
-def _added(found: Definition, statement: StatementContext) -> Action:
-    if found.virtual:
+def _added(definition: Definition, statement: StatementContext) -> Action:
+    if definition.virtual:
         return _VIRTUAL
-    if found.key and not statement.keys:
+    if definition.key and not statement.keys:
         return _NEW_KEY
-    return AddColumn(found.column(decimals_as_text=statement.decimals_as_text))
+    return AddColumn(definition.column(decimals_as_text=statement.decimals_as_text))
 
 
 def _drop(cursor: Cursor, _: StatementContext) -> tuple[Action, ...]:
@@ -157,19 +157,19 @@ def _change(cursor: Cursor, statement: StatementContext) -> tuple[Action, ...]:
     cursor.accept("COLUMN")
     cursor.accept("IF", "EXISTS")
     old = cursor.column_name()
-    found = read_definition(cursor)
-    action = _modified(found, statement)
-    if old == found.name or not isinstance(action, ModifyColumn):
+    definition = read_definition(cursor)
+    action = _modified(definition, statement)
+    if old == definition.name or not isinstance(action, ModifyColumn):
         return (action,)
-    return RenameColumn(old, found.name), action
+    return RenameColumn(old, definition.name), action
 
 
-def _modified(found: Definition, statement: StatementContext) -> Action:
-    if found.virtual:
+def _modified(definition: Definition, statement: StatementContext) -> Action:
+    if definition.virtual:
         return _VIRTUAL
-    if found.key and not statement.keys:
+    if definition.key and not statement.keys:
         return _NEW_KEY
-    return ModifyColumn(found.name, found.column(decimals_as_text=statement.decimals_as_text))
+    return ModifyColumn(definition.name, definition.column(decimals_as_text=statement.decimals_as_text))
 
 
 def _rename(cursor: Cursor, _: StatementContext) -> tuple[Action, ...]:

@@ -58,9 +58,9 @@ def _object(cursor: Cursor) -> str:
     """What the verb is about: the first of these words; attributes come between (`CREATE OR REPLACE … VIEW`)."""
     value = False
     while not cursor.at_end() and (value or cursor.peek().kind is not LexemeKind.NAME):
-        found = cursor.accept_any(*_OBJECTS)
-        if found:
-            return found
+        word = cursor.accept_any(*_OBJECTS)
+        if word:
+            return word
         value = cursor.at_symbol("=", "@")  # DEFINER = `root`@`%`
         cursor.take()
     return ""

@@ -67,8 +67,8 @@ def created_table(cursor: Cursor) -> TableName:
 def read_model(cursor: Cursor, created: TableName, schema: str) -> TableName | None:
     """Read LIKE and the table that it names, after the name of the table that is created, as the text has it.
 
-    A name without a database is in the session's, which nobody tells: it is `schema`, that of the new table, only where
-    the text leaves out both. None without LIKE, and where the database is not said.
+    A name without a database is in the session's database, which TiCDC does not send. It is taken to be `schema`, that
+    of the new table, only if the text has no database for either table. None without LIKE, or if no database is known.
     """
     cursor.accept_symbol("(")
     if not cursor.accept("LIKE"):
@@ -80,15 +80,15 @@ def read_model(cursor: Cursor, created: TableName, schema: str) -> TableName | N
 
 
 def read_columns(cursor: Cursor) -> tuple[Definition, ...]:
-    """Read the parenthesis with the columns, and keys and constraints between them, which are passed over."""
+    """Read the parenthesis with the columns; keys and constraints between them are passed over."""
     cursor.expect_symbol("(")
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     while True:
         if cursor.peek().kind is LexemeKind.WORD and cursor.peek().text in _OTHERS:
             cursor.skip_clause()
         else:
-            found.append(read_definition(cursor))
+            definitions.append(read_definition(cursor))
         if not cursor.accept_symbol(","):
             break
     cursor.expect_symbol(")")
-    return tuple(found)
+    return tuple(definitions)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.ddl.sql_types import SqlType
 
 EXPRESSION = re.compile(r"\w+\(.*\)|CURRENT_\w+|NOW\b.*", re.IGNORECASE | re.DOTALL)
-"""A default that a protocol sends as bare text and that may be an expression: nobody can tell it from such a text."""
+"""A default that a protocol sends as bare text: it may be an expression, or a text that looks like one."""
 _NUMBER = re.compile(r"[+-]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][+-]?[0-9]{1,3})?")
 _PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
@@ -135,15 +135,15 @@ def _floating(value: Literal, kind: SqlType) -> str | None:
 def _text(value: Literal, kind: SqlType) -> str | None:
     match value.kind:
         case LiteralKind.NUMBER:
-            found = _printed(value.text)
+            text = _printed(value.text)
         case LiteralKind.BYTES:
             try:
-                found = value.raw.decode()
+                text = value.raw.decode()
             except UnicodeDecodeError:
-                found = None
+                text = None
         case _:
-            found = value.text
-    return found.rstrip(" ") if found is not None and kind.fixed else found
+            text = value.text
+    return text.rstrip(" ") if text is not None and kind.fixed else text
 
 
 def _printed(number: str) -> str | None:
@@ -185,23 +185,23 @@ def _refuse(number: str) -> float:
 
 def _small_int(number: str) -> int:
     least, most = _RANGES["BIGINT"]
-    found = int(number)
-    if number == "-0" or not least <= found <= most:
+    integer = int(number)
+    if number == "-0" or not least <= integer <= most:
         raise ValueError(number)
-    return found
+    return integer
 
 
 def _date(value: Literal, _: SqlType) -> str | None:
-    found = _DATE.fullmatch(_spelled(value.text))
-    return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}" if found else None
+    match = _DATE.fullmatch(_spelled(value.text))
+    return f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}" if match else None
 
 
 def _moment(value: Literal, kind: SqlType) -> str | None:
     """Complete a wall clock. That of a TIMESTAMP was the session's, which is taken to be the changefeed's."""
-    found = _MOMENT.fullmatch(_spelled(value.text))
-    if found is None:
+    match = _MOMENT.fullmatch(_spelled(value.text))
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction = (part or "" for part in found.groups())
+    year, month, day, hour, minute, second, fraction = (part or "" for part in match.groups())
     digits = _fraction(fraction, kind.scale or 0)
     if digits is None:
         return None
@@ -210,19 +210,19 @@ def _moment(value: Literal, kind: SqlType) -> str | None:
 
 def _spelled(text: str) -> str:
     """A date, or a moment, of 8 or 14 digits with what stands between them elsewhere."""
-    found = _COMPACT_MOMENT.fullmatch(text)
-    if found is None:
+    match = _COMPACT_MOMENT.fullmatch(text)
+    if match is None:
         return text
-    year, month, day, hour, minute, second = found.groups()
+    year, month, day, hour, minute, second = match.groups()
     return f"{year}-{month}-{day}" if hour is None else f"{year}-{month}-{day} {hour}:{minute}:{second}"
 
 
 def _time(value: Literal, kind: SqlType) -> str | None:
     """TiDB rounds to the fraction digits of the column."""
-    found = _TIME.fullmatch(_clock(value.text))
-    if found is None:
+    match = _TIME.fullmatch(_clock(value.text))
+    if match is None:
         return None
-    sign, days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
+    sign, days, hours, minutes, seconds, fraction = (part or "0" for part in match.groups())
     exact = (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60 + int(seconds)
     rounded = _rounded(Decimal(f"{exact}.{fraction}"), kind.scale or 0)
     if rounded is None or rounded >= (_LONGEST_HOURS + 1) * 3600:
@@ -235,11 +235,11 @@ def _time(value: Literal, kind: SqlType) -> str | None:
 
 def _clock(text: str) -> str:
     """`10` is ten seconds, `1010` ten minutes and ten seconds."""
-    found = _COMPACT_TIME.fullmatch(text)
-    if found is None:
+    match = _COMPACT_TIME.fullmatch(text)
+    if match is None:
         return text
-    digits = found[2].rjust(6, "0")
-    return f"{found[1]}{digits[:-4]}:{digits[-4:-2]}:{digits[-2:]}"
+    digits = match[2].rjust(6, "0")
+    return f"{match[1]}{digits[:-4]}:{digits[-4:-2]}:{digits[-2:]}"
 
 
 def _fraction(digits: str, wanted: int) -> str | None:

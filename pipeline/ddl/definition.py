@@ -57,44 +57,44 @@ class Definition:
 
 def read_definition(cursor: Cursor) -> Definition:
     """Read the column definition at the cursor, up to the comma or parenthesis that ends it."""
-    found = Definition(cursor.column_name(), read_type(cursor))
+    definition = Definition(cursor.column_name(), read_type(cursor))
     while not cursor.at_clause_end():
         attribute = next((a for a in _ATTRIBUTES if cursor.accept(*a.split())), None)
         if attribute is None:
             raise cursor.fault("a column attribute")
-        _ATTRIBUTES[attribute](cursor, found)
-    return found
+        _ATTRIBUTES[attribute](cursor, definition)
+    return definition
 
 
-def _not_null(_: Cursor, found: Definition) -> None:
-    found.nullable = False
+def _not_null(_: Cursor, definition: Definition) -> None:
+    definition.nullable = False
 
 
-def _null(_: Cursor, found: Definition) -> None:
-    found.nullable = True
+def _null(_: Cursor, definition: Definition) -> None:
+    definition.nullable = True
 
 
-def _default(cursor: Cursor, found: Definition) -> None:
-    found.default = read_default(cursor)
+def _default(cursor: Cursor, definition: Definition) -> None:
+    definition.default = read_default(cursor)
 
 
-def _serial_default(_: Cursor, found: Definition) -> None:
-    found.nullable = False
+def _serial_default(_: Cursor, definition: Definition) -> None:
+    definition.nullable = False
 
 
 def _on_update(cursor: Cursor, _: Definition) -> None:
     skip_call(cursor)
 
 
-def _nothing(_cursor: Cursor, _found: Definition) -> None:
+def _nothing(_cursor: Cursor, _definition: Definition) -> None:
     """Pass over an attribute that says nothing about values."""
 
 
-def _primary(cursor: Cursor, found: Definition) -> None:
+def _primary(cursor: Cursor, definition: Definition) -> None:
     cursor.accept_any("CLUSTERED", "NONCLUSTERED")
     cursor.accept_any("GLOBAL", "LOCAL")
-    found.nullable = False
-    found.key = True
+    definition.nullable = False
+    definition.key = True
 
 
 def _unique(cursor: Cursor, _: Definition) -> None:
@@ -125,20 +125,20 @@ def read_charset(cursor: Cursor) -> str:
     return named.text.lower()
 
 
-def _charset(cursor: Cursor, found: Definition) -> None:
-    found.charset = read_charset(cursor)
-    if found.charset == BINARY:
-        found.type = found.type.as_binary()
+def _charset(cursor: Cursor, definition: Definition) -> None:
+    definition.charset = read_charset(cursor)
+    if definition.charset == BINARY:
+        definition.type = definition.type.as_binary()
 
 
-def _collate(cursor: Cursor, found: Definition) -> None:
-    found.collation = read_charset(cursor)
-    if found.collation == BINARY:
-        found.type = found.type.as_binary()
+def _collate(cursor: Cursor, definition: Definition) -> None:
+    definition.collation = read_charset(cursor)
+    if definition.collation == BINARY:
+        definition.type = definition.type.as_binary()
 
 
-def _byte(_: Cursor, found: Definition) -> None:
-    found.type = found.type.as_binary()
+def _byte(_: Cursor, definition: Definition) -> None:
+    definition.type = definition.type.as_binary()
 
 
 def _check(cursor: Cursor, _: Definition) -> None:
@@ -147,17 +147,17 @@ def _check(cursor: Cursor, _: Definition) -> None:
         cursor.accept("ENFORCED")
 
 
-def _named_check(cursor: Cursor, found: Definition) -> None:
+def _named_check(cursor: Cursor, definition: Definition) -> None:
     if not cursor.accept("CHECK"):
         cursor.name()
         cursor.expect("CHECK")
-    _check(cursor, found)
+    _check(cursor, definition)
 
 
-def _generated(cursor: Cursor, found: Definition) -> None:
+def _generated(cursor: Cursor, definition: Definition) -> None:
     cursor.skip_parentheses()
-    found.generated = True
-    found.stored = cursor.accept_any("VIRTUAL", "STORED") == "STORED"
+    definition.generated = True
+    definition.stored = cursor.accept_any("VIRTUAL", "STORED") == "STORED"
 
 
 def _references(cursor: Cursor, _: Definition) -> None:

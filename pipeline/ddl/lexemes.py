@@ -194,9 +194,9 @@ class Cursor:
 
     def accept_symbol(self, symbol: str) -> bool:
         """Move past this symbol if it comes next."""
-        found = self.at_symbol(symbol)
-        self._at += found
-        return found
+        matches = self.at_symbol(symbol)
+        self._at += matches
+        return matches
 
     def expect(self, *words: str) -> None:
         """Move past these keywords."""

@@ -66,9 +66,9 @@ def _parenthesis(cursor: Cursor) -> Literal:
     simple = cursor.peek(ahead).kind in (LexemeKind.NUMBER, LexemeKind.STRING)
     if simple and cursor.at_symbol(")", ahead=ahead + 1):
         cursor.take()
-        found = read_default(cursor)
+        default = read_default(cursor)
         cursor.expect_symbol(")")
-        return found
+        return default
     cursor.skip_parentheses()
     return EXPRESSION
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _UNSAID = ""
 
 
-def read_renames(cursor: Cursor, table: TableName, told: TableName | None = None) -> tuple[RenameTable, ...]:
+def read_renames(cursor: Cursor, table: TableName, old_name: TableName | None = None) -> tuple[RenameTable, ...]:
     """Read every rename of the text, in order; several statements may be joined by semicolons.
 
-    A single rename ends in the table that the message names, and begins with the one that it has `told`, if the text
-    has no database there.
+    A single rename ends in the table that the message names. It begins with `old_name`, which the message may have,
+    if the text has no database there.
     """
     pairs = _statement(cursor)
     while cursor.accept_symbol(";") and not cursor.at_end():
@@ -30,7 +30,7 @@ def read_renames(cursor: Cursor, table: TableName, told: TableName | None = None
     cursor.expect_end()
     if len(pairs) == 1:
         old, new = pairs[0]
-        return (RenameTable(_old(old, new, table, told), table),)
+        return (RenameTable(_old(old, new, table, old_name), table),)
     return tuple(RenameTable(_old(old, new, table), _in_database(new, table)) for old, new in pairs)
 
 
@@ -57,10 +57,10 @@ def _pair(cursor: Cursor) -> tuple[TableName, TableName]:
     return old, cursor.table_name(_UNSAID)
 
 
-def _old(old: TableName, new: TableName, table: TableName, told: TableName | None = None) -> TableName:
+def _old(old: TableName, new: TableName, table: TableName, old_name: TableName | None = None) -> TableName:
     """Complete the former name: without a database it was in the session's, as is a new name without one."""
-    if old.schema == _UNSAID and told is not None:
-        return told
+    if old.schema == _UNSAID and old_name is not None:
+        return old_name
     if old.schema != _UNSAID or new.schema == _UNSAID:
         return _in_database(old, table)
     raise NotParsedError(f"it is not said in which database {old.table} was before it became {new}")

@@ -65,10 +65,10 @@ class SqlType:
             return t.STRING if decimals_as_text else t.decimal(self.length or 0, self.scale or 0)
         if self.family == "BIT":
             return t.bit(self.length or 1)
-        known = t.fixed(self.family)
-        if known is None:
+        kind = t.fixed(self.family)
+        if kind is None:
             raise AssertionError(f"{self.family} has no warehouse type")
-        return known
+        return kind
 
     def as_binary(self) -> SqlType:
         """Give the type under CHARACTER SET binary: texts become bytes."""
@@ -196,10 +196,10 @@ def _whole(cursor: Cursor) -> int:
 
 def _unsigned(cursor: Cursor) -> bool:
     """Say whether UNSIGNED or ZEROFILL, which implies it, comes next."""
-    found = ""
+    sign = ""
     while word := cursor.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
-        found = word if word != "SIGNED" else found
-    return bool(found)
+        sign = word if word != "SIGNED" else sign
+    return bool(sign)
 
 
 def _members(cursor: Cursor) -> tuple[str, ...]:

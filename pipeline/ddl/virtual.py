@@ -27,8 +27,8 @@ _OTHERS = (
 def virtual_columns(sql: str) -> tuple[tuple[str, bool], ...]:
     """Each column that a CREATE TABLE defines, or an ALTER TABLE adds, modifies or changes: (name, is virtual)."""
     created = created_columns(sql)
-    found = created or (definition for definition, _ in _altered(sql) if definition is not None)
-    return tuple((one.name, one.virtual) for one in found)
+    definitions = created or (definition for definition, _ in _altered(sql) if definition is not None)
+    return tuple((definition.name, definition.virtual) for definition in definitions)
 
 
 def renamed_columns(sql: str) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that nobody can read.
+"""The demo's source: a shop's changes in parts, as TiCDC sends them, and a few messages that cannot be decoded.
 
 Some of the shop's orders have a fault that a check finds: a negative total, an unknown currency, a time far ahead.
 
@@ -78,8 +78,8 @@ class DemoSource:
         """Send to `shop.orders` what a broken producer might: no Avro, an unknown schema, half a row."""
         topic = topic_of(PREFIX, "shop", "orders")
         with RegistryClient(RegistryConfig(self._registry_url)) as registry:
-            known = registry.latest(subject_of(topic, "value")).schema_id
-        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(known) + b"\x02")
+            schema_id = registry.latest(subject_of(topic, "value")).schema_id
+        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(schema_id) + b"\x02")
         producer = Producer({"bootstrap.servers": self._servers, "log_level": 0})
         for value in values:
             producer.produce(topic, value, key=b"somebody else's", partition=0)
@@ -114,7 +114,7 @@ def remember(file: Path, parts: Sequence[Stretch], *, finished: bool) -> None:
 
 
 def recall(file: Path) -> list[Stretch]:
-    """Read what the last demo in this folder sent; raises `DEMO_UNFINISHED` where nobody knows."""
+    """Read what the last demo in this folder sent. Raises `DEMO_UNFINISHED` if that is not known."""
     try:
         state = json.loads(file.read_text())
     except FileNotFoundError:

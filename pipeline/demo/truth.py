@@ -38,19 +38,19 @@ class TableVerdict:
 def compare(
     table: SimulatedTable,
     expected: Iterable[Mapping[str, Value]],
-    found: Iterable[Mapping[str, Any]],
+    shown: Iterable[Mapping[str, Any]],
     aside: Container[tuple[str, ...]] = (),
 ) -> TableVerdict:
-    """Compare a source table's rows with those of its current table, key by key and value by value.
+    """Compare a source table's rows with those that its current table shows, key by key and value by value.
 
-    `aside`: keys, each value as text, of which something is in quarantine. The source's rows with these keys are
-    counted and not compared; no key, of these or others, may stand twice or be one that the source lacks.
+    `aside`: keys, each value as text, that have something in quarantine. The source's rows with these keys are counted
+    and not compared. No key at all may stand twice, or be one that the source lacks.
     """
     wanted = {table.key_of(row): row for row in expected}
     excused = {key for key in wanted if tuple(map(str, key)) in aside}
     seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     differences: list[str] = []
-    for row in found:
+    for row in shown:
         key = tuple(row.get(name) for name in table.handle)
         if key in seen:
             differences.append(f"key {_shown(key)} stands there twice")

@@ -139,13 +139,13 @@ class Broker:
     def _format(self) -> None:
         tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "--cluster-id", _cluster_id()]
         command = [*_java(), *tool, "--config", str(self._properties_file)]
-        said = subprocess.run(  # noqa: S603 - this package's own command
+        outcome = subprocess.run(  # noqa: S603 - this package's own command
             command, capture_output=True, text=True, check=False
         )
-        if said.returncode != 0:
+        if outcome.returncode != 0:
             raise EnvironmentFault(
                 "BROKER_FAILED",
-                f"Kafka could not format {self._data}: {(said.stdout + said.stderr).strip()}",
+                f"Kafka could not format {self._data}: {(outcome.stdout + outcome.stderr).strip()}",
                 f"Check that {self.folder} can be written to and has room.",
             )
 

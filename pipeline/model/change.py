@@ -42,10 +42,10 @@ ARRIVED_AT = "_ticdc#arrived_at"
 are none that a source column has."""
 CHECKSUM = "_ticdc#checksum"
 """Another one: TRUE where the checksum that came with the row is the row's, FALSE where it is not or TiCDC itself says
-that the row is corrupted. NULL where nobody can tell: none was sent, its version is unknown, the row is a delete, or
+that the row is corrupted. NULL where that is not known: none was sent, its version is unknown, the row is a delete, or
 TiDB may have hashed a value otherwise than it was sent."""
 FENCED = "_ticdc#fenced"
-"""Whether a change waits behind a quarantined one of its key; only where the policy is to let it."""
+"""Whether a change is fenced: it waits for an earlier, quarantined change of its key. Only if the policy says so."""
 
 ENVELOPE = {
     OP: "string",

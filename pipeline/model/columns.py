@@ -35,7 +35,7 @@ def time_of(commit_ts: int) -> datetime:
 
 
 def age_of(commit_ts: int, now: float) -> float:
-    """Seconds from a commit ts to `now`, in seconds since the epoch; 0 where this machine's clock is behind TiDB's."""
+    """Seconds from a commit ts to `now` (seconds since the epoch); 0 if this machine's clock is earlier than TiDB's."""
     return max(0.0, now - time_of(commit_ts).timestamp())
 
 
@@ -86,13 +86,13 @@ class SourceColumn:
     members: tuple[str, ...] = ()
     """Of an ENUM or SET: what it may hold."""
     length: int = 0
-    """Of CHAR and VARCHAR: how many characters it may have; of BINARY and VARBINARY: bytes. 0: nobody has said."""
+    """Of CHAR and VARCHAR: how many characters it may have; of BINARY and VARBINARY: bytes. 0: not known."""
     written: str = ""
     """`CHAR`, `BINARY(8)`, `DOUBLE(10,2)`: the type as a definition has it, where that says more than `tidb_type`."""
 
     @property
     def source_type(self) -> str:
-        """The type in full (`source_types`), as far as anybody has said it."""
+        """The type in full (`source_types`), as far as it is known."""
         return self.written or (named(self.tidb_type, self.members) if self.members else self.tidb_type)
 
 
@@ -124,5 +124,5 @@ class TableVersion:
 
     @property
     def unnamed(self) -> tuple[SourceColumn, ...]:
-        """Columns of ENUM and SET whose members nobody has named: a protocol that sends numbers leaves them so."""
+        """Columns of ENUM and SET whose members are not known: a protocol that sends numbers does not name them."""
         return tuple(column for column in self.columns if column.tidb_type in MEMBERS and not column.members)

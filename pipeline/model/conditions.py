@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def any_of(conditions: Iterable[Column | None]) -> Column:
-    """Whether one of them holds; False where there is none, and None is left out.
+    """Whether one of them holds; False if there is none. None is left out.
 
-    A tree, and no chain: Spark follows an expression on its stack, level by level, and a few hundred are too deep.
+    It is a tree, not a chain: Spark follows an expression on its stack, and a few hundred levels are too deep.
     """
-    found = [one for one in conditions if one is not None]
-    while len(found) > 1:
-        found = [reduce(or_, found[at : at + 2]) for at in range(0, len(found), 2)]
-    return found[0] if found else F.lit(False)
+    parts = [condition for condition in conditions if condition is not None]
+    while len(parts) > 1:
+        parts = [reduce(or_, parts[start : start + 2]) for start in range(0, len(parts), 2)]
+    return parts[0] if parts else F.lit(False)

@@ -34,7 +34,7 @@ def _in_bytes(octets: bytes) -> str:
 
 
 def octets_of(name: str) -> bytes | None:
-    """The bytes whose name this is (`name_of`), where that is not their text; None of a name that is a text."""
+    """The bytes whose name this is (`name_of`), if it is not simply their text; None if it is."""
     if not name.startswith(text.AS_BYTES):
         return None
     try:
@@ -45,7 +45,7 @@ def octets_of(name: str) -> bytes | None:
 
 
 def member(number: Column, names: Sequence[str]) -> Column:
-    """ENUM: the name behind a number, from 1; 0 is the empty text of an invalid value."""
+    """ENUM: the name of a number, from 1; 0 is the empty text of an invalid value."""
     listed = F.array(F.lit(""), *(F.lit(name) for name in names))
     return F.get(listed, number.try_cast("int"))
 
@@ -53,20 +53,20 @@ def member(number: Column, names: Sequence[str]) -> Column:
 def members(mask: Column, names: Sequence[str]) -> Column:
     """SET: the names of the bits, the first is the lowest. NULL for a bit without a name."""
     number = text.number_of(mask, t.UNSIGNED_BIGINT)
-    known = (number >= 0) & (number < F.lit(str(1 << len(names))).cast(t.UNSIGNED_BIGINT))
-    bits = F.conv(F.when(known, number.cast("string")), 10, -10).cast("bigint")
+    has_names = (number >= 0) & (number < F.lit(str(1 << len(names))).cast(t.UNSIGNED_BIGINT))
+    bits = F.conv(F.when(has_names, number.cast("string")), 10, -10).cast("bigint")
     chosen = [F.when(F.getbit(bits, F.lit(place)) == 1, F.lit(name)) for place, name in enumerate(names)]
-    return F.when(known, F.concat_ws(",", *chosen))
+    return F.when(has_names, F.concat_ws(",", *chosen))
 
 
 def number_of(name: Column, names: Sequence[str]) -> Column:
-    """ENUM: the number behind a name, 0 for the empty text; NULL for a name that is none."""
+    """ENUM: the number of a name, 0 for the empty text; NULL for a name that is no member's."""
     place = F.array_position(F.array(*(F.lit(one) for one in names)), name)
     return F.when(place > 0, place).when(name == "", F.lit(0)).cast(t.UNSIGNED_BIGINT)
 
 
 def mask_of(value: Column, names: Sequence[str]) -> Column:
-    """SET: the bits behind its names; NULL where one of them is none."""
+    """SET: the bits of its names; NULL if one of them is no member's."""
     bits = [F.when(found, F.lit(str(1 << place))).otherwise("0") for place, found in enumerate(_found(value, names))]
     return F.when(_all_known(value, names), reduce(add, [bit.cast(t.UNSIGNED_BIGINT) for bit in bits])).cast(
         t.UNSIGNED_BIGINT

@@ -94,7 +94,7 @@ class Unknown:
 
 
 class Origin(NamedTuple):
-    """Where the rows of a table come from: TiCDC sends a table to one stream. `keyspace`: none where it is not told."""
+    """Where the rows of a table come from: TiCDC sends a table to one stream. `keyspace`: empty if it is not sent."""
 
     stream: str
     keyspace: str = ""
@@ -155,13 +155,13 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """One DDL statement as the changefeed sent it, with every place where a copy of it stands among the rows.
+    """One DDL statement as the changefeed sent it, with every position (`at`) that a copy of it has among the rows.
 
-    `at` is empty where it stands among none (a file of its own). The source then gives it again with every batch until
-    `_pipeline.ddl_history` has it, for nothing of it can be kept in `_pipeline.held`.
+    `at` is empty if the statement is not among rows but in a file of its own. The source then gives it again with every
+    batch until `_pipeline.ddl_history` has it, as nothing of it can be kept in `_pipeline.held`.
 
-    `kind` is TiDB's ActionType number, `version` the table after the statement, where the protocol describes it, `old`
-    the name that a table had before a RENAME, where the protocol tells it by itself.
+    `kind` is TiDB's ActionType number. `version` is the table after the statement, if the protocol describes it. `old`
+    is the name that a table had before a RENAME, if the message has it besides the text.
     """
 
     commit_ts: CommitTs
@@ -172,7 +172,7 @@ class Ddl:
     version: TableVersion | None = None
     old: TableName | None = None
     table_id: int = 0
-    """TiDB's id of the table, which a RENAME leaves as it is; 0 where the protocol does not tell."""
+    """TiDB's id of the table, which a RENAME leaves as it is; 0 if the protocol does not send it."""
     in_source: TableName | None = None
     """The table as the source names it, where its rows name it otherwise (`SourceProtocol.as_sent`)."""
 
@@ -230,9 +230,9 @@ class ColumnMapping:
 class Prediction:
     """The change frame of a batch that was not read, and what the batch has, if it has nothing but known kinds.
 
-    `table`: the messages that are rows. `found` says what the batch has, once the frame has been read; None where it
-    had other kinds. `odd` says of a row of the frame that its message is of another kind, and `rows` how many there
-    must be, where the frame has all messages: one odd or missing, and the guess is wrong.
+    `table`: the messages that are rows. `found` says what the batch has, once the frame has been read; None if it had
+    other kinds. `odd` says of a row of the frame that its message is of another kind. `rows`: how many rows there must
+    be, if the frame has all messages. The prediction is wrong if one is odd or missing.
     """
 
     frame: DataFrame

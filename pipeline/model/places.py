@@ -43,9 +43,9 @@ def place_of(row: Row) -> tuple[Partition, Position]:
     return Partition(row[STREAM], row[PARTITION]), row[POSITION]
 
 
-def stands_in(at: Partition) -> Column:
+def stands_in(partition: Partition) -> Column:
     """Whether a record is of this partition."""
-    return (F.col(STREAM) == at.stream) & (F.col(PARTITION) == at.number)
+    return (F.col(STREAM) == partition.stream) & (F.col(PARTITION) == partition.number)
 
 
 def stands_at(places: Iterable[tuple[Partition, Position]]) -> Column:

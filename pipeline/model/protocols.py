@@ -28,7 +28,7 @@ class ProtocolFacts:
     old_values_optional: bool = False
     """Whether a changefeed may be without old values (`changefeed.enable-old-value`)."""
     watermarks_optional: bool = False
-    """Whether a changefeed sends watermarks only when it is told to."""
+    """Whether a changefeed sends watermarks only if an option says so."""
 
     @property
     def is_read(self) -> bool:

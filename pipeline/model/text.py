@@ -96,7 +96,7 @@ def timestamp(value: Column, timezone: str) -> Value:
 
 
 def zoned(value: Column, zone: Column) -> Value:
-    """TIMESTAMP(f) as the wall clock of a zone that each row names; what is no zone gives NULL, and the text.
+    """TIMESTAMP(f) as the wall clock of a zone that each row names; a name that is no zone gives NULL and the text.
 
     A wall clock that occurs twice is kept as by `timestamp`.
     """
@@ -108,8 +108,8 @@ def zoned(value: Column, zone: Column) -> Value:
         later = instant + F.expr(f"INTERVAL {seconds} SECONDS")
         twice = twice | (F.from_utc_timestamp(later, named) == local)
     parsed = _calendar(value, instant)
-    known = F.when(parsed.column.isNotNull(), twice).otherwise(False)  # a name that is no zone is an error there
-    return Value(parsed.column, F.when(known, kept(value)).otherwise(parsed.lost))
+    safe = F.when(parsed.column.isNotNull(), twice).otherwise(False)  # `twice` is an error for a name that is no zone
+    return Value(parsed.column, F.when(safe, kept(value)).otherwise(parsed.lost))
 
 
 def _of_four_digits(value: Column) -> Column:

@@ -31,7 +31,7 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 class TableDone:
     """One table's part of a batch: changes by op, what was set aside, how old the newest change was (seconds).
 
-    `unnamed`: changes with numbers of ENUM or SET members that nobody has named.
+    `unnamed`: changes with numbers of ENUM or SET members whose names are not known.
     """
 
     table: str
@@ -107,7 +107,7 @@ class Metrics:
     """The metrics of one pipeline, in a registry of their own."""
 
     def __init__(self, pipeline: str, version: str) -> None:
-        # a series more for each counter, which nobody asks for; this is for the whole process
+        # else each counter has one more series, which is of no use; this is for the whole process
         disable_created_metrics()  # type: ignore[no-untyped-call] # it has no annotations
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry, "namespace": PREFIX}
@@ -203,15 +203,15 @@ class Metrics:
         """Something that a person asks for has begun: no batch comes before it is done."""
         self._operation.show({what: begun})
 
-    def operation_done(self, at: float) -> None:
+    def operation_done(self, time: float) -> None:
         """It is done, or refused."""
-        self._operation_done.set(at)
+        self._operation_done.set(time)
         self._operation.show({})
 
-    def answered(self, at: float) -> None:
+    def answered(self, time: float) -> None:
         """Kafka has answered, at this time."""
         self._reachable.set(1)
-        self._answered.set(at)
+        self._answered.set(time)
 
     def silent(self) -> None:
         """Kafka does not answer: how much it has is not known."""

@@ -25,26 +25,26 @@ _ANSWER = 4
 
 
 def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
-    """What is wrong with a run that tells this (Prometheus's text format) at this time; nothing, if it works."""
-    told: dict[str, list[float]] = {}
+    """What is wrong with a run that has these metrics (Prometheus's text format) at this time; empty if it works."""
+    values: dict[str, list[float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            told.setdefault(sample.name.removeprefix(f"{PREFIX}_"), []).append(sample.value)
-    if "dead_letters_total" not in told:
+            values.setdefault(sample.name.removeprefix(f"{PREFIX}_"), []).append(sample.value)
+    if "dead_letters_total" not in values:
         return "the warehouse is not open: the run starts, or is refused (its log says why)"
-    if "operation_started_timestamp_seconds" in told:
+    if "operation_started_timestamp_seconds" in values:
         return ""
-    silent = now - max(told.get("last_kafka_answer_timestamp_seconds", (now,)))
+    silent = now - max(values.get("last_kafka_answer_timestamp_seconds", (now,)))
     if silent > patience:
         return f"Kafka has not answered for {silent:,.0f} s"
-    lag = sum(told.get("consumer_lag_records", ()))
-    operation = max(told.get("last_operation_timestamp_seconds", (0,)))
+    lag = sum(values.get("consumer_lag_records", ()))
+    operation = max(values.get("last_operation_timestamp_seconds", (0,)))
     if not lag or now - operation <= patience:
         return ""
     waits = f"{lag:,.0f} records wait, and"
-    if "last_batch_timestamp_seconds" not in told:
+    if "last_batch_timestamp_seconds" not in values:
         return f"{waits} no batch was ever committed"
-    ago = now - max(told["last_batch_timestamp_seconds"])
+    ago = now - max(values["last_batch_timestamp_seconds"])
     return f"{waits} the newest batch was committed {ago:,.0f} s ago" if ago > patience else ""
 
 

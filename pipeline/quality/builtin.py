@@ -1,7 +1,7 @@
-"""Rules that nobody writes: they follow from the source's own schema.
+"""Built-in rules: they follow from the source's own schema.
 
-They warn, and never take a row that TiDB itself returns; only a key column that is NULL and a checksum that does not
-fit its row set the row aside. One rule is about all columns of its sort: which of them it was, the sample shows.
+They warn, and never take a row that TiDB itself returns. Only a key column that is NULL and a checksum that does not
+fit its row set the row aside. One rule is about all columns of its sort; the sample shows which of them it was.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def _is_member(column: SourceColumn, name: str) -> Column:
 
 
 def _are_members(column: SourceColumn, name: str) -> Column:
-    known = F.array(*(F.lit(member) for member in ("", *column.members)))
-    return F.size(F.array_except(F.split(F.col(quoted(name)), ","), known)) == 0
+    allowed = F.array(*(F.lit(member) for member in ("", *column.members)))
+    return F.size(F.array_except(F.split(F.col(quoted(name)), ","), allowed)) == 0
 
 
 def _has_length(column: SourceColumn, kind: str) -> bool:
@@ -143,8 +143,8 @@ def _breaks(
     versions: Sequence[TableVersion],
 ) -> Column:
     """Where a column breaks the rule; versions may differ in what they allow."""
-    found = [_in(sent, versions, _known(~meets(column, target))) for column, sent in sorts.items()]
-    return any_of(found)
+    breaches = [_in(sent, versions, _known(~meets(column, target))) for column, sent in sorts.items()]
+    return any_of(breaches)
 
 
 def _envelope(

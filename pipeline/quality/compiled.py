@@ -129,7 +129,7 @@ def compiled(spark: SparkSession, checks: Iterable[Check], columns: Mapping[str,
         made = _compiled(CompiledRules((), aliases).numbered(empty), wanted, names)
     except NotCompiled as refusal:
         check, why = refusal.args
-        raise NotCompiled(check, re.sub(r"\b_q_*\d+\b", lambda found: aliases.get(found[0], found[0]), why)) from None
+        raise NotCompiled(check, re.sub(r"\b_q_*\d+\b", lambda match: aliases.get(match[0], match[0]), why)) from None
     seen = {names[confusable(column)] for check in wanted for column in check.columns}
     return CompiledRules(made, {alias: name for alias, name in aliases.items() if alias in seen})
 
@@ -152,12 +152,12 @@ def _compiled(numbered: DataFrame, checks: Sequence[Check], names: Mapping[str, 
 
 
 def numbers(columns: Iterable[str]) -> dict[str, str]:
-    """Name without case → numbered name; none of these is a column's own."""
-    known = [confusable(name) for name in columns]
+    """Name without case → numbered name. No column has a numbered name of its own."""
+    folded_names = [confusable(name) for name in columns]
     prefix = "_q"
-    while any(name.startswith(prefix) for name in known):
+    while any(name.startswith(prefix) for name in folded_names):
         prefix += "_"
-    return {name: f"{prefix}{number}" for number, name in enumerate(known)}
+    return {name: f"{prefix}{number}" for number, name in enumerate(folded_names)}
 
 
 def _made(check: Check, names: Mapping[str, str]) -> Any:
@@ -176,12 +176,12 @@ def _made(check: Check, names: Mapping[str, str]) -> Any:
         return make(**arguments | {"mostly": check.mostly})
     except ValueError as error:  # pydantic's are
         listed: list[Any] = getattr(error, "errors", list)()
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed)
-        raise NotCompiled(check, said or _first_line(error)) from None
+        reason = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed)
+        raise NotCompiled(check, reason or _first_line(error)) from None
 
 
 def _analyse_condition(empty: DataFrame, check: Check) -> None:
-    """Whether a row condition, which is about the table's own names, can be a part of a predicate."""
+    """Refuse a row condition that cannot be part of a predicate. It uses the table's own names."""
     if not check.row_condition:
         return
     try:
@@ -215,8 +215,8 @@ def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequenc
     return [(cast("Any", resolved[metric.id])[0], metric.metric_domain_kwargs) for metric in metrics]
 
 
-def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> CompiledRule:
-    condition, domain = found
+def _rule(check: Check, expectation: Any, condition_and_domain: tuple[Column, Any]) -> CompiledRule:
+    condition, domain = condition_and_domain
     judged = F.expr(check.row_condition) if check.row_condition else F.lit(True)
     if "column" in domain and check.expectation not in _ABOUT_NULLS:
         judged = judged & F.col(domain["column"]).isNotNull()
@@ -224,15 +224,16 @@ def _rule(check: Check, expectation: Any, found: tuple[Column, Any]) -> Compiled
     if domain.get("ignore_row_if") in _MISSING:
         missing = reduce(_MISSING[domain["ignore_row_if"]], (F.col(name).isNull() for name in several))
         judged = judged & ~missing
-    known = F.col(several[0])
-    return CompiledRule(check, _safe(judged, known), _safe(judged & condition, known), expectation)
+    any_column = F.col(several[0])
+    return CompiledRule(check, _safe(judged, any_column), _safe(judged & condition, any_column), expectation)
 
 
 def _safe(predicate: Column, column: Column) -> Column:
-    """NULL counts as no, what cannot be computed as yes.
+    """The predicate, where NULL counts as no and what cannot be computed counts as yes.
 
-    Spark computes first, and once, what several expressions have in common, also what stands in a `TryEval`: out of
-    its reach. What stands in one branch of a CASE only stays there; its condition, always true, is opaque to Spark.
+    Spark computes what several expressions have in common once and first. It takes such a part out of a `TryEval`,
+    too, which then no longer guards it. Spark leaves a part where it is if only one branch of a CASE has it. So the
+    predicate is in such a branch. The branch's condition is always true, which Spark cannot see.
     """
     utils, known_nullable, try_eval = _classes(cast("Any", SparkSession.active())._jvm)
 
@@ -252,7 +253,7 @@ def _classes(jvm: Any) -> tuple[Any, Any, Any]:
 
 
 def _analysed(frame: DataFrame, rules: Sequence[CompiledRule]) -> None:
-    """All at once; one by one only to find which of them Spark refuses."""
+    """Let Spark analyse all rules at once, and one by one only to find which of them it refuses."""
     try:
         frame.select(*(column for rule in rules for column in (rule.judged, rule.unexpected)))
     except AnalysisException as error:
@@ -265,8 +266,10 @@ def _analysed(frame: DataFrame, rules: Sequence[CompiledRule]) -> None:
 
 def _why(aborted: Any) -> str:
     """What GX says of a metric that it could not resolve."""
-    said = aborted["exception_info"]["exception_message"] if aborted else "Great Expectations has no condition for it"
-    return str(said).split("\n", 1)[0]
+    message = (
+        aborted["exception_info"]["exception_message"] if aborted else "Great Expectations has no condition for it"
+    )
+    return str(message).split("\n", 1)[0]
 
 
 def _first_line(error: Exception) -> str:

@@ -66,9 +66,9 @@ class Gate:
         """What forbids a batch; None where nothing does."""
         broken = [result for result in results if result.possible and not result.success]
         for severity in FORBIDDING:
-            found = [_sentence(result) for result in broken if result.severity is severity]
-            if found:
-                return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(found)}")
+            sentences = [_sentence(result) for result in broken if result.severity is severity]
+            if sentences:
+                return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(sentences)}")
         return self._too_many(results, aside)
 
     def _too_many(self, results: Sequence[RuleResult], aside: int) -> Forbidden | None:
@@ -76,8 +76,8 @@ class Gate:
         if aside < self.rows or aside <= self.share * judged:
             return None
         rules = ", ".join(r.rule for r in results if r.severity.policy.sets_row_aside and r.unexpected)
-        said = f"{aside:,} of {judged:,} rows would be set aside ({rules})"
-        return Forbidden(Severity.HOLD, f"{TOO_MANY}: {said}")
+        sentence = f"{aside:,} of {judged:,} rows would be set aside ({rules})"
+        return Forbidden(Severity.HOLD, f"{TOO_MANY}: {sentence}")
 
 
 def _sentence(result: RuleResult) -> str:

@@ -52,31 +52,31 @@ class Judge:
         """What GX says of these rows, in the order of the checks. What cannot be judged is no success."""
         names = numbers(frame.columns)
         numbered = frame.select("*", *(F.col(quoted(name)).alias(names[confusable(name)]) for name in frame.columns))
-        found: dict[int, RuleResult] = {}
+        results: dict[int, RuleResult] = {}
         of_columns = {number: check for number, check in enumerate(checks) if _is_of_columns(check)}
         of_tables = {number: check for number, check in enumerate(checks) if number not in of_columns}
         for rows, some in ((numbered, of_columns), (frame, of_tables)):
-            found |= self._judged(rows, some, names, private)
-        return tuple(found[number] for number in range(len(checks)))
+            results |= self._judged(rows, some, names, private)
+        return tuple(results[number] for number in range(len(checks)))
 
     def _judged(
         self, rows: DataFrame, checks: Mapping[int, Check], names: Mapping[str, str], private: frozenset[str]
     ) -> dict[int, RuleResult]:
         made: dict[int, Any] = {}
-        found: dict[int, RuleResult] = {}
+        results: dict[int, RuleResult] = {}
         for number, check in checks.items():
             try:
                 made[number] = _made(check, names, number)
             except (KeyError, ValueError, TypeError) as error:
-                found[number] = _unmade(check, _first_line(error))
+                results[number] = _unmade(check, _first_line(error))
         if made:
             suite = gx.ExpectationSuite(name="checks", expectations=list(made.values()))
             form = {"result_format": "BASIC", "partial_unexpected_count": _VALUES}
-            said = self._batch(rows).validate(suite, result_format=cast("Any", form))
-            by_number = {one.expectation_config.meta["number"]: one for one in said.results}
+            outcome = self._batch(rows).validate(suite, result_format=cast("Any", form))
+            by_number = {result.expectation_config.meta["number"]: result for result in outcome.results}
             for number in made:
-                found[number] = _read(checks[number], by_number[number], private)
-        return found
+                results[number] = _read(checks[number], by_number[number], private)
+        return results
 
     def _batch(self, rows: DataFrame) -> Any:
         if self._batches is None:
@@ -115,16 +115,16 @@ def _numbered(name: str, names: Mapping[str, str]) -> str:
     return names[confusable(name)]
 
 
-def _read(check: Check, said: Any, private: frozenset[str]) -> RuleResult:
-    failed = next((one for one in said.exception_info.values() if isinstance(one, dict)), said.exception_info)
+def _read(check: Check, outcome: Any, private: frozenset[str]) -> RuleResult:
+    failed = next((info for info in outcome.exception_info.values() if isinstance(info, dict)), outcome.exception_info)
     if failed.get("raised_exception"):
         return _unmade(check, _short(failed["exception_message"]))
-    counts, hidden = said.result, any(confusable(column) in private for column in check.columns)
+    counts, hidden = outcome.result, any(confusable(column) in private for column in check.columns)
     nulls = counts.get("missing_count") or 0
     evaluated = max(0, (counts.get("element_count") or 0) - nulls)
     observed = counts.get("observed_value", counts.get("partial_unexpected_list") or "")
     text = PRIVATE if hidden and observed != "" else _short(observed)
-    return _result(check, bool(said.success), text, evaluated, int(counts.get("unexpected_count") or 0))
+    return _result(check, bool(outcome.success), text, evaluated, int(counts.get("unexpected_count") or 0))
 
 
 def _unmade(check: Check, why: str) -> RuleResult:

@@ -64,16 +64,16 @@ class Rulebook:
         return self._made[shape]
 
     def refuse_nonsense(self, unread: Sequence[str] = (), *, allow_slow_regex: bool) -> None:
-        """Raise `SettingsError` with all that is wrong in the suites, whatever the tables are.
+        """Raise `SettingsError` with everything that is wrong in the suites, whatever the tables are.
 
-        `unread`: what could not be read of them (`suites.scan`).
+        `unread`: what `suites.scan` could not read.
         """
         if not self.suites and not unread:
             return
         validation = import_module("pipeline.quality.validation")  # with Great Expectations
-        found = validation.unread(unread)
-        found += validation.validate(self.suites, {}, lambda: self.spark, allow_slow_regex=allow_slow_regex)
-        wrong = [str(finding) for finding in validation.in_order(found) if finding.is_error]
+        findings = validation.unread(unread)
+        findings += validation.validate(self.suites, {}, lambda: self.spark, allow_slow_regex=allow_slow_regex)
+        wrong = [str(finding) for finding in validation.in_order(findings) if finding.is_error]
         if wrong:
             raise refused(wrong)
 
@@ -105,21 +105,21 @@ class Rulebook:
         beyond: tuple[Check, ...] = ()
         if checks:
             types = {target.name: target.type for target in shape.mapping.targets if target.name in shape.live}
-            found, unmade = self._compiled(checks, types)
-            numbered, beyond = found.columns, _gx().of_batches(checks)
-            rules += [_rule(one) for one in found.rules]
-        said = fingerprint(checks) if checks else ""
-        fingerprints = said or ("builtin" if rules else "")
+            compiled, unmade = self._compiled(checks, types)
+            numbered, beyond = compiled.columns, _gx().of_batches(checks)
+            rules += [_rule(rule) for rule in compiled.rules]
+        of_checks = fingerprint(checks) if checks else ""
+        fingerprints = of_checks or ("builtin" if rules else "")
         return RuleSet(tuple(rules), fingerprints, numbered, self.private(shape.table), unmade, beyond)
 
     def _compiled(self, checks: Sequence[Check], types: Mapping[str, str]) -> tuple[Any, tuple[RuleResult, ...]]:
-        """The checks that can be made of a table as it is now; a column may be gone, or not be there yet."""
-        known = self.spark.sparkContext.applicationId, repr(checks), tuple(types.items())
-        if known not in _COMPILATIONS:
+        """The checks compiled for a table as it is now, and a result for each that lacks a column there."""
+        key = self.spark.sparkContext.applicationId, repr(checks), tuple(types.items())
+        if key not in _COMPILATIONS:
             if len(_COMPILATIONS) >= _REMEMBERED:
                 _COMPILATIONS.clear()
-            _COMPILATIONS[known] = self._compile(checks, types)
-        return _COMPILATIONS[known]
+            _COMPILATIONS[key] = self._compile(checks, types)
+        return _COMPILATIONS[key]
 
     def _compile(self, checks: Iterable[Check], types: Mapping[str, str]) -> tuple[Any, tuple[RuleResult, ...]]:
         compiled = import_module("pipeline.quality.compiled")  # Great Expectations takes seconds to import

@@ -142,17 +142,17 @@ class RuleSet:
 
     def results(self, counted: Mapping[str, int | None], rows: int) -> tuple[RuleResult, ...]:
         """The verdict of every rule, from what its counters have counted."""
-        found = []
+        results = []
         for number, rule in enumerate(self.rules):
             evaluated, unexpected = (counted.get(f"{name}_{number}") or 0 for name in (_JUDGED, _BROKEN))
             success = rule.passes(evaluated, unexpected)
-            found.append(
+            results.append(
                 RuleResult(
                     rule.name, rule.severity, evaluated, unexpected, success, rows,
                     because=rule.because, owner=rule.owner,
                 )
             )  # fmt: skip
-        return (*found, *self.unmade)
+        return (*results, *self.unmade)
 
     def broken(self) -> Column:
         """ARRAY<STRING> of a judged row: the names of the rules that it breaks."""
@@ -161,8 +161,8 @@ class RuleSet:
 
     def sentence(self) -> Column:
         """Which rules a judged row breaks, and with which values."""
-        said = [F.when(_bit(_BROKEN, n) == 1, self._said(rule)) for n, rule in enumerate(self.rules)]
-        return F.concat_ws("; ", *said) if said else F.lit("")
+        sentences = [F.when(_bit(_BROKEN, n) == 1, self._said(rule)) for n, rule in enumerate(self.rules)]
+        return F.concat_ws("; ", *sentences) if sentences else F.lit("")
 
     def _said(self, rule: Rule) -> Column:
         shown = [F.concat(F.lit(f"{name} = "), self.shown(name)) for name in rule.columns]

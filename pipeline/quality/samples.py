@@ -46,33 +46,33 @@ def sampled(frame: DataFrame, rules: RuleSet, failed: Collection[str], key: Sequ
             some.broken().alias("rules"),
         )
     )
-    found: dict[str, list[Sample]] = defaultdict(list)
+    samples: dict[str, list[Sample]] = defaultdict(list)
     for row in rows.limit(_LOOKED_AT).collect():
         for name in row["rules"]:
-            if len(found[name]) < ROWS:
-                found[name].append(
+            if len(samples[name]) < ROWS:
+                samples[name].append(
                     {
                         "at": [row[name] for name in _AT],
                         "key": {column: row["values"][column] for column in key},
                         "values": {column: row["values"][column] for column in columns[name]},
                     }
                 )
-    return found
+    return samples
 
 
 def told(result: RuleResult, rows: Sequence[Sample]) -> str | None:
     """The `sample` of a result: JSON with what there is to say beside the counts."""
-    said: dict[str, object] = {}
+    details: dict[str, object] = {}
     if rows and not result.success:
-        said["rows"] = list(rows)
+        details["rows"] = list(rows)
     if result.evaluated < result.rows and (result.evaluated or result.unexpected == 0):
-        said["not_checked"] = result.rows - result.evaluated
+        details["not_checked"] = result.rows - result.evaluated
     if not result.success:
-        said |= {"because": result.because, "owner": result.owner}
+        details |= {"because": result.because, "owner": result.owner}
     if result.observed:
-        said["observed"] = result.observed
-    said = {name: value for name, value in said.items() if value}
-    return json.dumps(said, ensure_ascii=False) if said else None
+        details["observed"] = result.observed
+    details = {name: value for name, value in details.items() if value}
+    return json.dumps(details, ensure_ascii=False) if details else None
 
 
 def as_row(

@@ -78,8 +78,8 @@ OF_GX_ITSELF = frozenset(
 @cache
 def known() -> tuple[str, ...]:
     """The expectations that a suite can hold, by name."""
-    found = list_registered_expectation_implementations()
-    return tuple(sorted(name for name in found if _is_gx(name) and name not in UNSUPPORTED))
+    names = list_registered_expectation_implementations()
+    return tuple(sorted(name for name in names if _is_gx(name) and name not in UNSUPPORTED))
 
 
 def _is_gx(name: str) -> bool:
@@ -162,16 +162,16 @@ _OWN = {
 
 def _schema(expectation: str, definitions: dict[str, Any]) -> dict[str, Any]:
     """An expectation's arguments, from GX's own schema; what that refers to goes into `definitions`."""
-    found: dict[str, Any] = getattr(get_expectation_impl(expectation), "schema")()  # noqa: B009 - as above
+    gx_schema: dict[str, Any] = getattr(get_expectation_impl(expectation), "schema")()  # noqa: B009 - as above
     own = arguments(expectation)
-    required = [key for key in found.get("required", ()) if key in own]
+    required = [key for key in gx_schema.get("required", ()) if key in own]
     properties = {
         key: _OWN.get(key) or _or_null(_modern(value), optional=key not in required)
-        for key, value in found["properties"].items()
+        for key, value in gx_schema["properties"].items()
         if key in own
     }
     for name in _referred(properties):
-        definitions[name] = _modern(found["definitions"][name])
+        definitions[name] = _modern(gx_schema["definitions"][name])
     return {
         "description": _SHOWN[level(expectation)],
         "type": "object" if required else ["object", "null"],

@@ -51,7 +51,7 @@ PLACE = re.compile(r"(.*?):([0-9]+):([0-9]+): ")
 
 
 class Severity(StrEnum):
-    """How bad a violation is. What it does says `policy`: nobody compares severities."""
+    """How bad a violation is. `policy` says what it does, so that no code compares severities."""
 
     WARN = "warn"
     QUARANTINE = "quarantine"
@@ -162,9 +162,9 @@ class Check:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it names, in the order of GX's arguments."""
-        one = (self.arguments.get(key) for key in ("column", "column_A", "column_B"))
+        single = (self.arguments.get(key) for key in ("column", "column_A", "column_B"))
         many = self.arguments.get("column_list") or ()
-        return tuple(name for name in (*one, *many) if isinstance(name, str))
+        return tuple(name for name in (*single, *many) if isinstance(name, str))
 
     def facts(self) -> dict[str, Any]:
         """What decides a verdict: names and reasons do not."""
@@ -224,29 +224,28 @@ def load(folder: Path) -> tuple[Suite, ...]:
 def scan(folder: Path) -> tuple[tuple[Suite, ...], list[str]]:
     """Every suite of a folder, and what cannot be read of them.
 
-    A suite in which something cannot be read has the checks that can: what is wrong with those is told as well, by
-    who looks at them (`validation`), so that a person hears of everything at once. Raises `SettingsError` where there
-    is no folder.
+    A suite in which something cannot be read has the checks that can be read. `validation` looks at those, so that a
+    person hears of everything at once. Raises `SettingsError` if there is no folder.
     """
     if not folder.is_dir():
-        said = f"quality.suites: there is no folder {printable(str(folder))}"
-        raise SettingsError(CODE, said, "make it, or leave the setting out")
+        sentence = f"quality.suites: there is no folder {printable(str(folder))}"
+        raise SettingsError(CODE, sentence, "make it, or leave the setting out")
     suites: list[Suite] = []
     faults: list[str] = []
     for path in sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file()):
         try:
             suites.append(read(_text(path), printable(str(path.relative_to(folder)))))
-        except Faults as found:
-            faults += found.sentences
-            suites += [found.suite] if found.suite is not None else []
+        except Faults as error:
+            faults += error.sentences
+            suites += [error.suite] if error.suite is not None else []
     return tuple(suites), faults
 
 
 def refused(faults: Iterable[str]) -> SettingsError:
     """One error for everything that is wrong in suites."""
-    found = list(faults)
-    count = "1 thing is" if len(found) == 1 else f"{len(found)} things are"
-    return SettingsError(CODE, "\n  ".join([f"{count} wrong in the suites", *found]), _HINT)
+    sentences = list(faults)
+    count = "1 thing is" if len(sentences) == 1 else f"{len(sentences)} things are"
+    return SettingsError(CODE, "\n  ".join([f"{count} wrong in the suites", *sentences]), _HINT)
 
 
 class Faults(Exception):
@@ -271,8 +270,8 @@ def read(text: str, source: str) -> Suite:
     form = _valid(SuiteForm, tree, (), written, faults)
     listed = tree.get("checks") if isinstance(tree, dict) else None
     items = enumerate(listed if isinstance(listed, list) else [])
-    found = [_check(number, one, written, faults) for number, one in items if isinstance(one, dict)]
-    checks = tuple(replace(check, owner=check.owner or (form.owner if form else "")) for check in found if check)
+    read_checks = [_check(number, entry, written, faults) for number, entry in items if isinstance(entry, dict)]
+    checks = tuple(replace(check, owner=check.owner or (form.owner if form else "")) for check in read_checks if check)
     faults += _doubled(checks)
     private = frozenset(confusable(name) for name in form.private) if form else frozenset()
     suite = Suite(form.table if form else (), checks, private, SettingPlace(source, 1, 1), written.places)
@@ -282,8 +281,8 @@ def read(text: str, source: str) -> Suite:
 
 
 def _line(sentence: str) -> tuple[int, int]:
-    found = PLACE.match(sentence)
-    return (int(found[2]), int(found[3])) if found else (0, 0)
+    place = PLACE.match(sentence)
+    return (int(place[2]), int(place[3])) if place else (0, 0)
 
 
 def _text(path: Path) -> str:
@@ -305,21 +304,21 @@ def _valid(form: type[Form], tree: object, path: Path_, written: Document, fault
     try:
         return form.model_validate(tree)
     except ValidationError as error:
-        for one in error.errors(include_url=False, include_input=False):
-            inner = (*path, *map(str, one["loc"]))
-            faults.append(f"{written.place(inner)}: {_sentence(form, one)}")
+        for detail in error.errors(include_url=False, include_input=False):
+            inner = (*path, *map(str, detail["loc"]))
+            faults.append(f"{written.place(inner)}: {_sentence(form, detail)}")
         return None
 
 
-def _sentence(form: type[BaseModel], one: ErrorDetails) -> str:
-    key = printable(str(one["loc"][-1])) if one["loc"] else "the file"
-    if one["type"] == "extra_forbidden":
+def _sentence(form: type[BaseModel], detail: ErrorDetails) -> str:
+    key = printable(str(detail["loc"][-1])) if detail["loc"] else "the file"
+    if detail["type"] == "extra_forbidden":
         return f"unknown key `{key}`{did_you_mean(key, form.model_fields)}"
-    if one["type"] == "missing":
+    if detail["type"] == "missing":
         return f"`{key}` is missing: {form.model_fields[key].description}"
-    if one["type"] == "dict_type":
+    if detail["type"] == "dict_type":
         return "a check is keys and values"
-    return f"`{key}`: {printable(one['msg'].replace('Input should', 'should'))}"
+    return f"`{key}`: {printable(detail['msg'].replace('Input should', 'should'))}"
 
 
 def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list[str]) -> Check | None:
@@ -368,6 +367,6 @@ def _named(check: Check) -> str:
 def _doubled(checks: Iterable[Check]) -> Iterator[str]:
     first: dict[str, Check] = {}
     for check in checks:
-        known = first.setdefault(check.name, check)
-        if known is not check:
-            yield f"{check.place}: the check at {known.place} is named `{printable(check.name)}` too; give it a `name`"
+        other = first.setdefault(check.name, check)
+        if other is not check:
+            yield f"{check.place}: the check at {other.place} is named `{printable(check.name)}` too; give it a `name`"

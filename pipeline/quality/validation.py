@@ -1,7 +1,8 @@
 """What is wrong with suites, before a batch is judged by them: each finding with its place in the file.
 
-First what a suite tells by itself: expectations, arguments, severities, regular expressions. Then, where tables are
-known, what it says of them: names, types, row conditions, which GX and Spark compile on an empty frame. No row is read.
+First a suite is looked at by itself: expectations, arguments, severities, regular expressions. Then, where tables are
+known, it is compared with them: names, types, row conditions. GX and Spark compile those on an empty frame; no row is
+read.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ class SuiteFinding:
 
 def unread(sentences: Iterable[str]) -> list[SuiteFinding]:
     """What `suites.scan` could not read, as findings."""
-    found = []
+    findings = []
     for sentence in sentences:
         place = PLACE.match(sentence)
         file, _, rest = sentence.partition(": ")
         where = SettingPlace(place[1], int(place[2]), int(place[3])) if place else SettingPlace(file)
-        found.append(SuiteFinding(where, CODE, sentence[place.end() :] if place else rest))
-    return found
+        findings.append(SuiteFinding(where, CODE, sentence[place.end() :] if place else rest))
+    return findings
 
 
 def validate(
@@ -99,14 +100,14 @@ class _Validation:
     allow_slow_regex: bool
     findings: list[SuiteFinding] = field(default_factory=list)
     bad: set[int] = field(default_factory=set)
-    """Checks, by identity, of which one error is told: another, that follows from it, would say nothing new."""
+    """Checks, by identity, that have an error: another, which follows from it, would say nothing new."""
 
     def error(self, check: Check, keys: Sequence[str], code: str, sentence: str, hint: str = "") -> None:
         self.bad.add(id(check))
         self.findings.append(SuiteFinding(check.at(*keys), code, sentence, hint))
 
     def look_at(self, check: Check) -> None:
-        """What a check tells by itself."""
+        """Look at a check by itself, without tables."""
         name = check.expectation
         if name in schema.UNSUPPORTED:
             self.error(
@@ -120,27 +121,30 @@ class _Validation:
                 self.error(check, keys, code, sentence, hint)
 
     def find_doubled(self, suites: Sequence[Suite], tables: Tables) -> None:
-        """Checks of one name that two suites give one table: one that is known, or that one of them names in full."""
+        """Find checks of one name that two suites give one table.
+
+        The tables are those that are known, and those that a suite names in full.
+        """
         named = {folded(name): name for suite in suites for name in suite.tables if not _WILD.search(name)}
         named |= {folded(str(name)): str(name) for name in tables}
-        told: set[int] = set()
+        reported: set[int] = set()
         for table in named.values():
             first: dict[str, Check] = {}
             for check in (check for suite in suites if suite.is_about(table) for check in suite.checks):
-                known = first.setdefault(check.name, check)
-                if known is not check and id(check) not in told:
-                    told.add(id(check))
-                    said = f"{table} has a check named `{printable(check.name)}` at {known.place} too"
-                    self.error(check, ("name",), "NAME_TWICE", said, "give one of them another `name`")
+                other = first.setdefault(check.name, check)
+                if other is not check and id(check) not in reported:
+                    reported.add(id(check))
+                    sentence = f"{table} has a check named `{printable(check.name)}` at {other.place} too"
+                    self.error(check, ("name",), "NAME_TWICE", sentence, "give one of them another `name`")
 
     def judge_patterns(self, checks: Iterable[Check], spark: Callable[[], SparkSession] | None) -> None:
-        """Whether Java takes the regular expressions, whether they are bounded, and how long they take."""
+        """Find regular expressions that Java refuses, that are not bounded, or that take too long."""
         for check in checks:
             for keys, pattern in _patterns(check):
                 jvm: Any = spark().sparkContext._jvm if spark else None  # noqa: SLF001 - there is no other way to it
                 if jvm and (why := regexes.refused(jvm, pattern)):
-                    said = f"Java does not take the regular expression: {printable(why)}"
-                    self.error(check, keys, "REGEX_INVALID", said)
+                    sentence = f"Java does not take the regular expression: {printable(why)}"
+                    self.error(check, keys, "REGEX_INVALID", sentence)
                 elif not self.allow_slow_regex and (why := regexes.unbounded(pattern)):
                     self.error(check, keys, "REGEX_UNBOUNDED", f"the regular expression has {why}", _UNBOUNDED_HINT)
                 elif jvm:
@@ -149,27 +153,33 @@ class _Validation:
     def _time(self, check: Check, keys: Sequence[str], pattern: str, jvm: Any) -> None:
         taken = regexes.seconds(jvm, pattern)
         if taken is None:
-            said = f"the regular expression takes more than {regexes.BUDGET:g} s on texts of {regexes.MANY} characters"
+            sentence = (
+                f"the regular expression takes more than {regexes.BUDGET:g} s on texts of {regexes.MANY} characters"
+            )
             self.findings.append(
-                SuiteFinding(check.at(*keys), "REGEX_SLOW", said, _SLOW_HINT, not self.allow_slow_regex)
+                SuiteFinding(check.at(*keys), "REGEX_SLOW", sentence, _SLOW_HINT, not self.allow_slow_regex)
             )
         elif why := regexes.strained(jvm, pattern):
-            said = f"on texts of {regexes.LONG:,} characters the regular expression {why}"
-            self.findings.append(SuiteFinding(check.at(*keys), "REGEX_STRAINED", said, _STRAINED_HINT, is_error=False))
+            sentence = f"on texts of {regexes.LONG:,} characters the regular expression {why}"
+            self.findings.append(
+                SuiteFinding(check.at(*keys), "REGEX_STRAINED", sentence, _STRAINED_HINT, is_error=False)
+            )
 
     def find_lost(self, suites: Sequence[Suite], tables: Tables) -> None:
-        """Patterns of tables that there are not, and private columns that none of a suite's tables has."""
+        """Find table patterns that match no table, and private columns that no table of the suite has."""
         for suite in suites:
             for number, pattern in enumerate(suite.tables):
                 if not any(matches(pattern, table) for table in tables):
                     near = "" if _WILD.search(pattern) else did_you_mean(pattern, map(str, tables))
-                    said = f"no table of the warehouse is `{printable(pattern)}`{near}"
+                    sentence = f"no table of the warehouse is `{printable(pattern)}`{near}"
                     place = suite.at("table", str(number))
-                    self.findings.append(SuiteFinding(place, "TABLE_UNKNOWN", said, is_error=False))
+                    self.findings.append(SuiteFinding(place, "TABLE_UNKNOWN", sentence, is_error=False))
             columns = {confusable(name) for table in tables if suite.is_about(table) for name in tables[table]}
             for name in sorted(suite.private - columns) if columns else ():
-                said = f"no table of the suite has the private column `{printable(name)}`{did_you_mean(name, columns)}"
-                self.findings.append(SuiteFinding(suite.at("private"), "COLUMN_UNKNOWN", said))
+                sentence = (
+                    f"no table of the suite has the private column `{printable(name)}`{did_you_mean(name, columns)}"
+                )
+                self.findings.append(SuiteFinding(suite.at("private"), "COLUMN_UNKNOWN", sentence))
 
     def find_misfits(self, suites: Sequence[Suite], tables: Tables, spark: Callable[[], SparkSession] | None) -> None:
         """What does not fit the tables' columns; tables of the same columns are looked at once."""
@@ -190,12 +200,12 @@ class _Validation:
             return True
         lost = [name for name in check.columns if confusable(name) not in types]
         for name in lost:
-            said = f"{tables} has no column `{printable(name)}`{did_you_mean(name, columns)}"
-            self._tell(check, _where(check, name), "COLUMN_UNKNOWN", said)
-        found = [] if lost else list(misfits(check, types))
-        for keys, sentence in found:
+            sentence = f"{tables} has no column `{printable(name)}`{did_you_mean(name, columns)}"
+            self._tell(check, _where(check, name), "COLUMN_UNKNOWN", sentence)
+        unfit = [] if lost else list(misfits(check, types))
+        for keys, sentence in unfit:
             self._tell(check, (check.expectation, *keys), "TYPES_DIFFER", f"{tables}: {sentence}")
-        return not lost and not found
+        return not lost and not unfit
 
     def _tell(self, check: Check, keys: Sequence[str], code: str, sentence: str) -> None:
         """An error about some tables, which says nothing of others."""
@@ -224,12 +234,12 @@ class _Validation:
 _UNBOUNDED_HINT = "`++` and `(?>…)` give nothing back; or set quality.allow_slow_regex"
 _STRAINED_HINT = "`[ab]*` for `(a|b)*`, and `*+` for `*`, ask for less"
 _SLOW_HINT = "begin it with `^`, or make its parts unlike each other"
-_Told = tuple[tuple[str, ...], str, str, str]
+_Fault = tuple[tuple[str, ...], str, str, str]
 
 
-def _arguments(check: Check) -> Iterator[_Told]:
+def _arguments(check: Check) -> Iterator[_Fault]:
     """Arguments that GX refuses, and those that do nothing."""
-    name, known = check.expectation, schema.arguments(check.expectation)
+    name, accepted = check.expectation, schema.arguments(check.expectation)
     unknown = False
     for key, value in check.arguments.items():
         if key in schema.OF_GX_ITSELF:
@@ -237,59 +247,59 @@ def _arguments(check: Check) -> Iterator[_Told]:
                 "`because` and `owner` stand beside the expectation" if key in {"notes", "description", "meta"} else ""
             )
             yield (name, key), "ARGUMENT_IDLE", f"`{key}` does nothing here", hint
-        elif key not in known:
+        elif key not in accepted:
             unknown = True
-            said = f"`{name}` has no argument `{printable(key)}`{did_you_mean(key, known)}"
-            yield (name, key), "ARGUMENT_UNKNOWN", said, ""
+            sentence = f"`{name}` has no argument `{printable(key)}`{did_you_mean(key, accepted)}"
+            yield (name, key), "ARGUMENT_UNKNOWN", sentence, ""
         elif isinstance(value, dict) and "$PARAMETER" in value:
             yield (name, key), "ARGUMENT_IDLE", f"`{key}`: parameters are given by nobody here", "write the value"
     if not unknown:
-        yield from _refused(check, known)
+        yield from _refused(check, accepted)
     yield from _limits(check)
     yield from _members(check)
 
 
-def _limits(check: Check) -> Iterator[_Told]:
+def _limits(check: Check) -> Iterator[_Fault]:
     given = check.arguments
     for side in ("min", "max"):
         if given.get(f"strict_{side}") and given.get(f"{side}_value") is None:
-            said = f"`strict_{side}` does nothing without `{side}_value`"
-            yield (check.expectation, f"strict_{side}"), "ARGUMENT_IDLE", said, ""
+            sentence = f"`strict_{side}` does nothing without `{side}_value`"
+            yield (check.expectation, f"strict_{side}"), "ARGUMENT_IDLE", sentence, ""
     low, high = given.get("min_value"), given.get("max_value")
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-        said = f"nothing is at least {low} and at most {high}"
-        yield (check.expectation, "min_value"), "ARGUMENT_INVALID", said, ""
+        sentence = f"nothing is at least {low} and at most {high}"
+        yield (check.expectation, "min_value"), "ARGUMENT_INVALID", sentence, ""
 
 
-def _members(check: Check) -> Iterator[_Told]:
+def _members(check: Check) -> Iterator[_Fault]:
     members = check.arguments.get("value_set")
     if check.expectation not in _SETS or not isinstance(members, list):
         return
     if not members:
         yield (check.expectation, "value_set"), "ARGUMENT_IDLE", "`value_set` is empty", ""
     elif None in members:
-        said = "with NULL among its values the check is met by every value, as Great Expectations judges it"
+        sentence = "with NULL among its values the check is met by every value, as Great Expectations judges it"
         keys = (check.expectation, "value_set", str(members.index(None)))
-        yield keys, "ARGUMENT_IDLE", said, "NULLs are ignored in any case"
+        yield keys, "ARGUMENT_IDLE", sentence, "NULLs are ignored in any case"
 
 
-def _refused(check: Check, known: Iterable[str]) -> Iterator[_Told]:
+def _refused(check: Check, accepted: Iterable[str]) -> Iterator[_Fault]:
     made: Any = get_expectation_impl(check.expectation)
     try:
-        made(**{key: value for key, value in check.arguments.items() if key in known})
+        made(**{key: value for key, value in check.arguments.items() if key in accepted})
     except (ValueError, TypeError) as error:
         listed: list[Any] = getattr(error, "errors", list)()
         places = set[tuple[str, ...]]()
-        for one in listed or [{"loc": (), "msg": str(error).split("\n", 1)[0]}]:
-            keys = tuple(str(key) for key in one["loc"] if key != "__root__")
-            if keys not in places:  # of what could be one of several things, each is told by itself
+        for detail in listed or [{"loc": (), "msg": str(error).split("\n", 1)[0]}]:
+            keys = tuple(str(key) for key in detail["loc"] if key != "__root__")
+            if keys not in places:  # of a value that could be one of several things, pydantic says each by itself
                 places.add(keys)
-                said = f"`{'.'.join(keys)}`: {one['msg']}" if keys else one["msg"]
-                yield (check.expectation, *keys), "ARGUMENT_INVALID", printable(said), ""
+                sentence = f"`{'.'.join(keys)}`: {detail['msg']}" if keys else detail["msg"]
+                yield (check.expectation, *keys), "ARGUMENT_INVALID", printable(sentence), ""
 
 
-def _consequences(check: Check) -> Iterator[_Told]:
-    """What stands beside the expectation and does nothing, or contradicts itself."""
+def _consequences(check: Check) -> Iterator[_Fault]:
+    """What a check has beside its expectation that does nothing, or contradicts the expectation."""
     name = check.expectation
     if check.mostly < 1 and not schema.takes(name, "mostly"):
         yield ("mostly",), "ARGUMENT_IDLE", f"`mostly` does nothing: `{name}` does not count rows", ""
@@ -298,11 +308,11 @@ def _consequences(check: Check) -> Iterator[_Told]:
     if not check.severity.policy.sets_row_aside:
         return
     if name not in COMPILED:
-        said = f"`severity: quarantine` names no row: `{name}` is judged on many rows together"
-        yield ("severity",), "QUARANTINE_WITHOUT_ROWS", said, "`hold` makes the table wait, `warn` records"
+        sentence = f"`severity: quarantine` names no row: `{name}` is judged on many rows together"
+        yield ("severity",), "QUARANTINE_WITHOUT_ROWS", sentence, "`hold` makes the table wait, `warn` records"
     elif check.mostly < 1:
-        said = "`mostly` lets some rows break the check, and `severity: quarantine` sets each of them aside"
-        yield ("mostly",), "QUARANTINE_OF_SOME", said, "leave `mostly` out, or use `severity: warn`"
+        sentence = "`mostly` lets some rows break the check, and `severity: quarantine` sets each of them aside"
+        yield ("mostly",), "QUARANTINE_OF_SOME", sentence, "leave `mostly` out, or use `severity: warn`"
 
 
 def _patterns(check: Check) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -1,4 +1,4 @@
-"""What is set aside: quarantined changes, the keys that wait behind them, dead letters, held tables."""
+"""What is set aside: quarantined changes, the keys that wait for them, dead letters, held tables."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class SetAside:
             group.add(row)
             broken.update(() if fenced else rules)
         self.rules = _listed(groups, commands.redrive)
-        found = [_key(table, *group) for (table, _), group in keys.items()]
-        self.keys = sorted(found, key=lambda key: (key.since.batch, key.table, key.key))
+        quarantined_keys = [_key(table, *group) for (table, _), group in keys.items()]
+        self.keys = sorted(quarantined_keys, key=lambda key: (key.since.batch, key.table, key.key))
 
     def _count_letters(self, rows: Iterable[Row], names: Spelling) -> None:
         groups: dict[tuple[str, str], _AlikeRows] = {}

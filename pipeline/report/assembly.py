@@ -74,21 +74,21 @@ class _Shelf:
         checks: Counter[str] = Counter(c.table for c in self.judged.checks.values() if not c.retired)
         failing: Counter[str] = Counter(c.table for c in self.judged.checks.values() if not c.retired and c.mark.is_bad)
         waiting = {held.table: held.records for held in self.aside.held}
-        known = {*self.states, *self.shown, *self.judged.rows, *self.aside.by_table, *waiting} - {""}
+        names = {*self.states, *self.shown, *self.judged.rows, *self.aside.by_table, *waiting} - {""}
 
         def weight(table: str) -> tuple[int, int, int, str]:
             rows = sum(self.judged.rows.get(table, {}).values())
             return -(table in waiting), -self.aside.by_table[table] - failing[table], -rows, table
 
-        listing = Listing.of(sorted(known, key=weight), TABLES_SHOWN)
+        listing = Listing.of(sorted(names, key=weight), TABLES_SHOWN)
         made = (self._table(t, checks[t], failing[t], waiting) for t in sorted(listing.items))
         return Listing(tuple(made), listing.left_out)
 
     def _table(self, table: str, checks: int, failing: int, waiting: Mapping[str, int]) -> TableFacts:
         row, rows, cut = self.states.get(table, {}), self.judged.rows.get(table), self.shown.get(table)
-        said = clean(row.get("state"), NAME)
-        is_old = (said in WAITING_STATES) != (table in waiting)  # the copy of the state, see `aside`
-        state = said if not is_old else "held" if table in waiting else "live"
+        recorded_state = clean(row.get("state"), NAME)
+        is_old = (recorded_state in WAITING_STATES) != (table in waiting)  # the copy of the state, see `aside`
+        state = recorded_state if not is_old else "held" if table in waiting else "live"
         return TableFacts(
             table=table,
             warehouse_name=clean(row.get("warehouse_name"), NAME),

@@ -46,35 +46,41 @@ def spark(numbers: Sequence[int]) -> tuple[Bar, ...]:
     """Draw a row of small bars, each at least a line where there is anything."""
     top = max(numbers, default=0)
     return tuple(
-        _bar("rows", at, len(numbers), 0.0, max(number / top * 100, 4.0)) for at, number in enumerate(numbers) if number
+        _bar("rows", place, len(numbers), 0.0, max(number / top * 100, 4.0))
+        for place, number in enumerate(numbers)
+        if number
     )
 
 
-def _stack(at: int, of: int, one: Volume, top: int) -> Iterator[Bar]:
+def _stack(place: int, places: int, volume: Volume, top: int) -> Iterator[Bar]:
     below = 0.0
     for kind in PARTS:
-        number = getattr(one, kind)
+        number = getattr(volume, kind)
         height = number / top * 100 if top else 0.0
         if number:
             height = max(height, _LEAST if kind == "aside" else 0.0)
-            yield _bar(kind, at, of, below, height)
+            yield _bar(kind, place, places, below, height)
         below += height
-    title = ", ".join(f"{getattr(one, kind):,} {_WORDS[kind]}" for kind in PARTS if getattr(one, kind)) or "no change"
-    yield Bar("touch", round(at / of * 100, 3), 0, round(100 / of, 3), 100, f"{one.column.label}: {title}")
+    title = (
+        ", ".join(f"{getattr(volume, kind):,} {_WORDS[kind]}" for kind in PARTS if getattr(volume, kind)) or "no change"
+    )
+    yield Bar(
+        "touch", round(place / places * 100, 3), 0, round(100 / places, 3), 100, f"{volume.column.label}: {title}"
+    )
 
 
 _WORDS = {"inserts": "inserted", "updates": "updated", "deletes": "deleted", "aside": "set aside"}
 
 
-def _bar(kind: str, at: int, of: int, below: float, height: float) -> Bar:
-    width = 100 / of
+def _bar(kind: str, place: int, places: int, below: float, height: float) -> Bar:
+    width = 100 / places
     return Bar(
-        kind, round((at + 0.12) * width, 3), round(100 - below - height, 3), round(width * 0.76, 3), round(height, 3)
+        kind, round((place + 0.12) * width, 3), round(100 - below - height, 3), round(width * 0.76, 3), round(height, 3)
     )
 
 
-def _total(one: Volume) -> int:
-    return one.inserts + one.updates + one.deletes + one.aside
+def _total(volume: Volume) -> int:
+    return volume.inserts + volume.updates + volume.deletes + volume.aside
 
 
 def _round(number: int) -> int:

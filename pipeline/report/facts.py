@@ -232,7 +232,7 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class FencedKey:
-    """A key whose newer changes wait behind a quarantined one."""
+    """A key whose newer changes wait for a quarantined one."""
 
     table: str
     key: str
@@ -258,7 +258,7 @@ class Quarantine:
     """Everything that is set aside."""
 
     quarantined: int
-    """Open quarantined changes, those that only wait behind one included."""
+    """Open quarantined changes, with those that only wait for one."""
     fenced: int
     """Of these, the ones that only wait."""
     dead_letters: int

@@ -54,10 +54,10 @@ def versions(records: Records, pipeline: str, names: Spelling) -> Listing[Schema
 def _columns(text: Any) -> dict[str, str]:
     """Types by column name, virtual columns left out; empty where the text is no list of columns."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return {}
-    listed = found if isinstance(found, list) else []
+    listed = parsed if isinstance(parsed, list) else []
     sent = [c for c in listed if isinstance(c, dict) and not c.get("virtual")]
     return {str(c.get("name")): str(c.get("tidb_type") or c.get("type")) for c in sent}
 
@@ -65,10 +65,10 @@ def _columns(text: Any) -> dict[str, str]:
 def _difference(before: dict[str, str] | None, after: dict[str, str]) -> str:
     if before is None:
         return "first seen"
-    said = [f"added {name} {kind}" for name, kind in after.items() if name not in before]
-    said += [f"dropped {name}" for name in before if name not in after]
-    said += [f"{n} from {before[n]} to {kind}" for n, kind in after.items() if n in before and before[n] != kind]
-    return clean("; ".join(said)) or "the same columns"
+    differences = [f"added {name} {kind}" for name, kind in after.items() if name not in before]
+    differences += [f"dropped {name}" for name in before if name not in after]
+    differences += [f"{n} from {before[n]} to {kind}" for n, kind in after.items() if n in before and before[n] != kind]
+    return clean("; ".join(differences)) or "the same columns"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class CheckResult:
     """What one check found in one batch."""
 
     batch: int
-    at: datetime
+    time: datetime
     mark: CheckMark
     severity: str
     engine: str
@@ -55,12 +55,12 @@ class CheckResult:
         severity, engine = clean(row["severity"], NAME), clean(row["engine"], NAME)
         evaluated, unexpected = row["evaluated"] or 0, row["unexpected"] or 0
         mark = _mark(severity, engine, evaluated, unexpected, success=row["success"])
-        at, number = recorded(row), int(row["batch_id"])
-        return CheckResult(number, at, mark, severity, engine, evaluated, unexpected, row["sample"])
+        time, number = recorded(row), int(row["batch_id"])
+        return CheckResult(number, time, mark, severity, engine, evaluated, unexpected, row["sample"])
 
 
 def _mark(severity: str, engine: str, evaluated: int, unexpected: int, *, success: Any) -> CheckMark:
-    """A quarantining check takes each row that breaks it, also where so few of them are no failure."""
+    """The mark of a result. A quarantining check takes each row that breaks it, even so few that it does not fail."""
     if success is False or (unexpected and (success is None or severity in SETTING_ASIDE)):
         return _FAILED.get(severity, CheckMark.VIOLATED)
     return CheckMark.NONE if engine == COMPILED and not evaluated else CheckMark.PASSED
@@ -90,8 +90,8 @@ class JudgedCheck:
     @property
     def failing(self) -> list[CheckResult]:
         """The unbroken run of results that found something, the newest first; batches without rows break nothing."""
-        told = (result for result in self.results if result.mark is not CheckMark.NONE)
-        return list(takewhile(lambda result: result.mark.is_bad, told))
+        judged = (result for result in self.results if result.mark is not CheckMark.NONE)
+        return list(takewhile(lambda result: result.mark.is_bad, judged))
 
     @property
     def since(self) -> BatchTime | None:
@@ -99,7 +99,7 @@ class JudgedCheck:
         if not self.failing:
             return None
         oldest = self.failing[-1]
-        return BatchTime(oldest.batch, oldest.at, oldest.batch == self.reaches_back)
+        return BatchTime(oldest.batch, oldest.time, oldest.batch == self.reaches_back)
 
     @property
     def bad(self) -> list[CheckResult]:
@@ -109,9 +109,11 @@ class JudgedCheck:
     @property
     def sample(self) -> ReportSample:
         """The newest rows that broke it, and what the suite says of it."""
-        told = [ReportSample.of(result.sample) for result in (self.bad or self.results)[:_LOOKED_AT] if result.sample]
-        rows = next((sample.examples for sample in told if sample.examples), ())
-        return replace(told[0], examples=rows) if told else ReportSample()
+        samples = [
+            ReportSample.of(result.sample) for result in (self.bad or self.results)[:_LOOKED_AT] if result.sample
+        ]
+        rows = next((sample.examples for sample in samples if sample.examples), ())
+        return replace(samples[0], examples=rows) if samples else ReportSample()
 
     @property
     def severity(self) -> str:
@@ -126,11 +128,11 @@ class JudgedCheck:
 
     def row(self, columns: tuple[ReportColumn, ...]) -> CheckRow:
         """Put it into the timeline."""
-        sample, told = self.sample, [result for result in self.results if result.mark is not CheckMark.NONE]
-        evaluated, unexpected = (sum(getattr(r, name) for r in told) for name in ("evaluated", "unexpected"))
+        sample, judged = self.sample, [result for result in self.results if result.mark is not CheckMark.NONE]
+        evaluated, unexpected = (sum(getattr(r, name) for r in judged) for name in ("evaluated", "unexpected"))
         return CheckRow(
             self.table, self.rule, self.severity, self.mark, self.since, evaluated, unexpected,
-            len(self.bad), len(told), self.retired, sample.because, sample.owner, sample.observed,
+            len(self.bad), len(judged), self.retired, sample.because, sample.owner, sample.observed,
             sample.examples if self.bad else (), _cells(self.results, columns),
         )  # fmt: skip
 
@@ -138,10 +140,10 @@ class JudgedCheck:
 def _cells(results: list[CheckResult], columns: tuple[ReportColumn, ...]) -> tuple[ReportCell, ...]:
     cells = [ReportCell()] * len(columns)
     for result in results:
-        at = column_of(columns, result.batch)
-        was = cells[at]
+        place = column_of(columns, result.batch)
+        was = cells[place]
         worst = max(was.mark, result.mark, key=lambda mark: mark.rank)
-        cells[at] = ReportCell(worst, was.evaluated + result.evaluated, was.unexpected + result.unexpected)
+        cells[place] = ReportCell(worst, was.evaluated + result.evaluated, was.unexpected + result.unexpected)
     return tuple(cells)
 
 
@@ -160,16 +162,16 @@ class Judged:
         newest: dict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
         for row in of_pipeline(records, "quality_results", pipeline):
             if row["batch_id"] >= window.first:
-                known = newest[names.of(row), clean(row["rule"], NAME)]
-                before = known.get(row["batch_id"])
+                of_check = newest[names.of(row), clean(row["rule"], NAME)]
+                before = of_check.get(row["batch_id"])
                 if before is None or recorded(before) <= recorded(row):
-                    known[row["batch_id"]] = row
+                    of_check[row["batch_id"]] = row
         edge = window.first if window.reaches_back else -1
         checks = [_check(*key, edge, rows) for key, rows in newest.items()]
         _retire(checks)
         checks.sort(key=lambda check: check.order)
         judged = Judged(
-            {(c.table, c.rule): c for c in checks}, _rows(checks), {r.batch: r.at for c in checks for r in c.results}
+            {(c.table, c.rule): c for c in checks}, _rows(checks), {r.batch: r.time for c in checks for r in c.results}
         )
         judged.times.update({int(row["batch_id"]): recorded(row) for row in window.batches})
         return judged
@@ -191,14 +193,14 @@ def _check(table: str, rule: str, edge: int, rows: dict[int, Row]) -> JudgedChec
 
 
 def _retire(checks: list[JudgedCheck]) -> None:
-    """Tell the checks that no suite has any more: compiled ones speak of every batch of their table."""
+    """Mark the checks that no suite has any more: a compiled check has a result for every batch of its table."""
     newest: dict[str, int] = {}
     for check in checks:
         if check.results[0].engine == COMPILED:
             newest[check.table] = max(check.results[0].batch, newest.get(check.table, -1))
     for check in checks:
-        told = check.results[0]
-        check.retired = told.engine == COMPILED and told.batch < newest[check.table]
+        newest_result = check.results[0]
+        check.retired = newest_result.engine == COMPILED and newest_result.batch < newest[check.table]
 
 
 def _rows(checks: list[JudgedCheck]) -> dict[str, dict[int, int]]:

@@ -73,12 +73,12 @@ class Window:
 
     @staticmethod
     def of(rows: Iterable[Row], total: int = 0) -> Window:
-        """Keep the newest; of two rows of one batch the one that was recorded last. `total`: all, if there are more."""
+        """Keep the newest batches, of each the row that was recorded last. `total`: all batches, if there are more."""
         counted = Counted(rows)
-        known: dict[int, Row] = {}
+        by_batch: dict[int, Row] = {}
         for row in heapq.nlargest(2 * WINDOW, counted, key=lambda row: (row["batch_id"], recorded(row))):
-            known.setdefault(row["batch_id"], row)
-        newest = [known[number] for number in sorted(known)[-WINDOW:]]
+            by_batch.setdefault(row["batch_id"], row)
+        newest = [by_batch[number] for number in sorted(by_batch)[-WINDOW:]]
         return Window(tuple(newest), max(total, counted.seen))
 
     @staticmethod
@@ -127,8 +127,8 @@ def of_pipeline(records: Records, name: str, pipeline: str) -> Iterator[Row]:
 
 def recorded(row: Row) -> datetime:
     """When the row was written."""
-    at = row["recorded_at"]
-    return utc(at) if isinstance(at, datetime) else datetime.fromtimestamp(0, UTC)
+    time = row["recorded_at"]
+    return utc(time) if isinstance(time, datetime) else datetime.fromtimestamp(0, UTC)
 
 
 def moment(row: Row) -> BatchTime:
@@ -160,7 +160,7 @@ def column_of(shown: Sequence[ReportColumn], batch: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReportSample:
-    """What a result says of the rows behind it; each part may be missing."""
+    """What a result says of its rows; each part may be missing."""
 
     examples: tuple[Example, ...] = ()
     not_checked: int = 0
@@ -171,15 +171,15 @@ class ReportSample:
     @staticmethod
     def of(text: Any) -> ReportSample:
         """Read the column `sample`; whatever is not as it should be is left out."""
-        found = _json(text)
-        if not isinstance(found, dict):
+        sample = _json(text)
+        if not isinstance(sample, dict):
             return ReportSample()
-        rows = found.get("rows")
-        number = found.get("not_checked")
+        rows = sample.get("rows")
+        number = sample.get("not_checked")
         return ReportSample(
             tuple(_example(row) for row in rows[:_EXAMPLES] if isinstance(row, dict)) if isinstance(rows, list) else (),
             number if isinstance(number, int) else 0,
-            *(clean(found.get(name)) for name in ("observed", "because", "owner")),
+            *(clean(sample.get(name)) for name in ("observed", "because", "owner")),
         )
 
 
@@ -187,19 +187,19 @@ def _example(row: Mapping[str, Any]) -> Example:
     return Example(place(row.get("at")), pairs(row.get("key")), pairs(row.get("values")))
 
 
-def place(at: Any) -> str:
+def place(parts: Any) -> str:
     """`orders, partition 0, offset 17`: stream, partition and position of a record."""
-    parts: Sequence[Any] = at if isinstance(at, list | tuple) else ()
-    stream, partition, position = (*parts, None, None, None)[:3]
+    given: Sequence[Any] = parts if isinstance(parts, list | tuple) else ()
+    stream, partition, position = (*given, None, None, None)[:3]
     return "" if stream is None else clean(f"{stream}, partition {partition}, offset {position}", NAME)
 
 
 def pairs(values: Any) -> str:
     """`id = 5, line = 2` of an object, or of the JSON text of one."""
-    found = _json(values) if isinstance(values, str) else values
-    if isinstance(found, dict):
-        return clean(", ".join(f"{clean(k, NAME)} = {_value(v)}" for k, v in list(found.items())[:8]), 3 * VALUE)
-    return clean(values if isinstance(values, str) else found, VALUE)
+    decoded = _json(values) if isinstance(values, str) else values
+    if isinstance(decoded, dict):
+        return clean(", ".join(f"{clean(k, NAME)} = {_value(v)}" for k, v in list(decoded.items())[:8]), 3 * VALUE)
+    return clean(values if isinstance(values, str) else decoded, VALUE)
 
 
 def _value(value: Any) -> str:

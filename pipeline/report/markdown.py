@@ -54,15 +54,19 @@ def _lines(r: Report) -> Iterator[str]:
     yield from _cuts(r)
 
 
-def _finding(one: ReportFinding, now: datetime) -> Iterator[str]:
-    yield from ("", f"## {SIGNS[one.standing][0]} {escaped(one.title)}", "")
-    if one.since is not None:
-        yield f"- {escaped(since(one.since))} ({ago(one.since.at, now)})"
-    told = (one.detail, one.because and f"Why it is checked: {one.because}", one.owner and f"Ask: {one.owner}")
-    yield from (f"- {escaped(text)}" for text in told if text)
-    for row in one.examples:
+def _finding(finding: ReportFinding, now: datetime) -> Iterator[str]:
+    yield from ("", f"## {SIGNS[finding.standing][0]} {escaped(finding.title)}", "")
+    if finding.since is not None:
+        yield f"- {escaped(since(finding.since))} ({ago(finding.since.at, now)})"
+    details = (
+        finding.detail,
+        finding.because and f"Why it is checked: {finding.because}",
+        finding.owner and f"Ask: {finding.owner}",
+    )
+    yield from (f"- {escaped(text)}" for text in details if text)
+    for row in finding.examples:
         yield "- " + ", ".join(escaped(part) for part in (row.key, row.values, row.at) if part)
-    yield from (f"- now: {code(command)}" for command in one.commands)
+    yield from (f"- now: {code(command)}" for command in finding.commands)
 
 
 def _checks(r: Report) -> Iterator[str]:
@@ -130,13 +134,15 @@ def _changes(r: Report) -> Iterator[str]:
     if not r.statements.items and not r.versions.items:
         yield "None so far."
     if r.statements.items:
-        said = [("" if s.at is None else stamp(s.at), s.table, s.kind, s.action, s.sql) for s in r.statements.items]
-        yield from _table(("committed", "table", "statement", "done", "text"), said)
+        statements = [
+            ("" if s.at is None else stamp(s.at), s.table, s.kind, s.action, s.sql) for s in r.statements.items
+        ]
+        yield from _table(("committed", "table", "statement", "done", "text"), statements)
         yield from _rest(r.statements, "statement")
     if r.versions.items:
         yield ""
-        met = [(stamp(v.at), v.table, v.version, v.columns, v.changes) for v in r.versions.items]
-        yield from _table(("seen", "table", "version", "columns", "changes"), met)
+        versions = [(stamp(v.at), v.table, v.version, v.columns, v.changes) for v in r.versions.items]
+        yield from _table(("seen", "table", "version", "columns", "changes"), versions)
         yield from _rest(r.versions, "version")
 
 
@@ -162,8 +168,8 @@ def _table(
     heads = [*titles, *([commands[0]] if commands else [])]
     yield f"| {' | '.join(heads)} |"
     yield "|" + " --- |" * len(heads)
-    for at, row in enumerate(rows):
-        cells = [escaped(cell) for cell in row] + ([commands[1][at]] if commands else [])
+    for place, row in enumerate(rows):
+        cells = [escaped(cell) for cell in row] + ([commands[1][place]] if commands else [])
         yield f"| {' | '.join(cells)} |"
 
 

@@ -42,10 +42,12 @@ SIGNS = {
 def strip(check: CheckRow) -> str:
     """Say in words what a row of marks shows."""
     marks = Counter(cell.mark for cell in check.cells)
-    told = [
+    phrases = [
         f"{MARKS[mark]} in {marks[mark]}" for mark in reversed(CheckMark) if mark is not CheckMark.NONE and marks[mark]
     ]
-    return f"{check.table} {check.rule}, {count(len(check.cells), 'column')}: " + (", ".join(told) or "nothing judged")
+    return f"{check.table} {check.rule}, {count(len(check.cells), 'column')}: " + (
+        ", ".join(phrases) or "nothing judged"
+    )
 
 
 def cell_title(cell: ReportCell, column: ReportColumn) -> str:

@@ -75,7 +75,7 @@ class _Findings:
             yield from self._of_check(check)
 
     def _uncommitted(self) -> Iterator[ReportFinding]:
-        """Tell a batch that was refused by no check that is known."""
+        """Give a finding for a batch that is not committed although no check is known to refuse it."""
         last = self.window.batches[-1] if self.window.batches else None
         if last is not None and last["committed"] is False and not any(map(self._stops, self.judged.checks.values())):
             title = f"Batch {last['batch_id']} was not committed"
@@ -88,7 +88,7 @@ class _Findings:
         return check.mark is CheckMark.STOPPED and check.newest.batch > self.committed
 
     def _of_check(self, check: JudgedCheck) -> Iterator[ReportFinding]:
-        """Tell a check whose newest word is bad, unless its rows are told of or settled otherwise."""
+        """Give a finding for a check whose newest result is bad, but none if its rows are settled or have another."""
         key = (check.table, check.rule)
         holds = check.mark in {CheckMark.HELD, CheckMark.QUARANTINED} and check.table in self.held
         settled = check.mark is CheckMark.QUARANTINED and (key in self.aside.rules or key in self.aside.settled_rules)
@@ -110,14 +110,14 @@ class _Findings:
         detail = f"{waiting if held.records else 'No record of it has come since.'} {held.reason}".strip()
         if held.state == "releasing":
             title, detail = f"{held.table} is being released", f"It goes on with the next run. {held.reason}".strip()
-        said = ReportFinding(
+        finding = ReportFinding(
             PipelineState.HELD, held.table, "", title, held.since, held.records, detail=detail, commands=held.commands
         )
         if holding is None:
-            return said
+            return finding
         sample = holding.sample
         because, owner, since = sample.because, sample.owner, held.since or holding.since
-        return replace(said, rule=holding.rule, since=since, because=because, owner=owner, examples=sample.examples)
+        return replace(finding, rule=holding.rule, since=since, because=because, owner=owner, examples=sample.examples)
 
     def _of_rule(self, aside: Aside) -> ReportFinding:
         title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} {_break(aside.rows)} {named(aside.rule)}"
@@ -146,7 +146,7 @@ def _seen(check: JudgedCheck) -> str:
 
 
 def _of_fenced(aside: Aside) -> ReportFinding:
-    """Tell changes that wait behind one that is not in quarantine any more."""
+    """Give a finding for changes that waited for an earlier one which is no longer in quarantine."""
     title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} waited behind a quarantined one"
     return _of_aside(aside, title, (aside.command,))
 
@@ -188,17 +188,17 @@ class _Facts:
         if not checks:
             headline = "Every change is in the warehouse; no check has judged it."
             return headline, f"No row is set aside and no table waits. {fresh}"
-        found = sum(bool(check.bad) for check in checks)
-        before = f" {count(found, 'check')} found something earlier; that is over." if found else ""
+        past = sum(bool(check.bad) for check in checks)
+        before = f" {count(past, 'check')} found something earlier; that is over." if past else ""
         tables = count(len({check.table for check in checks}), "table")
-        said = f"{_all(len(checks))} of {tables}: passed. No row is set aside, no table waits."
-        return "All is right.", f"{said}{before} {fresh}"
+        passed = f"{_all(len(checks))} of {tables}: passed. No row is set aside, no table waits."
+        return "All is right.", f"{passed}{before} {fresh}"
 
     def warned(self) -> tuple[str, str]:
-        told = self._told(PipelineState.WARNED)
-        warn = f"{count(len(told), 'check')} {'warns' if len(told) == 1 else 'warn'}"
-        said = f"In {enumerated(_tables(told))}. A warning sets no row aside."
-        return f"Every change is in the warehouse; {warn}.", self._since(told, said)
+        findings = self._of_standing(PipelineState.WARNED)
+        warn = f"{count(len(findings), 'check')} {'warns' if len(findings) == 1 else 'warn'}"
+        where = f"In {enumerated(_tables(findings))}. A warning sets no row aside."
+        return f"Every change is in the warehouse; {warn}.", self._since(findings, where)
 
     def set_aside(self) -> tuple[str, str]:
         fenced, rows = self.aside.counts["fenced"], self.aside.rows
@@ -207,19 +207,19 @@ class _Facts:
             (fenced, "waiting behind these"),
             (self.aside.counts["dead_letters"], "unreadable"),
         )
-        said = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
-        told = self._told(PipelineState.SET_ASIDE)
+        numbers = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
+        findings = self._of_standing(PipelineState.SET_ASIDE)
         headline = f"{count(rows, 'change')} {_are(rows)} set aside; the rest is in the warehouse."
-        return headline, self._since(told, f"Of {enumerated(_tables(told))}: {said}.")
+        return headline, self._since(findings, f"Of {enumerated(_tables(findings))}: {numbers}.")
 
     def held(self) -> tuple[str, str]:
         tables = [held.table or NO_TABLE for held in self.aside.held]
         records, rows = sum(held.records for held in self.aside.held), self.aside.rows
         headline = f"{enumerated(tables)} {'waits' if len(tables) == 1 else 'wait'} for a decision."
         waiting = f"{count(records, 'record')} {_are(records)} in no table yet"
-        said = f"{waiting if records else 'No record has come since'}; other tables go on."
-        said += f" Besides, {count(rows, 'change')} {_are(rows)} set aside." if rows else ""
-        return headline, self._since(self._told(PipelineState.HELD), said)
+        sentence = f"{waiting if records else 'No record has come since'}; other tables go on."
+        sentence += f" Besides, {count(rows, 'change')} {_are(rows)} set aside." if rows else ""
+        return headline, self._since(self._of_standing(PipelineState.HELD), sentence)
 
     def stopped(self) -> tuple[str, str]:
         worst = self.findings[0]
@@ -227,17 +227,17 @@ class _Facts:
         before = f"The tables show what batch {self.window.committed} left; n" if self.window.committed >= 0 else "N"
         return f"The pipeline has stopped{why}.", self._since([worst], f"{before}othing newer is in the warehouse.")
 
-    def _told(self, standing: PipelineState) -> list[ReportFinding]:
+    def _of_standing(self, standing: PipelineState) -> list[ReportFinding]:
         return [one for one in self.findings if one.standing is standing]
 
-    def _since(self, told: list[ReportFinding], said: str) -> str:
-        """Begin with when the oldest of these began."""
-        moments = [one.since for one in told if one.since is not None]
+    def _since(self, findings: list[ReportFinding], sentence: str) -> str:
+        """Put before the sentence since when the oldest finding has been there."""
+        moments = [finding.since for finding in findings if finding.since is not None]
         if not moments:
-            return said
-        oldest = min(moments, key=lambda one: one.batch)
+            return sentence
+        oldest = min(moments, key=lambda moment: moment.batch)
         earlier = " or earlier" if oldest.earlier else ""
-        return f"Since {stamp(oldest.at)}{earlier}, {ago(oldest.at, self.now)}. {said}"
+        return f"Since {stamp(oldest.at)}{earlier}, {ago(oldest.at, self.now)}. {sentence}"
 
 
 def _tables(findings: list[ReportFinding]) -> list[str]:

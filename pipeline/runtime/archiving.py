@@ -28,7 +28,7 @@ checkpoint: ./checkpoint
 
 
 def main() -> int:
-    """Make the archive, unless it is there: half a minute, 180 MB. What goes wrong is told, and stops nobody."""
+    """Make the archive, unless it is there: half a minute, 180 MB. What goes wrong is printed, and is no failure."""
     place = class_archive.place()
     if place.is_file():
         return 0

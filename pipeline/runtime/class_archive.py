@@ -27,19 +27,19 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def options(conf: Mapping[str, str]) -> str:
-    """Java's options for the JVM of a driver that this process starts; none where there is no archive for it."""
+    """Java's options for the JVM of a driver that this process starts; empty if there is no archive for it."""
     if any(os.environ.get(name) for name in _OTHER_CLASS_PATHS) or conf.get("spark.driver.extraClassPath"):
         return ""
     if WRITES in os.environ:
         return f"{_QUIET} -XX:ArchiveClassesAtExit={os.environ[WRITES]}"
-    found = place()
-    return f"{_QUIET} -XX:SharedArchiveFile={found}" if found.is_file() and " " not in str(found) else ""
+    archive = place()
+    return f"{_QUIET} -XX:SharedArchiveFile={archive}" if archive.is_file() and " " not in str(archive) else ""
 
 
 def place() -> Path:
-    """Where the archive for this Java and these jars lies."""
+    """The file of the archive for this Java and these jars, whether it exists or not."""
     package = cast("Any", find_spec("pyspark")).submodule_search_locations[0]
     files = [find_java().executable.resolve(), *sorted((Path(package) / "jars").iterdir())]
-    known = [f"{file} {(stat := file.stat()).st_size} {int(stat.st_mtime)}" for file in files]
-    name = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
+    inputs = [f"{file} {(stat := file.stat()).st_size} {int(stat.st_mtime)}" for file in files]
+    name = hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:12]
     return Path(sys.prefix) / f"ticdc-warehouse-{name}.jsa"

@@ -54,10 +54,10 @@ def _executable() -> Path:
         if not os.access(executable, os.X_OK):
             raise EnvironmentFault("JAVA_MISSING", f"JAVA_HOME is {home}, which has no bin/java.", _INSTALL)
         return executable
-    found = shutil.which("java")
-    if found is None:
+    on_path = shutil.which("java")
+    if on_path is None:
         raise EnvironmentFault("JAVA_MISSING", "There is no Java: JAVA_HOME is not set and PATH has no java.", _INSTALL)
-    return Path(found)
+    return Path(on_path)
 
 
 @functools.cache
@@ -66,10 +66,10 @@ def _version(executable: Path) -> int:
     answer = subprocess.run(  # noqa: S603 - the user's own Java
         [executable, "-version"], capture_output=True, text=True, check=False
     )
-    told = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    if answer.returncode != 0 or told is None:  # macOS ships a java that only says where to get one
+    version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    if answer.returncode != 0 or version is None:  # macOS ships a java that only says where to get one
         raise EnvironmentFault("JAVA_MISSING", f"{executable} does not run: {_last_line(answer.stderr)}", _INSTALL)
-    return int(told[1])
+    return int(version[1])
 
 
 def _last_line(text: str) -> str:

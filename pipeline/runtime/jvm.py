@@ -15,29 +15,29 @@ class RememberingView(JVMView):  # type: ignore[misc] # py4j is untyped
     """
 
     def __getattr__(self, name: str) -> Any:
-        found = _remembering(super().__getattr__(name))
-        if isinstance(found, JavaClass | JavaPackage):
-            self.__dict__[name] = found
-        return found
+        member = _remembering(super().__getattr__(name))
+        if isinstance(member, JavaClass | JavaPackage):
+            self.__dict__[name] = member
+        return member
 
 
 class _RememberingPackage(JavaPackage):  # type: ignore[misc] # py4j is untyped
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = _remembering(super().__getattr__(name))
-        return found
+        member = self.__dict__[name] = _remembering(super().__getattr__(name))
+        return member
 
 
 class _RememberingClass(JavaClass):  # type: ignore[misc] # py4j is untyped
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaMember):
-            self.__dict__[name] = found
-        return found
+        member = super().__getattr__(name)
+        if isinstance(member, JavaMember):
+            self.__dict__[name] = member
+        return member
 
 
-def _remembering(found: Any) -> Any:
-    if isinstance(found, JavaClass):
-        found.__class__ = _RememberingClass
-    elif isinstance(found, JavaPackage):
-        found.__class__ = _RememberingPackage
-    return found
+def _remembering(member: Any) -> Any:
+    if isinstance(member, JavaClass):
+        member.__class__ = _RememberingClass
+    elif isinstance(member, JavaPackage):
+        member.__class__ = _RememberingPackage
+    return member

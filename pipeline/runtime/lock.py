@@ -65,7 +65,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 class WriterLock:
-    """Held while a process writes the warehouse; who holds it stands in a file beside it."""
+    """Held while a process writes the warehouse. A file beside it says which process holds it."""
 
     def __init__(self, warehouse: Path, purpose: str) -> None:
         self._lock = FileLock(made(warehouse) / ".writer.lock", timeout=0)
@@ -97,12 +97,12 @@ class WriterLock:
 
 
 def holder(warehouse: Path) -> dict[str, Any]:
-    """Who took the lock last: `purpose`, `pid`, `host`, `since`; empty where nobody knows."""
+    """Who took the lock last: `purpose`, `pid`, `host`, `since`; empty if the file does not say."""
     try:
-        found: dict[str, Any] = json.loads((warehouse / _HOLDER).read_text())
+        record: dict[str, Any] = json.loads((warehouse / _HOLDER).read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return record
 
 
 def described(who: dict[str, Any]) -> str:

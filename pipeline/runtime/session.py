@@ -93,10 +93,10 @@ _FIRST_HEAP = re.compile(r"-Xms\S+")
 
 
 def _launch(conf: Mapping[str, str]) -> None:
-    """Start the JVM in a folder of its own: Spark leaves one named `artifacts` where it is started.
+    """Start the JVM in a folder of its own: Spark leaves a folder `artifacts` where it is started.
 
-    It is told only what it must know so early: every user of the machine can read its command line. What else `conf`
-    says, the catalog's secrets among it, comes to it when the session is made.
+    The JVM gets only the properties that it must have before it starts, as every user of the machine can read its
+    command line. The rest of `conf`, with the catalog's secrets, comes when the session is made.
     """
     context = cast("Any", SparkContext)
     if context._gateway is None and _GATEWAY not in os.environ:
@@ -104,9 +104,9 @@ def _launch(conf: Mapping[str, str]) -> None:
             _name_this_machine()
         folder = tempfile.mkdtemp(prefix="ticdc-warehouse-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        told = {key: value for key, value in conf.items() if key.startswith(_BEFORE_THE_JVM)}
-        told[_DRIVER_OPTIONS] = f"{conf[_DRIVER_OPTIONS]} {class_archive.options(conf)}".strip()
-        gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(told.items())), {"cwd": folder})
+        early = {key: value for key, value in conf.items() if key.startswith(_BEFORE_THE_JVM)}
+        early[_DRIVER_OPTIONS] = f"{conf[_DRIVER_OPTIONS]} {class_archive.options(conf)}".strip()
+        gateway = cast("Any", launch_gateway)(SparkConf().setAll(list(early.items())), {"cwd": folder})
         context._ensure_initialized(gateway=gateway)
 
 
@@ -143,12 +143,12 @@ class Launch:
 
 
 def launch_properties(settings: Settings, *, with_secrets: bool = False) -> Launch:
-    """What a driver's JVM must be told before it starts, for `spark-submit --properties-file`.
+    """The properties that a driver's JVM must have before it starts, for `spark-submit --properties-file`.
 
-    Secrets are left out, not hidden: an option of `***` would count, and one that comes by another way would not.
+    Secrets are left out, not hidden: an option `***` would count, and the right one from elsewhere would not.
     """
-    told = {"spark.pyspark.driver.python": sys.executable, **_configured(settings)}
-    properties = {key: told[key] for key in sorted(told) if key.startswith(_BEFORE_THE_JVM)}
+    configured = {"spark.pyspark.driver.python": sys.executable, **_configured(settings)}
+    properties = {key: configured[key] for key in sorted(configured) if key.startswith(_BEFORE_THE_JVM)}
     if with_secrets:
         return Launch(properties)
     shown: dict[str, str] = {}
@@ -168,7 +168,7 @@ def launch_properties(settings: Settings, *, with_secrets: bool = False) -> Laun
 def looking(settings: Settings) -> SparkSession:
     """The session of a command that only looks, perhaps beside a run, which may have every core of a cluster.
 
-    So it has one of this machine, and with that needs little memory. Under `spark-submit` what that was told counts.
+    So it has one core of this machine, and needs little memory. Properties that `spark-submit` was given still count.
     """
     return session(settings, _LOOKING)
 
@@ -211,12 +211,12 @@ def session(settings: Settings, instead: Mapping[str, str] | None = None) -> Spa
 
 def spread(spark: SparkSession, settings: Settings) -> None:
     """Let what is shuffled have as many parts as the cluster has cores by now: executors come and go."""
-    if SHUFFLE_PARTITIONS not in settings.spark.conf and SHUFFLE_PARTITIONS not in _told():
+    if SHUFFLE_PARTITIONS not in settings.spark.conf and SHUFFLE_PARTITIONS not in _given():
         spark.conf.set(SHUFFLE_PARTITIONS, str(spark.sparkContext.defaultParallelism))
 
 
 def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Spark's whole configuration; `submitted`: what `spark-submit` was told, which counts most."""
+    """Spark's whole configuration; `submitted`: the properties that `spark-submit` was given, which count most."""
     conf = {
         **DEFAULTS,
         "spark.master": settings.spark.master,
@@ -237,7 +237,7 @@ def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) 
 
 
 def _submitted() -> dict[str, str]:
-    """What `spark-submit` was told. The name of the script is no name of an application."""
+    """The properties that `spark-submit` was given. The name of the script is no name of an application."""
     context = cast("Any", SparkContext)
     context._ensure_initialized()
     jvm = context._jvm
@@ -252,15 +252,15 @@ def _submitted() -> dict[str, str]:
             "spark-submit has started this driver without the jars and limits that it needs",
             "ticdc-warehouse config spark-submit > spark.properties; spark-submit --properties-file spark.properties …",
         )
-    told = dict(_told())
-    if told.get("spark.app.name", "").endswith(".py"):
-        del told["spark.app.name"]
-    return told
+    submitted = dict(_given())
+    if submitted.get("spark.app.name", "").endswith(".py"):
+        del submitted["spark.app.name"]
+    return submitted
 
 
 @cache
-def _told() -> Mapping[str, str]:
-    """What stands in the command line of `spark-submit` and in its file; nothing where Spark is started from here."""
+def _given() -> Mapping[str, str]:
+    """What the command line of `spark-submit` and its file have; empty if this process starts Spark."""
     return dict(SparkConf().getAll()) if _GATEWAY in os.environ else {}
 
 
@@ -271,7 +271,7 @@ _NO_MEMORY_TEXT = "java.lang.OutOfMemoryError"
 
 
 def spark_ended(error: Exception) -> EnvironmentFault | None:
-    """Give what is behind an error of Python's: its JVM is gone, or has no memory. None where it is neither."""
+    """Give the cause of an error of Python's: its JVM is gone, or has no memory. None if it is neither."""
     code = _exit_code(error)
     if code is None:
         if _NO_MEMORY_TEXT not in str(error):

@@ -35,10 +35,10 @@ def column_type(text: str) -> str:
     text = text.strip()
     if text.lower() in PLAIN:
         return text.lower()
-    if found := _DECIMAL.fullmatch(text):
-        return _decimal(int(found[1]), int(found[2]))
-    if found := _ENUM.fullmatch(text):
-        return "enum(" + ",".join("'" + name.replace("'", "''") + "'" for name in _members(found[1])) + ")"
+    if match := _DECIMAL.fullmatch(text):
+        return _decimal(int(match[1]), int(match[2]))
+    if match := _ENUM.fullmatch(text):
+        return "enum(" + ",".join("'" + name.replace("'", "''") + "'" for name in _members(match[1])) + ")"
     raise ValueError(EXPECTED)
 
 
@@ -48,9 +48,9 @@ def own_types(columns: Mapping[str, str]) -> dict[str, WarehouseType]:
 
 
 def members_of(column: str) -> tuple[str, ...]:
-    """The members that a type of `column_type` names; none where it is no enum."""
-    found = _ENUM.fullmatch(column)
-    return _members(found[1]) if found else ()
+    """The members that a type of `column_type` names; none if it is no enum."""
+    match = _ENUM.fullmatch(column)
+    return _members(match[1]) if match else ()
 
 
 def _decimal(precision: int, scale: int) -> str:
@@ -61,13 +61,13 @@ def _decimal(precision: int, scale: int) -> str:
 
 def _members(text: str) -> tuple[str, ...]:
     members: list[str] = []
-    at, more = 0, True
+    position, more = 0, True
     while more:
-        found = _MEMBER.match(text, at)
-        if not found:
+        match = _MEMBER.match(text, position)
+        if not match:
             raise ValueError("the members of an enum are quoted and separated by commas: enum('a','b')")
-        members.append(found[1].replace("''", "'"))
-        at, more = found.end(), found[2] == ","
-    if at != len(text) or len(set(members)) != len(members):
+        members.append(match[1].replace("''", "'"))
+        position, more = match.end(), match[2] == ","
+    if position != len(text) or len(set(members)) != len(members):
         raise ValueError("each member of an enum stands once, quoted: enum('a','b')")
     return tuple(members)

@@ -88,10 +88,10 @@ def compose(text: str, source: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = SettingPlace(source, mark.line + 1, mark.column + 1) if mark else SettingPlace(source)
-        said = f"{place}: {_problem(error)}"
+        sentence = f"{place}: {_problem(error)}"
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        said = f"{source}: {_unreadable(error)}"
-    raise SettingsError("SETTINGS_YAML", said, _QUOTE_HINT)  # out here, so that it carries no quoting error along
+        sentence = f"{source}: {_unreadable(error)}"
+    raise SettingsError("SETTINGS_YAML", sentence, _QUOTE_HINT)  # out here, so that it carries no quoting error along
 
 
 _SCHEMA_HINT = "`ticdc-warehouse config schema` lists every key"

@@ -23,19 +23,19 @@ _EXPECTED = "expected a duration such as `10 seconds`, `1 minute`, `500 millisec
 
 
 def seconds(text: str) -> float:
-    """Read a duration as Spark's processing-time trigger does, so no months or years; raises ValueError.
+    """Read a duration as Spark's processing-time trigger does, so no months or years. Raises ValueError.
 
-    Spark knows no short units; it is given the seconds.
+    Spark does not know the short units; it gets the seconds.
     """
     rest = _INTERVAL.sub("", text).rstrip()
-    total, at = 0.0, 0
-    while at < len(rest) or not at:
-        found = _PART.match(rest, at) or _SHORT_PART.match(rest, at)
-        unit = _unit(found[3]) if found else None
-        if not found or unit is None or (found[2] and unit != 1.0):  # Spark: only seconds have parts
+    total, position = 0.0, 0
+    while position < len(rest) or not position:
+        part = _PART.match(rest, position) or _SHORT_PART.match(rest, position)
+        unit = _unit(part[3]) if part else None
+        if not part or unit is None or (part[2] and unit != 1.0):  # Spark: only seconds have parts
             raise ValueError(_EXPECTED)
-        total += float(found[1] + (found[2] or "")) * unit
-        at = found.end()
+        total += float(part[1] + (part[2] or "")) * unit
+        position = part.end()
     return total
 
 

@@ -53,12 +53,12 @@ _LEFT_OUT = {
 
 def explain(error: ValidationError, tree: Any, model: type[BaseModel], written: Any = None) -> Iterator[SettingFault]:
     """Yield a fault for each error; `tree` is what was validated, `written` the same with its keys without a value."""
-    for one in error.errors(include_url=False, include_input=False):
-        path = tuple(str(key) for key in one["loc"] if key != "[key]")
-        if path[:1] == ("source",) and one["type"] == "missing" and _is_storage(tree):
+    for detail in error.errors(include_url=False, include_input=False):
+        path = tuple(str(key) for key in detail["loc"] if key != "[key]")
+        if path[:1] == ("source",) and detail["type"] == "missing" and _is_storage(tree):
             continue  # what Kafka needs is not what is wrong there
-        code = NOT_YET if one["type"] == NOT_YET_ERROR else INVALID
-        yield SettingFault(path, _sentence(one, path, tree, model) + _unset(path, written), code)
+        code = NOT_YET if detail["type"] == NOT_YET_ERROR else INVALID
+        yield SettingFault(path, _sentence(detail, path, tree, model) + _unset(path, written), code)
 
 
 def _unset(path: Path, written: Any) -> str:
@@ -69,18 +69,18 @@ def _unset(path: Path, written: Any) -> str:
     return f"; the key has no value here, and the environment variable {variable_of(path)} is not set"
 
 
-def _sentence(one: ErrorDetails, path: Path, tree: Any, model: type[BaseModel]) -> str:
-    kind = one["type"]
+def _sentence(detail: ErrorDetails, path: Path, tree: Any, model: type[BaseModel]) -> str:
+    kind = detail["type"]
     if kind in {REFUSED, NOT_YET_ERROR}:
-        return one["msg"]
+        return detail["msg"]
     if kind == "extra_forbidden":
         return _unknown(path, model)
     if kind == "missing":
         info = field_at(model, path)
         return f"required: {info.description if info else 'a value'}"
     if kind == "literal_error":
-        return _none_of(str(one["ctx"]["expected"]), path, tree, model)
-    expected = _EXPECTED.get(kind) or "expected " + one["msg"].removeprefix("Input should be ")
+        return _none_of(str(detail["ctx"]["expected"]), path, tree, model)
+    expected = _EXPECTED.get(kind) or "expected " + detail["msg"].removeprefix("Input should be ")
     return expected + ("" if _value(path, tree) is not None else ", not nothing")
 
 
@@ -88,10 +88,10 @@ def _unknown(path: Path, model: type[BaseModel]) -> str:
     section, key = section_at(model, path[:-1]), path[-1]
     if path[0] == "changefeed" and (reason := sink_key(key)):
         return reason
-    if found := _LEAVES_OUT.fullmatch(key.lower().replace("-", "_")):
-        return f"unknown key; {_LEFT_OUT[found[1]]}"
-    known = fields(section) if section else {}
-    return "unknown key" + (did_you_mean(key, known) or f"; known here: {', '.join(known)}")
+    if wish := _LEAVES_OUT.fullmatch(key.lower().replace("-", "_")):
+        return f"unknown key; {_LEFT_OUT[wish[1]]}"
+    keys = fields(section) if section else {}
+    return "unknown key" + (did_you_mean(key, keys) or f"; known here: {', '.join(keys)}")
 
 
 def _none_of(expected: str, path: Path, tree: Any, model: type[BaseModel]) -> str:

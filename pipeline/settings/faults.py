@@ -47,9 +47,9 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-def did_you_mean(written: str, known: Iterable[str]) -> str:
-    """Give ` (did you mean …?)` for the nearest known word, whatever its case, `-` or `_`; else nothing."""
-    plain = {name.lower().replace("-", "_"): name for name in known}
+def did_you_mean(written: str, words: Iterable[str]) -> str:
+    """Give ` (did you mean …?)` with the nearest of the words, whatever its case, `-` or `_`; empty if none is near."""
+    plain = {name.lower().replace("-", "_"): name for name in words}
     word = written.lower().replace("-", "_")
     near = get_close_matches(word, plain, n=1, cutoff=0.6)
     near = near or [name for name in plain if len(word) >= PREFIX_LENGTH and name.startswith(word)]

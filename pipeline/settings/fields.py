@@ -84,8 +84,8 @@ def _path(value: object, info: ValidationInfo) -> Path:
 
 def _servers(text: str) -> str:
     for server in text.split(","):
-        found = _SERVER.fullmatch(server.strip())
-        if not found or not 1 <= int(found[1]) <= LARGEST_PORT:
+        match = _SERVER.fullmatch(server.strip())
+        if not match or not 1 <= int(match[1]) <= LARGEST_PORT:
             raise refuse("expected `host:port`, more of them separated by commas")
     return ",".join(server.strip() for server in text.split(","))
 
@@ -124,8 +124,8 @@ def _long_duration(text: str) -> str:
 
 
 def _timezone(text: str) -> str:
-    if text != "UTC" and text not in (known := zoneinfo.available_timezones()):
-        near = did_you_mean(text, known)
+    if text != "UTC" and text not in (zones := zoneinfo.available_timezones()):
+        near = did_you_mean(text, zones)
         raise refuse(f"expected a time zone of the IANA database such as Europe/Berlin{near}")
     return text
 

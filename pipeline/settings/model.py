@@ -90,6 +90,6 @@ def _detail(fault: SettingFault) -> InitErrorDetails:
 
 
 def _again(error: ValidationError) -> Iterator[InitErrorDetails]:
-    for one in error.errors(include_url=False, include_input=False):
-        kind = PydanticCustomError(one["type"], one["msg"], one.get("ctx"))
-        yield InitErrorDetails(type=kind, loc=one["loc"], input=None)
+    for detail in error.errors(include_url=False, include_input=False):
+        kind = PydanticCustomError(detail["type"], detail["msg"], detail.get("ctx"))
+        yield InitErrorDetails(type=kind, loc=detail["loc"], input=None)

@@ -2,9 +2,9 @@
 
 `-` and `.` are written `_`, case does not matter after the prefix, values are YAML. In a map with free keys
 (`source.options`, `spark.conf`, `registry.headers`, `warehouse.catalog`, `warehouse.columns`) a variable
-finds the key that stands in the file; a new key is lower-cased, and `_` becomes what separates words there:
-`.` in options and conf, `-` in headers. Where that can't be told (catalog, columns) the key has to stand in
-the file, or the whole map is given.
+finds the key that the file has; a new key is lower-cased, and `_` becomes what separates words there:
+`.` in options and conf, `-` in headers. In `catalog` and `columns` that is not known: the file must have the
+key, or the variable gives the whole map.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def override(document: Document, environ: Mapping[str, str], model: type[BaseMod
 
 def _match(words: tuple[str, ...], tree: Tree, model: type[BaseModel]) -> Path | str:
     """Give the path that a variable's words name, or the sentence that says why there is none."""
-    known = {_plain(key): key for key in fields(model)}
-    key = known.get(words[0].lower())
+    keys = {_plain(key): key for key in fields(model)}
+    key = keys.get(words[0].lower())
     if key is None and model.model_config.get("extra") == "allow":
         return _free_key(words, tree, None)
     if key is None:
-        return f"no setting is called so{did_you_mean(words[0], known)}"
+        return f"no setting is called so{did_you_mean(words[0], keys)}"
     if len(words) == 1:
         return (key,)
     info = fields(model)[key]

@@ -64,11 +64,11 @@ _ACCESS = "how TiCDC reaches Kafka; this reader's own access is in source.option
 
 def refused_options(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the keys of `source.options` that have a setting of their own, or that Spark would ignore."""
-    known = {option.lower() for option in SPARK_OPTIONS}
+    options = {option.lower() for option in SPARK_OPTIONS}
     for key in keys:
         if reason := _TAKEN_OPTIONS.get(key.lower()):
             yield key, reason
-        elif key.lower() not in known and not (key.startswith("kafka.") and key != "kafka."):
+        elif key.lower() not in options and not (key.startswith("kafka.") and key != "kafka."):
             yield key, _OPTIONS
 
 

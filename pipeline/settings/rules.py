@@ -67,9 +67,9 @@ def _topic_names(written: Written) -> Iterator[SettingFault]:
     source = _section(written, "source")
     listed, offsets = source.get("topics"), source.get("starting_offsets")
     names: set[str] = set()
-    for at, name in enumerate(listed if isinstance(listed, list | tuple) else ()):
+    for number, name in enumerate(listed if isinstance(listed, list | tuple) else ()):
         if isinstance(name, str) and name in names:
-            yield SettingFault(("source", "topics", str(at)), "stands in the list twice")
+            yield SettingFault(("source", "topics", str(number)), "stands in the list twice")
         names |= {name} if isinstance(name, str) else set()
     for topic in offsets if names and isinstance(offsets, Mapping) else ():
         if topic not in names:
@@ -97,9 +97,9 @@ def _changefeed(written: Written) -> Iterator[SettingFault]:
     if "enable-old-value" in changefeed and facts_of(protocol) is not None and protocol not in optional:
         which = " or ".join(f"`protocol: {name}`" for name in optional)
         yield SettingFault(("changefeed", "enable-old-value"), f"only {which} can be without old values")
-    said = changefeed.get("protocol")
-    if facts_of(said) is not None and facts_of(protocol) is not None and said != protocol:
-        yield SettingFault(("changefeed", "protocol"), f"`{said}`, but source.protocol is `{protocol}`")
+    stated = changefeed.get("protocol")
+    if facts_of(stated) is not None and facts_of(protocol) is not None and stated != protocol:
+        yield SettingFault(("changefeed", "protocol"), f"`{stated}`, but source.protocol is `{protocol}`")
     if _true(changefeed.get("avro-enable-watermark")) and _false(changefeed.get("enable-tidb-extension")):
         yield SettingFault(
             ("changefeed", "avro-enable-watermark"),

@@ -34,11 +34,11 @@ def described() -> tuple[Key, ...]:
     return tuple(_keys(schema, schema["$defs"], ""))
 
 
-def _keys(section: Mapping[str, Any], known: Mapping[str, Any], prefix: str) -> Iterator[Key]:
+def _keys(section: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str) -> Iterator[Key]:
     required = section.get("required", ())
     for name, entry in section["properties"].items():
         if "$ref" in entry:
-            yield from _keys(known[entry["$ref"].rpartition("/")[2]], known, f"{prefix}{name}.")
+            yield from _keys(definitions[entry["$ref"].rpartition("/")[2]], definitions, f"{prefix}{name}.")
         else:
             default = "" if name in required else _yaml(entry["default"])
             yield Key(prefix + name, _takes(entry), default, entry["description"])

@@ -39,14 +39,14 @@ def _bar(console: Console, transactions: int | None) -> Iterator[Callable[[int, 
 
 @contextmanager
 def _lines(console: Console, transactions: int | None) -> Iterator[Callable[[int, int], None]]:
-    started = said = time.monotonic()
+    started = printed = time.monotonic()
     of = "" if transactions is None else f" of {transactions}"
 
     def show(done: int, events: int) -> None:
-        nonlocal said
+        nonlocal printed
         now = time.monotonic()
-        if now - said >= _SECONDS:
-            said = now
+        if now - printed >= _SECONDS:
+            printed = now
             pace = events / (now - started)
             line = f"  {done}{of} transactions, {events} row events, {pace:.0f} a second"
             console.print(line, highlight=False)

@@ -171,13 +171,13 @@ class SimpleSender:
         self._told[name] = rows + 1, since
 
     def _codec(self, table: SimulatedTable, commit_ts: int) -> SimpleCodec:
-        """Return a version's codec; of a statement that was never sent, its ts is that of the first row."""
-        known = table.full_name, table.version
-        if known not in self._codecs:
+        """Return a version's codec. If its statement was never sent, the version has the ts of the first row."""
+        key = table.full_name, table.version
+        if key not in self._codecs:
             number = self._ids.setdefault(table.full_name, _FIRST_TABLE_ID + _TABLE_IDS * len(self._ids))
             identity = Identity(number, commit_ts - _VERSION_BEFORE_COMMIT)
-            self._codecs[known] = SimpleCodec(table, identity, self._timezone)
-        return self._codecs[known]
+            self._codecs[key] = SimpleCodec(table, identity, self._timezone)
+        return self._codecs[key]
 
 
 class OpenSender:
@@ -195,8 +195,8 @@ class OpenSender:
 
     def row(self, event: RowEvent, commit_ts: int) -> None:
         """Put a row change into its partition's next record."""
-        known = event.table.full_name, event.table.version
-        codec = self._codecs.get(known) or self._codecs.setdefault(known, OpenCodec(event.table, self._timezone))
+        version = event.table.full_name, event.table.version
+        codec = self._codecs.get(version) or self._codecs.setdefault(version, OpenCodec(event.table, self._timezone))
         partition = _partition(event, self._topics.partitions(self._topic))
         key = codec.key(event.image, commit_ts, event.row_id)
         self._waiting[partition].append((key, codec.value(event.before, event.after)))

@@ -204,9 +204,9 @@ class SimulatedTable:
         try:
             return self._by_name[name]
         except KeyError:
-            known = ", ".join(self._by_name)
+            names = ", ".join(self._by_name)
             raise SimulationError(
-                "COLUMN_UNKNOWN", f"{self.full_name} has no column {name!r}.", f"It has: {known}."
+                "COLUMN_UNKNOWN", f"{self.full_name} has no column {name!r}.", f"It has: {names}."
             ) from None
 
     @cached_property
@@ -226,8 +226,8 @@ class SimulatedTable:
     @property
     def has_integer_handle(self) -> bool:
         """Whether the primary key, one clustered integer, is the row's address in TiKV itself."""
-        one = self.clustered and len(self.primary_key) == 1
-        return one and self.column(self.primary_key[0]).parsed.is_integer
+        is_one_column = self.clustered and len(self.primary_key) == 1
+        return is_one_column and self.column(self.primary_key[0]).parsed.is_integer
 
     @cached_property
     def _chosen(self) -> tuple[str, ...]:

@@ -50,19 +50,19 @@ def with_tls(connection, *, asks_for_certificate=False):
 
 def test_a_host_without_an_address():
     found = ports.seen("nowhere.invalid:9092", "PLAINTEXT")
-    assert found.said == "nowhere.invalid has no address here"
+    assert found.clause == "nowhere.invalid has no address here"
 
 
 def test_a_port_at_which_nothing_listens():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert "nothing takes connections" in ports.seen(f"127.0.0.1:{port},other:1", "PLAINTEXT").said
+    assert "nothing takes connections" in ports.seen(f"127.0.0.1:{port},other:1", "PLAINTEXT").clause
 
 
 def test_a_port_for_tls_and_a_client_without(listener):
     where = listener(lambda connection: with_tls(connection, asks_for_certificate=True))
     found = ports.seen(f"SSL://{where}", "PLAINTEXT")
-    assert "speaks TLS, and this client does not" in found.said
+    assert "speaks TLS, and this client does not" in found.clause
     assert "kafka.security.protocol" in found.todo
     assert "SASL_SSL" in ports.seen(where, "SASL_PLAINTEXT").todo
     assert ports.seen(where, "SSL") is None
@@ -70,5 +70,5 @@ def test_a_port_for_tls_and_a_client_without(listener):
 
 def test_a_port_without_tls_and_a_client_with(listener):
     where = listener(closes)
-    assert "does not speak TLS" in ports.seen(where, "sasl_ssl").said
+    assert "does not speak TLS" in ports.seen(where, "sasl_ssl").clause
     assert ports.seen(where, "PLAINTEXT") is None

@@ -27,17 +27,17 @@ def partitioning(sql: str, table: TableName | None = None) -> PartitionScheme | 
     Where the text creates several tables, that of `table`. `LIKE` another table gives None: see `created_like`.
     """
     try:
-        found = _created(sql, table)
-        return None if found is None else _partitioning(found[0])
+        created = _created(sql, table)
+        return None if created is None else _partitioning(created[0])
     except NotParsedError:
         return None
 
 
 def created_like(sql: str, table: TableName) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE copies, with its partitioning, if its database is said (`read_model`)."""
+    """The table that a CREATE TABLE … LIKE copies, with its partitioning; None if its database is not known."""
     try:
-        found = _created(sql, table)
-        return None if found is None else read_model(*found, table.schema)
+        created = _created(sql, table)
+        return None if created is None else read_model(*created, table.schema)
     except NotParsedError:
         return None
 
@@ -77,17 +77,17 @@ def _same(written: TableName, table: TableName) -> bool:
 
 
 def _partitioning(cursor: Cursor) -> PartitionScheme | None:
-    said = _collations(cursor)
+    collation_of = _collations(cursor)
     of_table = _UNSAID
     while not cursor.accept("PARTITION", "BY"):
         if cursor.at_end():
             return None
         of_table = _option(cursor) or of_table
-    return read_scheme(cursor, lambda column: said(column) or of_table)
+    return read_scheme(cursor, lambda column: collation_of(column) or of_table)
 
 
 def _collations(cursor: Cursor) -> Callable[[str], str]:
-    """Read the columns, if any: the collation that each says, and none where it says none."""
+    """Read the columns, if any, and give the collation that each names, empty where it names none."""
     if not cursor.at_symbol("("):
         return lambda _: UNKNOWN_COLLATION
     start = cursor.at
@@ -97,8 +97,8 @@ def _collations(cursor: Cursor) -> Callable[[str], str]:
         cursor.back(start)
         cursor.skip_parentheses()
         return lambda _: UNKNOWN_COLLATION
-    said = {folded(column.name): column.collation or _binary(column.charset) for column in columns}
-    return lambda column: said.get(folded(column), UNKNOWN_COLLATION)
+    collations = {folded(column.name): column.collation or _binary(column.charset) for column in columns}
+    return lambda column: collations.get(folded(column), UNKNOWN_COLLATION)
 
 
 def _option(cursor: Cursor) -> str:

@@ -41,11 +41,11 @@ def read_scheme(cursor: Cursor, collation: Callable[[str], str]) -> PartitionSch
 def read_definitions(cursor: Cursor) -> tuple[NamedPartition, ...]:
     """Read the definitions in their parenthesis."""
     cursor.expect_symbol("(")
-    found = [_definition(cursor)]
+    partitions = [_definition(cursor)]
     while cursor.accept_symbol(","):
-        found.append(_definition(cursor))
+        partitions.append(_definition(cursor))
     cursor.expect_symbol(")")
-    return tuple(found)
+    return tuple(partitions)
 
 
 def read_number(cursor: Cursor) -> int:
@@ -119,39 +119,39 @@ def _columns(cursor: Cursor) -> tuple[str, ...]:
     cursor.expect_symbol("(")
     if cursor.accept_symbol(")"):
         return ()
-    found = [cursor.column_name()]
+    names = [cursor.column_name()]
     while cursor.accept_symbol(","):
-        found.append(cursor.column_name())
+        names.append(cursor.column_name())
     cursor.expect_symbol(")")
-    return tuple(found)
+    return tuple(names)
 
 
 def _definition(cursor: Cursor) -> NamedPartition:
     cursor.expect("PARTITION")
     name = cursor.name()
-    found = NamedPartition(name)
+    partition = NamedPartition(name)
     if cursor.accept("VALUES", "LESS", "THAN"):
-        found = NamedPartition(name, below=_below(cursor))
+        partition = NamedPartition(name, below=_below(cursor))
     elif cursor.accept("VALUES", "IN"):
         among, default = _among(cursor)
-        found = NamedPartition(name, among=among, default=default)
+        partition = NamedPartition(name, among=among, default=default)
     elif cursor.accept("DEFAULT"):
-        found = NamedPartition(name, default=True)
+        partition = NamedPartition(name, default=True)
     if cursor.accept("SUBPARTITION") or cursor.at_symbol("("):
         raise NotParsedError("partitions of partitions are not understood")
     cursor.skip_clause()
-    return found
+    return partition
 
 
 def _below(cursor: Cursor) -> Bound:
     if cursor.accept("MAXVALUE"):
         return (MAXVALUE,)
     cursor.expect_symbol("(")
-    found = [_bound(cursor)]
+    bounds = [_bound(cursor)]
     while cursor.accept_symbol(","):
-        found.append(_bound(cursor))
+        bounds.append(_bound(cursor))
     cursor.expect_symbol(")")
-    return tuple(found)
+    return tuple(bounds)
 
 
 def _bound(cursor: Cursor) -> Literal | Extreme:
@@ -177,21 +177,21 @@ def _among(cursor: Cursor) -> tuple[tuple[tuple[Literal, ...], ...], bool]:
 def _member(cursor: Cursor) -> tuple[Literal, ...]:
     if not cursor.accept_symbol("("):
         return (_value(cursor),)
-    found = [_value(cursor)]
+    values = [_value(cursor)]
     while cursor.accept_symbol(","):
-        found.append(_value(cursor))
+        values.append(_value(cursor))
     cursor.expect_symbol(")")
     if not cursor.at_clause_end():
         cursor.skip_clause()
         return (EXPRESSION,)
-    return tuple(found)
+    return tuple(values)
 
 
 def _value(cursor: Cursor) -> Literal:
     """Read one value, which ends where the clause does: anything longer is an expression."""
     typed = cursor.peek(1).kind is LexemeKind.STRING and cursor.accept_any("DATE", "TIMESTAMP")
-    found = Literal(LiteralKind.TEXT, cursor.take().text) if typed else read_default(cursor)
+    value = Literal(LiteralKind.TEXT, cursor.take().text) if typed else read_default(cursor)
     if cursor.at_clause_end():
-        return found
+        return value
     cursor.skip_clause()
     return EXPRESSION

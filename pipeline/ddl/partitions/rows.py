@@ -99,7 +99,7 @@ RowPredicate = Everything | Ranges | Members | Remainders
 
 
 class _Refusal(ValueError):
-    """It cannot be told where rows lie."""
+    """It is not known which rows lie in which partition."""
 
 
 _NUMBERS = ("INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "YEAR")
@@ -137,11 +137,11 @@ def predicate(
 
 
 def _places(scheme: PartitionScheme, names: Sequence[str]) -> list[int]:
-    found = scheme.places(names)
-    unknown = [name for name, place in zip(names, found, strict=True) if place is None]
+    places = scheme.places(names)
+    unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
         raise _Refusal(f"no partition {', '.join(unknown)} is known")
-    return sorted({place for place in found if place is not None})
+    return sorted({place for place in places if place is not None})
 
 
 def _predicate(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, ...]) -> RowPredicate:
@@ -174,14 +174,14 @@ class _Column:
 def _columns(scheme: PartitionScheme, types: Mapping[str, str], collations: Mapping[str, str]) -> tuple[_Column, ...]:
     spelled = {folded(name): name for name in types}
     overruled = {folded(name): collation.lower() for name, collation in collations.items()}
-    found = []
+    columns = []
     for column in scheme.columns:
         key = folded(column.name)
         if key not in spelled:
             raise _Refusal(f"the table is partitioned by column {column.name}, which it does not have")
-        said = overruled.get(key) or column.collation or _DEFAULT_COLLATION
-        found.append(_column(spelled[key], types[spelled[key]], said))
-    return tuple(found)
+        collation = overruled.get(key) or column.collation or _DEFAULT_COLLATION
+        columns.append(_column(spelled[key], types[spelled[key]], collation))
+    return tuple(columns)
 
 
 def _column(name: str, tidb_type: str, collation: str) -> _Column:
@@ -259,14 +259,14 @@ def _members(among: tuple[tuple[Literal, ...], ...], columns: tuple[_Column, ...
 
 def _listed(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, ...]) -> Members:
     chosen = [scheme.partitions[place] for place in places]
-    found = Members(
+    members = Members(
         tuple(column.deciding for column in columns),
         tuple(member for partition in chosen for member in _members(partition.among, columns)),
     )
     if not any(partition.default for partition in chosen):
-        return found
+        return members
     left = (partition for place, partition in enumerate(scheme.partitions) if place not in places)
-    return replace(found, others=tuple(member for partition in left for member in _members(partition.among, columns)))
+    return replace(members, others=tuple(member for partition in left for member in _members(partition.among, columns)))
 
 
 def _spans(scheme: PartitionScheme, places: list[int], columns: tuple[_Column, ...]) -> tuple[ValueRange, ...]:

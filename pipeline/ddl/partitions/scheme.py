@@ -78,7 +78,7 @@ class PartitionColumn:
 class PartitionScheme:
     """How a table is partitioned, its partitions in their order.
 
-    `unsupported`: why it cannot be told which rows lie in which partition; empty where it can.
+    `unsupported`: why it is not known which rows lie in which partition; empty if it is known.
     """
 
     kind: PartitionKind
@@ -87,15 +87,15 @@ class PartitionScheme:
     unsupported: str = ""
 
     def places(self, names: Iterable[str]) -> list[int | None]:
-        """Where each of these partitions stands; None for one that there is not. Names match without case."""
-        known = {partition.key: place for place, partition in enumerate(self.partitions)}
-        return [known.get(folded(name)) for name in names]
+        """The place of each of these partitions, None where no partition has the name. Names match without case."""
+        place_of = {partition.key: place for place, partition in enumerate(self.partitions)}
+        return [place_of.get(folded(name)) for name in names]
 
     def deciding(self, names: Iterable[str]) -> PartitionScheme:
-        """The same with no more partitions than those that tell which rows lie in these, which it has.
+        """The same with only the partitions that decide which rows lie in these. The scheme must have these.
 
-        A span begins where the partition before it ends; what is in no list is told by all lists, a remainder by how
-        many partitions there are.
+        A span begins where the partition before it ends, so that one decides, too. For what is in no list, all lists
+        decide; for a remainder, how many partitions there are.
         """
         places = {place for place in self.places(names) if place is not None}
         if self.kind in RANGES:
@@ -105,7 +105,7 @@ class PartitionScheme:
         return replace(self, partitions=tuple(one for place, one in enumerate(self.partitions) if place in places))
 
     def refused(self, reason: str) -> PartitionScheme:
-        """The same, of which it can no longer be told where rows lie."""
+        """The same, where it is not known any more which rows lie in which partition, for this reason."""
         return replace(self, unsupported=reason)
 
     def having(self, partitions: Iterable[NamedPartition]) -> PartitionScheme:
@@ -156,14 +156,14 @@ def from_json(data: Mapping[str, Any]) -> PartitionScheme:
 
 
 def _partition(partition: NamedPartition) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": partition.name}
+    fields: dict[str, Any] = {"name": partition.name}
     if partition.below:
-        said["below"] = [_value(value) for value in partition.below]
+        fields["below"] = [_value(value) for value in partition.below]
     if partition.among:
-        said["among"] = [[_value(value) for value in member] for member in partition.among]
+        fields["among"] = [[_value(value) for value in member] for member in partition.among]
     if partition.default:
-        said["default"] = True
-    return said
+        fields["default"] = True
+    return fields
 
 
 def _partition_of(data: Mapping[str, Any]) -> NamedPartition:

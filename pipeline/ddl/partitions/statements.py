@@ -49,10 +49,10 @@ def read_partition_clause(cursor: Cursor, altered: Altered) -> Action | None:
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:
-    found = [cursor.name()]
+    names = [cursor.name()]
     while cursor.accept_symbol(","):
-        found.append(cursor.name())
-    return tuple(found)
+        names.append(cursor.name())
+    return tuple(names)
 
 
 def _definitions(cursor: Cursor) -> tuple[tuple[NamedPartition, ...], str]:

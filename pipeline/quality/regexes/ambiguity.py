@@ -91,8 +91,8 @@ class _Automaton:
                 return self._state(self._letters(node))
             case Atomic():
                 inner = _Automaton(self.letters).add_all(node.item)
-                found = self._state(reduce(or_, inner[1], 0))
-                return _Piece(inner[0].empty, found.first, found.last)
+                piece = self._state(reduce(or_, inner[1], 0))
+                return _Piece(inner[0].empty, piece.first, piece.last)
             case Choice():
                 pieces = [self.add(item) for item in node.items]
                 return _Piece(
@@ -124,27 +124,27 @@ class _Automaton:
             for following, more in first.items():
                 self.follow[state][following] += ways * more
 
-    def _joined(self, one: _Piece, other: _Piece) -> _Piece:
-        self._linked(one.last, other.first)
-        first = one.first + other.first if one.empty else one.first
-        last = other.last + one.last if other.empty else other.last
-        return _Piece(one.empty and other.empty, first, last)
+    def _joined(self, left: _Piece, right: _Piece) -> _Piece:
+        self._linked(left.last, right.first)
+        first = left.first + right.first if left.empty else left.first
+        last = right.last + left.last if right.empty else right.last
+        return _Piece(left.empty and right.empty, first, last)
 
     def _repeated(self, node: Repeat) -> _Piece:
         if node.most == 0:
             return _NOTHING
         begun = len(self.sets)
-        found = self.add(node.item)
+        piece = self.add(node.item)
         size = len(self.sets) - begun
         if node.most is not None and size * node.most <= _UNROLLED:
-            return self._counted(found, node)
-        self._linked(found.last, found.first)
-        return _Piece(found.empty or node.least == 0, found.first, found.last)
+            return self._counted(piece, node)
+        self._linked(piece.last, piece.first)
+        return _Piece(piece.empty or node.least == 0, piece.first, piece.last)
 
-    def _counted(self, found: _Piece, node: Repeat) -> _Piece:
-        """The item written out: as often as it must be there, then as often as it may, one within the other."""
+    def _counted(self, piece: _Piece, node: Repeat) -> _Piece:
+        """The item written out: first as often as it must be there, then as often as it may, each within the last."""
         most = node.most or 0
-        pieces = [found, *(self.add(node.item) for _ in range(most - 1))]
+        pieces = [piece, *(self.add(node.item) for _ in range(most - 1))]
         made = _NOTHING
         for number in reversed(range(most)):
             made = self._joined(pieces[number], made)
@@ -161,8 +161,8 @@ class _Automaton:
         inner = {state: [f for f in self.follow[state] if rounds[f] == rounds[state]] for state in rounds}
 
         def both(pair: tuple[int, int]) -> Iterator[tuple[int, int]]:
-            for one in inner[pair[0]]:
-                yield from ((one, other) for other in inner[pair[1]] if self.sets[one] & self.sets[other])
+            for left in inner[pair[0]]:
+                yield from ((left, right) for right in inner[pair[1]] if self.sets[left] & self.sets[right])
 
         pairs = _components([(state, state) for state in rounds], both)
         same = {number for pair, number in pairs.items() if pair[0] == pair[1]}
@@ -174,7 +174,7 @@ def _sum(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _components(starts: Iterable[State], follow: Callable[[State], Iterable[State]]) -> dict[State, int]:
-    """Everything that can be reached, with a number that two share if each is reached from the other (Kosaraju)."""
+    """Each state that can be reached → its component. Two states share one if each leads to the other (Kosaraju)."""
     ahead: dict[State, list[State]] = {}
     back: dict[State, list[State]] = {}
 
@@ -185,11 +185,13 @@ def _components(starts: Iterable[State], follow: Callable[[State], Iterable[Stat
         return ahead[state]
 
     left = _left_in_order(starts, explored)
-    found: dict[State, int] = {}
+    component_of: dict[State, int] = {}
     for number, state in enumerate(reversed(left)):
-        for member in _left_in_order([state] if state not in found else [], lambda one: back.get(one, ()), set(found)):
-            found[member] = number
-    return found
+        for member in _left_in_order(
+            [state] if state not in component_of else [], lambda one: back.get(one, ()), set(component_of)
+        ):
+            component_of[member] = number
+    return component_of
 
 
 def _left_in_order(

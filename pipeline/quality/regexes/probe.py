@@ -51,8 +51,8 @@ def _letters(node: Node, alphabet: frozenset[str]) -> Iterator[str]:
     """A character of each set, readable ones first, in the order of the pattern."""
     match node:
         case Chars():
-            known = (char for char in (*_READABLE, *sorted(alphabet)) if node.holds(char))
-            yield from next(known, "")
+            candidates = (char for char in (*_READABLE, *sorted(alphabet)) if node.holds(char))
+            yield from next(candidates, "")
         case Chain() | Choice():
             for item in node.items:
                 yield from _letters(item, alphabet)
@@ -78,8 +78,8 @@ def seconds(jvm: Any, pattern: str, budget: float = BUDGET) -> float | None:
 
 
 def strained(jvm: Any, pattern: str, budget: float = BUDGET) -> str:
-    """What a long text that begins as it should does to Java; an overflow of its stack ends a Spark task."""
-    found: list[str] = []
+    """What Java does with a long text that begins as the pattern wants; a stack overflow would end a Spark task."""
+    errors: list[str] = []
     probe = RegexProbe(jvm)
 
     def match() -> None:
@@ -90,10 +90,10 @@ def strained(jvm: Any, pattern: str, budget: float = BUDGET) -> str:
                 if not probe.over:
                     compiled.matcher((part * (LONG // len(part) + 1))[:LONG]).lookingAt()
         except Py4JError as error:
-            found.append(str(error))
+            errors.append(str(error))
 
     taken = probe.took(match, budget)
-    if any("StackOverflow" in said for said in found):
+    if any("StackOverflow" in error for error in errors):
         return "can overflow Java's stack"
     return f"takes more than {budget:g} s" if taken is None else ""
 

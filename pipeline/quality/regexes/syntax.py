@@ -107,7 +107,7 @@ class Pattern:
     """A pattern read from the left; `alphabet` is every character by which two of its sets can differ."""
 
     text: str
-    at: int = 0
+    position: int = 0
     flags: frozenset[str] = frozenset()
     alphabet: set[str] = field(default_factory=lambda: {*map(chr, range(256)), "Ж", "ж", "中", "٣", "\u2028", "😀"})
     seen: set[str] = field(default_factory=set)
@@ -115,32 +115,32 @@ class Pattern:
     def tree(self) -> Node:
         """The whole pattern. Raises `Unread`."""
         try:
-            found = self._choice()
+            node = self._choice()
         except RecursionError:
             raise Unread("it is nested too deeply") from None
-        if self.at < len(self.text):
-            raise Unread(f"`{self.text[self.at]}` at {self.at + 1}")
-        return found
+        if self.position < len(self.text):
+            raise Unread(f"`{self.text[self.position]}` at {self.position + 1}")
+        return node
 
     def _next(self) -> str:
-        if self.at >= len(self.text):
+        if self.position >= len(self.text):
             raise Unread("it ends too early")
-        self.at += 1
-        return self.text[self.at - 1]
+        self.position += 1
+        return self.text[self.position - 1]
 
     def _takes(self, text: str) -> bool:
-        if not self.text.startswith(text, self.at):
+        if not self.text.startswith(text, self.position):
             return False
-        self.at += len(text)
+        self.position += len(text)
         return True
 
     def _skip(self) -> None:
-        while "x" in self.flags and self.at < len(self.text):
+        while "x" in self.flags and self.position < len(self.text):
             if self._takes("#"):
-                end = self.text.find("\n", self.at)
-                self.at = len(self.text) if end < 0 else end
-            elif self.text[self.at] in " \t\n\x0b\f\r":
-                self.at += 1
+                end = self.text.find("\n", self.position)
+                self.position = len(self.text) if end < 0 else end
+            elif self.text[self.position] in " \t\n\x0b\f\r":
+                self.position += 1
             else:
                 return
 
@@ -155,15 +155,15 @@ class Pattern:
         items: list[Node] = []
         while True:
             self._skip()
-            if self.at >= len(self.text) or self.text[self.at] in "|)":
+            if self.position >= len(self.text) or self.text[self.position] in "|)":
                 return items[0] if len(items) == 1 else Chain(tuple(items))
-            found = self._atom()
+            node = self._atom()
             self._skip()
-            while (quantifier := _QUANTIFIER.match(self.text, self.at)) is not None:
-                self.at = quantifier.end()
-                found = _repeated(found, quantifier)
+            while (quantifier := _QUANTIFIER.match(self.text, self.position)) is not None:
+                self.position = quantifier.end()
+                node = _repeated(node, quantifier)
                 self._skip()
-            items.append(found)
+            items.append(node)
 
     def _atom(self) -> Node:
         char = self._next()
@@ -179,7 +179,7 @@ class Pattern:
             case "^" | "$":
                 return Chain()
             case "*" | "+" | "?" | "{":
-                raise Unread(f"`{char}` at {self.at} repeats nothing")
+                raise Unread(f"`{char}` at {self.position} repeats nothing")
         return Chars(self._only(char))
 
     def _dot(self) -> Holds:
@@ -194,15 +194,15 @@ class Pattern:
 
     def _group(self) -> Node:
         flags, kind = self.flags, ""
-        if self.text.startswith("?", self.at):
-            found = _OPENING.match(self.text, self.at)
-            if found is None:
-                raise Unread(f"a group at {self.at} that begins in an unknown way")
-            self.at = found.end()
-            kind = found[1] or ""
-            if found[5]:
-                self._set_flags(found[3], found[4] or "")
-                if found[5] == ")":
+        if self.text.startswith("?", self.position):
+            prefix = _OPENING.match(self.text, self.position)
+            if prefix is None:
+                raise Unread(f"a group at {self.position} that begins in an unknown way")
+            self.position = prefix.end()
+            kind = prefix[1] or ""
+            if prefix[5]:
+                self._set_flags(prefix[3], prefix[4] or "")
+                if prefix[5] == ")":
                     return Chain()  # for the rest of the group around it
         inner = self._choice()
         if not self._takes(")"):
@@ -218,43 +218,45 @@ class Pattern:
         self.flags = (self.flags | set(on)) - set(off)
 
     def _escape(self) -> Node:
-        if found := re.compile(r"k<(\w+)>|([1-9])").match(self.text, self.at):
-            self.at = found.end()
-            return Back(found[1] or found[2])
+        if reference := re.compile(r"k<(\w+)>|([1-9])").match(self.text, self.position):
+            self.position = reference.end()
+            return Back(reference[1] or reference[2])
         if self._takes("Q"):
-            quoted, _, _ = self.text[self.at :].partition("\\E")
-            self.at = min(self.at + len(quoted) + 2, len(self.text))
+            quoted, _, _ = self.text[self.position :].partition("\\E")
+            self.position = min(self.position + len(quoted) + 2, len(self.text))
             return _quoted([Chars(self._only(char)) for char in quoted], self)
-        if self._takes("b{g}") or (self.at < len(self.text) and self.text[self.at] in _ANCHORS):
-            self.at += self.text[self.at - 1] != "}" or self.text[self.at - 4 : self.at] != "b{g}"
+        if self._takes("b{g}") or (self.position < len(self.text) and self.text[self.position] in _ANCHORS):
+            self.position += (
+                self.text[self.position - 1] != "}" or self.text[self.position - 4 : self.position] != "b{g}"
+            )
             return Chain()
         if self._takes("R"):
             return Chars(_CLASSES["v"])
         if self._takes("X"):
             return Chars(everything)
-        found_set, _ = self._one()
-        return Chars(found_set)
+        holds, _ = self._one()
+        return Chars(holds)
 
     def _one(self) -> tuple[Holds, str]:
-        """The set that stands after a backslash, and the character if it is one."""
-        if found := _CODED.match(self.text, self.at):
-            self.at = found.end()
+        """The set of characters that an escape means, and the character if it is a single one."""
+        if coded := _CODED.match(self.text, self.position):
+            self.position = coded.end()
             code = (
-                int(found[4], 8)
-                if found[4]
-                else ord(found[5]) ^ 64
-                if found[5]
-                else int(found[1] or found[2] or found[3], 16)
+                int(coded[4], 8)
+                if coded[4]
+                else ord(coded[5]) ^ 64
+                if coded[5]
+                else int(coded[1] or coded[2] or coded[3], 16)
             )
             if code > sys.maxunicode:
                 raise Unread("a character that is none")
             return self._only(chr(code)), chr(code)
-        if found := _NAMED.match(self.text, self.at):
-            self.at = found.end()
-            known = _PROPERTIES.get(found[2] or found[3])
-            if known is None or (found[2] in {"Upper", "Lower", "Lu", "Ll"} and "i" in self.seen):
+        if named := _NAMED.match(self.text, self.position):
+            self.position = named.end()
+            holds_property = _PROPERTIES.get(named[2] or named[3])
+            if holds_property is None or (named[2] in {"Upper", "Lower", "Lu", "Ll"} and "i" in self.seen):
                 return everything, ""
-            return (known if found[1] == "p" else _not(known)), ""
+            return (holds_property if named[1] == "p" else _not(holds_property)), ""
         char = self._next()
         if char.lower() in _CLASSES:
             holds = _CLASSES[char.lower()] if "U" in self.seen or char in "hvHV" else _ascii(_CLASSES[char.lower()])
@@ -262,13 +264,13 @@ class Pattern:
         if char in _CONTROL or not (char.isascii() and char.isalnum()):
             char = _CONTROL.get(char, char)
             return self._only(char), char
-        raise Unread(f"`\\{char}` at {self.at - 1}")
+        raise Unread(f"`\\{char}` at {self.position - 1}")
 
     def _set(self) -> Holds:
         """A class after its bracket."""
         negated = self._takes("^")
-        if self.text.startswith("]", self.at):
-            raise Unread(f"`]` as the first of a class at {self.at + 1}")
+        if self.text.startswith("]", self.position):
+            raise Unread(f"`]` as the first of a class at {self.position + 1}")
         parts: list[Holds] = []
         both: list[Holds] = []
         while not self._takes("]"):
@@ -290,15 +292,15 @@ class Pattern:
         if char == "\\" and self._takes("Q"):
             raise Unread("`\\Q` in a class")
         holds, first = self._one() if char == "\\" else (self._only(char), char)
-        ends = self.text[self.at + 1 : self.at + 2]
-        if not first or not self.text.startswith("-", self.at) or ends in {"]", "[", ""}:
+        ends = self.text[self.position + 1 : self.position + 2]
+        if not first or not self.text.startswith("-", self.position) or ends in {"]", "[", ""}:
             parts.append(holds)
             return
-        self.at += 1
+        self.position += 1
         last = self._next()
         last = self._one()[1] if last == "\\" else last
         if not last or last < first:
-            raise Unread(f"a range in a class that ends at {self.at}")
+            raise Unread(f"a range in a class that ends at {self.position}")
         parts.append(self._range(first, last))
 
     def _range(self, first: str, last: str) -> Holds:
@@ -310,7 +312,7 @@ class Pattern:
 
 def _quoted(items: list[Node], pattern: Pattern) -> Node:
     """Quoted text: a quantifier after it repeats its last character."""
-    if items and _QUANTIFIER.match(pattern.text, pattern.at):
+    if items and _QUANTIFIER.match(pattern.text, pattern.position):
         raise Unread("a quantifier after `\\E`")
     return Chain(tuple(items))
 

@@ -43,18 +43,18 @@ def retrieve(into: Path, cache: Path, downloaded: Callable[[str], None]) -> None
         "-settings", str(settings_file()), "-ivy", str(MODULE_FILE), "-cache", str(cache),
         "-confs", *CONFS, "-retrieve", f"{into}/{_LAYOUT}",
     ]  # fmt: skip
-    said: deque[str] = deque(maxlen=400)
+    output: deque[str] = deque(maxlen=400)
     with process.tethered(command, subprocess.PIPE) as run:
         try:
             for line in run.stdout or ():
-                said.append(line.rstrip())
-                if found := _DOWNLOADED.search(line):
-                    downloaded(found[1])
+                output.append(line.rstrip())
+                if download := _DOWNLOADED.search(line):
+                    downloaded(download[1])
         except BaseException:  # Ctrl-C: do not wait for the downloads
             run.kill()
             raise
     if run.returncode != 0:
-        raise _unavailable(said)
+        raise _unavailable(output)
 
 
 def settings_file() -> Path:
@@ -76,18 +76,18 @@ def _ivy_jar() -> Path:
     """Find `pyspark/jars/ivy-*.jar` without importing pyspark, which takes a while."""
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
-    found = sorted(folder.glob("ivy-*.jar")) if folder else []
-    if not found:
+    jars = sorted(folder.glob("ivy-*.jar")) if folder else []
+    if not jars:
         raise EnvironmentFault(
             "IVY_MISSING",
             f"PySpark's Ivy is not in {folder or 'this environment (no pyspark)'}.",
             "Install pyspark with its jars: `make setup`.",
         )
-    return found[-1]
+    return jars[-1]
 
 
-def _unavailable(said: deque[str]) -> EnvironmentFault:
-    telling = [line.strip() for line in said if _PROBLEM.search(line)] or list(said)
+def _unavailable(output: deque[str]) -> EnvironmentFault:
+    telling = [line.strip() for line in output if _PROBLEM.search(line)] or list(output)
     lines = list(dict.fromkeys(telling))[:_TAIL]
     return EnvironmentFault(
         "ARTEFACTS_UNAVAILABLE",

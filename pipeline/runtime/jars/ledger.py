@@ -57,11 +57,11 @@ def recheck(folder: Path, ledger: VerifiedFiles) -> None:
     """Hash again what no longer looks as verified. Raises `EnvironmentFault` ARTEFACT_CHECKSUM."""
     touched = [path for path, seen in ledger.files.items() if not _looks_like(folder / path, seen)]
     for path in touched:
-        found = pins.sha256(folder / path)
-        if found != ledger.files[path].sha256:
+        checksum = pins.sha256(folder / path)
+        if checksum != ledger.files[path].sha256:
             raise EnvironmentFault(
                 "ARTEFACT_CHECKSUM",
-                f"{folder / path} was changed after it was verified: its SHA-256 is {found}, "
+                f"{folder / path} was changed after it was verified: its SHA-256 is {checksum}, "
                 f"verified was {ledger.files[path].sha256}.",
                 f"Remove {folder} and run `make setup`, or whatever needs the jars, to fetch it anew.",
             )

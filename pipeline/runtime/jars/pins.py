@@ -33,14 +33,14 @@ def edition(pins: Mapping[str, str]) -> str:
 
 
 def check(folder: Path, pins: Mapping[str, str]) -> None:
-    """Compare every file with its pin. Raises `EnvironmentFault` for one that differs, lacks or has none."""
-    found = set(files(folder))
-    for path in sorted(found & pins.keys()):
+    """Compare every file with its pin. Raises `EnvironmentFault` for a file that differs, is missing or has no pin."""
+    there = set(files(folder))
+    for path in sorted(there & pins.keys()):
         _compare(path, sha256(folder / path), pins[path])
-    if found != pins.keys():
+    if there != pins.keys():
         raise EnvironmentFault(
             "ARTEFACTS_UNPINNED",
-            f"Ivy brought {_listed(found - pins.keys())} without a pin, and left out {_listed(pins.keys() - found)}.",
+            f"Ivy brought {_listed(there - pins.keys())} without a pin, and left out {_listed(pins.keys() - there)}.",
             "After a change of ivy.xml run `python -m pipeline.devstack pin` and review the difference.",
         )
 
@@ -56,11 +56,11 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def _compare(path: str, found: str, pinned: str) -> None:
-    if found != pinned:
+def _compare(path: str, checksum: str, pinned: str) -> None:
+    if checksum != pinned:
         raise EnvironmentFault(
             "ARTEFACT_CHECKSUM",
-            f"{path} is not the file that this version was built with: its SHA-256 is {found}, pinned is {pinned}.",
+            f"{path} is not the file that this version was built with: its SHA-256 is {checksum}, pinned is {pinned}.",
             "It was dropped: run the command again. The same sum again means that a mirror or proxy serves "
             "another file: name another one (TICDC_WAREHOUSE_IVY_SETTINGS), and tell whoever runs it.",
         )

@@ -53,14 +53,14 @@ class Customers:
 
     def swap_emails(self, writer: Transacting) -> None:
         """Two customers swap a unique key within one transaction."""
-        one, other = self.alive.pick(self._dice), self.alive.pick(self._dice)
-        if one == other:
+        first, second = self.alive.pick(self._dice), self.alive.pick(self._dice)
+        if first == second:
             return
-        mail_of_one = writer.read(*_TABLE, (one,))["email"]
-        mail_of_other = writer.read(*_TABLE, (other,))["email"]
-        writer.update(*_TABLE, (one,), {"email": f"swap{one}@example.com"})
-        writer.update(*_TABLE, (other,), {"email": mail_of_one})
-        writer.update(*_TABLE, (one,), {"email": mail_of_other})
+        mail_of_first = writer.read(*_TABLE, (first,))["email"]
+        mail_of_second = writer.read(*_TABLE, (second,))["email"]
+        writer.update(*_TABLE, (first,), {"email": f"swap{first}@example.com"})
+        writer.update(*_TABLE, (second,), {"email": mail_of_first})
+        writer.update(*_TABLE, (first,), {"email": mail_of_second})
 
     def close_account(self, writer: Transacting) -> None:
         """Delete a customer."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
 
 START = 15
-"""Seconds that an answer is waited for by who has just begun, and can be told soon that something is wrong."""
+"""Seconds that a command waits for an answer at its start, where a person should soon hear that something is wrong."""
 OUTAGE = 120
 """Seconds that a batch waits, for a broker that comes back: about as long as Spark's own reader does."""
 
@@ -140,7 +140,7 @@ class Cluster:
         try:
             described = self._admin.describeTopics(self._list(sorted(topics)), options).allTopicNames().get()
         except Py4JJavaError:
-            return {}  # an old broker; one that is gone is told by whoever asks next
+            return {}  # an old broker; if the broker is gone, the next question fails
         operations = {name: described.get(name).authorizedOperations() for name in topics}
         return {name: frozenset(str(one) for one in may) for name, may in operations.items() if may is not None}
 
@@ -226,7 +226,7 @@ class Cluster:
         seen = ports.seen(servers, protocol)
         return EnvironmentFault(
             causes.KAFKA_UNREACHABLE,
-            f"Kafka at {servers} did not answer: {reason}" + (f"; {seen.said}" if seen else ""),
+            f"Kafka at {servers} did not answer: {reason}" + (f"; {seen.clause}" if seen else ""),
             seen.todo
             if seen
             else "check source.bootstrap_servers and source.options (kafka.security.protocol …), "

@@ -34,7 +34,7 @@ def name_in(identity: str) -> str:
 
 
 def is_missing(identity: str) -> bool:
-    """Whether it is what a client shows for a topic without an id: nothing can be told apart by it."""
+    """Whether it is what a client shows for a topic without an id: it identifies nothing."""
     return identity in _NO_IDS
 
 

@@ -1,7 +1,7 @@
-"""A look at Kafka's port where Kafka's client only says that nobody answered.
+"""A look at Kafka's port if Kafka's client only says that no broker answered.
 
-Of a port for TLS and a client without it (or the other way round) Java's client says `Timed out waiting for a node
-assignment`, as of a broker that is down: the cause is told by a connection of our own.
+A client without TLS at a port for TLS, or the other way round, gets `Timed out waiting for a node assignment` from
+Java's client, as if the broker were down. A connection of our own finds the cause.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _TLS = ("SSL", "SASL_SSL")
 
 @dataclass(frozen=True, slots=True)
 class PortAnswer:
-    """What was seen, as a clause, and what to do."""
+    """What was seen at the port, as a clause of a sentence, and what to do."""
 
-    said: str
+    clause: str
     todo: str
 
 

@@ -25,8 +25,8 @@ _FETCHING = {
 """How Spark's Kafka source is made to fetch; `source.options` may say otherwise.
 
 After each poll it asks the broker for the ends of the partition, and forgets what was fetched and not polled: 500
-records, Kafka's default, would throw most of every fetch away. At the end of a partition that question waits behind
-a fetch for which there is nothing yet: half a second by default.
+records, Kafka's default, would throw most of every fetch away. At the end of a partition that question waits until a
+fetch ends for which there is nothing yet: half a second by default.
 """
 
 
