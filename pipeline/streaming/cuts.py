@@ -46,7 +46,7 @@ def _meant(tables: Iterable[WarehouseTable]) -> dict[str, WarehouseTable]:
     return {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
 
 
-def exact(  # noqa: PLR0913, PLR0917 - the batch, its moment, its tables, and all that may be missing from them
+def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and all that may be missing from them
     context: PipelineContext,
     batch_id: int,
     cut_ts: int,
@@ -57,9 +57,9 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its moment, its tables, and al
 ) -> str:
     """Write the cut of a batch by commit ts, a row per table whose snapshot changed; gives its level.
 
-    `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose streams have not been read that far. A cut
-    is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it. `also`: further
-    reasons why it is not exact.
+    A cut is exact if nothing up to its commit ts is missing from the tables. Tables that were dropped by then are not
+    in it. `waits`: the rows that cannot be placed yet. `late`: tables (uuid) whose streams have not been read that far.
+    `also`: further reasons why the cut is not exact.
     """
     if not cut_ts:
         return NONE

@@ -138,7 +138,10 @@ class DdlPlan:
                 self.context.tables.take_name(table, {NAMED: json.dumps(named)})
 
     def _bind_made(self) -> None:
-        """Names that pairs have got here in an unfinished try, from rows or others; they may have new ones since."""
+        """Bind the names that pairs got here in an unfinished try, from rows or from other pairs.
+
+        The pairs may have new names since.
+        """
         for table in self.context.tables if self.statements and self.context.recovering else ():
             for noted in (BORN, NAMED):
                 batch_id, entered, *name = json.loads(table.changes.properties.get(noted, "[-1, 0]"))
@@ -203,7 +206,7 @@ class DdlPlan:
         return "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, commit_ts: int) -> Done:
-        """Hold a table from here on; one that its first rows are yet to make, as soon as it is made."""
+        """Hold a table from here on; a table without rows is held as soon as its first rows make it."""
         table = self._bound(name)
         if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= commit_ts):
             return Done.stays(name, table.state)

@@ -148,7 +148,7 @@ def cut(statements: Sequence[Statement], tables: Sequence[TableMessages], bindin
 
 
 def _with_unmade(statements: Sequence[Statement], bindings: Bindings) -> Bindings:
-    """The names, and those that a statement takes away without our knowing a table: its first rows may be here."""
+    """The names, and those that a statement takes from a table that we do not have yet: its first rows may be here."""
     before, names = dict(bindings), dict(bindings)
     for statement in statements:
         for action in statement.actions:
@@ -247,7 +247,7 @@ def _after(seen: SeenVersion, ddl: Ddl) -> bool:
 def late(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
     """Whether all messages of a version stand before the newest statement that has changed the layout.
 
-    Each partition has a copy of it: partitions may be read unevenly, and a batch may be taken a second time.
+    Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice.
     """
     copies = next((s.ddl.at for s in statements if s.ddl.commit_ts == layout.altered_at), {})
     return layout.altered_at > 0 and not any(

@@ -70,9 +70,9 @@ class Namesakes:
     """What users call a stream (`Source.stream_noun`)."""
 
     def rows(self, name: Name, table: WarehouseTable | None, streams: Mapping[str, int]) -> str:
-        """Why the rows of a name in these streams are not all of one table; nothing, if they may be.
+        """Why the rows of a name in these streams cannot all be of one table; nothing, if they can.
 
-        A table without a pair, or whose pair has no rows under this name, may come in any stream, but in one only.
+        A table without a pair may come in any stream, but in one only; so may one whose pair has no rows of this name.
         """
         if name in self.released or (table is not None and not self._is_judged(table, name)):
             return ""

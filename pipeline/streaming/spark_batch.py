@@ -1,4 +1,4 @@
-"""The micro-batch's `Port` with Spark, Iceberg and the ledger behind it."""
+"""The micro-batch's `Port` as Spark, Iceberg and the ledger implement it."""
 
 from __future__ import annotations
 
@@ -452,7 +452,7 @@ def _past(ends: Mapping[Partition, int]) -> Column:
 
 
 def _event(row: Row) -> object:
-    """What a row of `ddl_history` is about; a second try may word otherwise what it did."""
+    """What a row of `ddl_history` is about; a second try may say in other words what it did."""
     about = row["sql"] or row["action"]
     return row["commit_ts"], row["schema_name"], row["table_name"], row["ddl_type"], about
 

@@ -331,7 +331,7 @@ class TableWriter:
 
     @property
     def _fences(self) -> bool:
-        """Whether changes wait behind quarantined ones of their key; a redrive sees to that itself."""
+        """Whether changes wait that come after quarantined ones of their key; a redrive sees to that itself."""
         return self.context.settings.quality.fenced == "hold" and self._rules().gates and not self.forced
 
     def hold(self) -> int:
