@@ -79,10 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal can't show is no reason to fail
     try:
         command: Any = typer.main.get_command(app)
-        told = command.main(_debug_first(words, debug=debug), "ticdc-warehouse", standalone_mode=False)
+        code = command.main(_debug_first(words, debug=debug), "ticdc-warehouse", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the one place where everything ends
         return _ended(error, opened(_chosen(words)), debug=debug)
-    return told if isinstance(told, int) else 0
+    return code if isinstance(code, int) else 0
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the value of an option
@@ -118,7 +118,7 @@ def _loaded(name: str) -> Any:
     """Import a command's module and give its command, without typer's own completion options."""
     module = importlib.import_module(f"{__name__}.{name}")
     command = typer.main.get_command(module.app)
-    command.params = [one for one in command.params if one.name not in {"install_completion", "show_completion"}]
+    command.params = [param for param in command.params if param.name not in {"install_completion", "show_completion"}]
     return command
 
 
@@ -146,22 +146,22 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
 
 
 def _after(error: Exception) -> Exception:
-    """Give what is behind an error, as one of ours: the end of Spark, or what something outside says (`causes`).
+    """Give the cause of an error as one of ours: the end of Spark, or what something outside says (`causes`).
 
-    Who has not brought Spark has none to lose, and who has no error needs no causes: they take time to import.
+    Spark is asked only if it was imported. The causes are imported only when there is an error: that takes time.
     """
     if isinstance(error, Explained):
         return error
     spark = sys.modules.get("pipeline.runtime.session")
     ended = None if spark is None else spark.spark_ended(error)
-    found: Exception = ended or importlib.import_module("pipeline.causes").explained(error) or error
-    return found
+    cause: Exception = ended or importlib.import_module("pipeline.causes").explained(error) or error
+    return cause
 
 
 def _wrong_usage(error: Any) -> str:
-    """Say what is wrong with the words; the error of a missing argument has no message, and makes its sentence."""
-    said = str(error.format_message()) if hasattr(error, "format_message") else str(error)
-    return said.strip() or "no command"
+    """Say what is wrong with the words; the error of a missing argument has no message until it formats one."""
+    message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    return message.strip() or "no command"
 
 
 def _usage(error: Exception, output: Output) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline.lake.table_metadata import Pair
 
 COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time", "note")
-TOLD = (*COLUMNS, "uuid")
+FIELDS = (*COLUMNS, "uuid")
 """What programs get."""
 _MEANING = {
     "exact": "each table as the source had it at that moment",
@@ -59,14 +59,14 @@ def tag_name(text: str | None) -> str | None:
     return text
 
 
-def facts(found: Whole, tag: str | None, until: datetime | None) -> dict[str, Any]:
+def facts(point: Whole, tag: str | None, until: datetime | None) -> dict[str, Any]:
     """Give the cut as a whole, for programs: its ts, level and tag, and how each table is read, by its uuid."""
-    there = [cut for cut in found.cuts if cut.pair]
+    there = [cut for cut in point.cuts if cut.pair]
     return {
-        "cut_ts": found.ts,
-        "cut_time": found.time,
-        "level": found.level,
-        "levels": sorted({cut.level for cut in found.cuts}),
+        "cut_ts": point.ts,
+        "cut_time": point.time,
+        "level": point.level,
+        "levels": sorted({cut.level for cut in point.cuts}),
         "tag": tag,
         "kept_until": until,
         "spark_sql": {cut.uuid: spark_sql(cut, tag) for cut in there},
@@ -74,17 +74,17 @@ def facts(found: Whole, tag: str | None, until: datetime | None) -> dict[str, An
     }
 
 
-def sentence(found: Whole) -> str:
+def sentence(point: Whole) -> str:
     """Say which cut was found, and what its level means."""
-    count = "1 table" if len(found.cuts) == 1 else f"{len(found.cuts)} tables"
-    return f"cut {spoken(found.ts)}, {count}, {found.level}: {_MEANING[found.level]}"
+    count = "1 table" if len(point.cuts) == 1 else f"{len(point.cuts)} tables"
+    return f"cut {spoken(point.ts)}, {count}, {point.level}: {_MEANING[point.level]}"
 
 
-def reading(found: Whole, tag: str | None, until: datetime | None) -> Iterator[str]:
-    """Name the tag, and show how each table, told by its uuid, is read."""
+def reading(point: Whole, tag: str | None, until: datetime | None) -> Iterator[str]:
+    """Name the tag, and show how each table is read, with its uuid."""
     if tag:
         yield f"\ntag {tag} is on each table" + (f", kept until {until:%Y-%m-%d %H:%M} UTC" if until else "")
-    there = [cut for cut in found.cuts if cut.pair]
+    there = [cut for cut in point.cuts if cut.pair]
     if there:
         yield "\nSpark SQL"
         yield from (f"  {spark_sql(cut, tag)}  -- {cut.uuid}" for cut in there)

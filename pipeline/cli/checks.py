@@ -55,10 +55,10 @@ def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) ->
         findings = validation.validate(read, tables, _spark(settings), allow_slow_regex=slow)
         findings = validation.in_order([*validation.unread(unread), *findings])
         facts = {"tables": len(tables), **_counted(read)}
-        errors = sum(one.is_error for one in findings)
+        errors = sum(finding.is_error for finding in findings)
         lines = [*map(str, findings), _sentence(facts, errors, len(findings) - errors)]
-        told = {"errors": errors, "findings": [_shown(one) for one in findings]}
-        out.result({**facts, **told}, "\n".join(lines))
+        result = {"errors": errors, "findings": [_shown(finding) for finding in findings]}
+        out.result({**facts, **result}, "\n".join(lines))
         if errors:
             raise typer.Exit(1)
 
@@ -118,38 +118,38 @@ def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
     """Print the JSON Schema of a suite file, for editors."""
     del config  # every command takes it; the schema is the same for all files
     with opened(output) as out:
-        found = _schema().json_schema()
-        out.result(found, json.dumps(found, indent=2, ensure_ascii=False))
+        json_schema = _schema().json_schema()
+        out.result(json_schema, json.dumps(json_schema, indent=2, ensure_ascii=False))
 
 
 def _tables(settings: Settings) -> dict[TableName, Mapping[str, str]]:
     """The live columns of the source tables that the warehouse has; none where there is no warehouse yet."""
     try:
-        known = table_metadata.pairs(reader(settings))
+        pairs = table_metadata.pairs(reader(settings))
     except Refused as error:
         if error.code != NO_WAREHOUSE:
             raise
         return {}
-    living = [pair for pair in known if pair.state is not State.DROPPED]
-    return {pair.source: {one.name: one.type for one in pair.layout.columns if one.live} for pair in living}
+    living = [pair for pair in pairs if pair.state is not State.DROPPED]
+    return {pair.source: {column.name: column.type for column in pair.layout.columns if column.live} for pair in living}
 
 
 def _counted(read: Sequence[Suite]) -> dict[str, int]:
-    known = _schema()
-    levels = [known.level(check.expectation) for suite in read for check in suite.checks]
-    kinds = {level.value: levels.count(level) for level in known.Level}
+    suite_schema = _schema()
+    levels = [suite_schema.level(check.expectation) for suite in read for check in suite.checks]
+    kinds = {level.value: levels.count(level) for level in suite_schema.Level}
     return {"suites": len(read), "checks": len(levels), **kinds}
 
 
 def _sentence(facts: Mapping[str, int], errors: int, warnings: int) -> str:
-    said = (
+    sentence = (
         f"{counted(facts['suites'], 'suite')}, {counted(facts['checks'], 'check')}: {facts['row']} judged row by row, "
         f"{facts['batch']} by Great Expectations on batches, {facts['table']} on whole tables; "
         f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     )
     if not facts["tables"]:
-        said += "\nno table is known yet, so names of tables and columns, types and row conditions were not checked"
-    return said
+        sentence += "\nno table is known yet, so names of tables and columns, types and row conditions were not checked"
+    return sentence
 
 
 def _shown(finding: SuiteFinding) -> dict[str, Any]:
@@ -167,9 +167,9 @@ def _quality() -> tuple[ModuleType, ModuleType]:
 
 
 def _schema() -> ModuleType:
-    from pipeline.quality import schema as found  # noqa: PLC0415 - as above
+    from pipeline.quality import schema as suite_schema  # noqa: PLC0415 - as above
 
-    return found
+    return suite_schema
 
 
 def _spark(settings: Settings) -> Callable[[], SparkSession]:

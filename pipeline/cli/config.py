@@ -48,10 +48,12 @@ def spark_submit(
     with opened(output) as out:
         from pipeline.runtime.session import launch_properties  # noqa: PLC0415 - Spark: the others need none
 
-        told = launch_properties(load(config), with_secrets=with_secrets)
-        out.result(told.properties, "\n".join(f"{key}={_property(value)}" for key, value in told.properties.items()))
-        if told.left_out:
-            typer.echo(f"left out, being secret: {', '.join(told.left_out)}; {_BY_HAND}", err=True)
+        launch = launch_properties(load(config), with_secrets=with_secrets)
+        out.result(
+            launch.properties, "\n".join(f"{key}={_property(value)}" for key, value in launch.properties.items())
+        )
+        if launch.left_out:
+            typer.echo(f"left out, being secret: {', '.join(launch.left_out)}; {_BY_HAND}", err=True)
 
 
 def _property(value: str) -> str:

@@ -37,13 +37,15 @@ def doctor(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
     Exit code 1 if there is a ✗. Can be called while a run is at work.
     """
     with opened(output) as out:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for finding in examined(config):
             out.line(str(finding))
-            found.append(finding)
-        counts = Counter(finding.mark for finding in found)
+            findings.append(finding)
+        counts = Counter(finding.mark for finding in findings)
         if output is Format.JSON:
-            out.table("findings", _FIELDS, [(f.mark.name.lower(), f.about, f.said, f.todo, f.each) for f in found])
+            out.table(
+                "findings", _FIELDS, [(f.mark.name.lower(), f.about, f.sentence, f.todo, f.each) for f in findings]
+            )
         facts = {mark.name.lower(): counts[mark] for mark in Mark}
         out.result(
             facts, f"{counts[Mark.FINE]} in order, {counts[Mark.NOTE]} worth knowing, {counts[Mark.WRONG]} wrong"
@@ -53,7 +55,7 @@ def doctor(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
 
 
 def examined(config: Path | None) -> Iterator[Finding]:
-    """Everything, as far as one thing allows the next."""
+    """All findings; a check that needs an earlier one is left out if that failed."""
     settings: Settings | None = None
     try:
         settings = load(config)
@@ -63,11 +65,11 @@ def examined(config: Path | None) -> Iterator[Finding]:
         protocol = settings.source.protocol
         by_offset = PROTOCOLS[protocol].ordering is Ordering.BY_OFFSET
         order = "by offset" if by_offset else "by cut: all tables show one moment"
-        said = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
-        yield fine("settings", said)
+        sentence = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
+        yield fine("settings", sentence)
         if settings.idle:
-            said = f"with `protocol: {protocol}` these have no meaning: {', '.join(settings.idle)}"
-            yield note("settings", said, "remove them; or is source.protocol another than the changefeed's?")
+            sentence = f"with `protocol: {protocol}` these have no meaning: {', '.join(settings.idle)}"
+            yield note("settings", sentence, "remove them; or is source.protocol another than the changefeed's?")
     able = True
     for finding in (*guarded("java", machine.programs()), *guarded("jars", machine.libraries())):
         able = able and finding.mark is not Mark.WRONG

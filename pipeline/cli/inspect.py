@@ -39,9 +39,9 @@ def inspect(
     """
     settings = load(config)
     with opened(output) as out:
-        found = _looked_at(settings, topic, partition, offset)
-        _show(out, found)
-        if found.refusals:
+        record = _looked_at(settings, topic, partition, offset)
+        _show(out, record)
+        if record.refusals:
             raise typer.Exit(1)
 
 
@@ -53,23 +53,23 @@ def _looked_at(settings: Settings, topic: str, partition: int, offset: int | Non
         return inspected(settings, topic, partition, offset)
 
 
-def _show(out: Output, found: Inspected) -> None:
+def _show(out: Output, record: Inspected) -> None:
     """Everything at once for programs, part by part for people."""
-    refusals = [{"code": code, "message": why} for code, why in found.refusals]
-    told = {**found.facts, "changes": [_told(change) for change in found.changes], "refusals": refusals}
-    told["hex"] = found.dump
-    out.result(told, "\n".join(f"{name:<11} {said}" for name, said in found.facts.items()))
-    for change in found.changes:
+    refusals = [{"code": code, "message": why} for code, why in record.refusals]
+    facts = {**record.facts, "changes": [_change_facts(change) for change in record.changes], "refusals": refusals}
+    facts["hex"] = record.dump
+    out.result(facts, "\n".join(f"{name:<11} {fact}" for name, fact in record.facts.items()))
+    for change in record.changes:
         out.line(f"\n{change.sentence}\n")
         out.line(_lines(change.header, change.columns))
         out.line("\n" + "\n".join(change.verdicts))
-    for code, why in found.refusals:
+    for code, why in record.refusals:
         out.line(f"\nwhy not: {code}: {why}")
-    if found.dump:
-        out.line("\n" + "\n".join(found.dump))
+    if record.dump:
+        out.line("\n" + "\n".join(record.dump))
 
 
-def _told(change: ShownChange) -> dict[str, Any]:
+def _change_facts(change: ShownChange) -> dict[str, Any]:
     header = [as_key(name) for name in change.header]
     columns = [dict(zip(header, row, strict=True)) for row in change.columns]
     return {"change": change.sentence, "columns": columns, "verdicts": change.verdicts}

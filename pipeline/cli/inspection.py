@@ -70,9 +70,9 @@ class Inspected:
 
     def tell(self, name: str, *lines: str) -> None:
         """Add lines to a fact."""
-        told = [*filter(None, [self.facts.get(name)]), *lines]
-        if told:
-            self.facts[name] = f"\n{'':<{_INDENT}}".join(told)
+        fact = [*filter(None, [self.facts.get(name)]), *lines]
+        if fact:
+            self.facts[name] = f"\n{'':<{_INDENT}}".join(fact)
 
 
 def inspected(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
@@ -81,28 +81,28 @@ def inspected(settings: Settings, topic: str, partition: int, offset: int | None
     with ExitStack() as resources:
         cluster = Cluster(spark, settings)
         resources.callback(cluster.close)
-        at = _placed(cluster, topic, partition)
-        wanted = _offset(cluster, at, offset)
-        raw = records(spark, settings, {at: (wanted, wanted + 1)}).cache()
+        topic_partition = _placed(cluster, topic, partition)
+        wanted = _offset(cluster, topic_partition, offset)
+        raw = records(spark, settings, {topic_partition: (wanted, wanted + 1)}).cache()
         resources.callback(raw.unpersist)
         record = raw.first()
         if record is None:
-            raise _no_offset(at, f"nothing at offset {wanted}: a transaction's marker, or compacted away")
+            raise _no_offset(topic_partition, f"nothing at offset {wanted}: a transaction's marker, or compacted away")
         client = registry_of(settings) if PROTOCOLS[settings.source.protocol].needs_registry else None
         if client is not None:
             resources.callback(client.close)
-        found = Inspected(_facts(record, client))
+        inspection = Inspected(_facts(record, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
-        _tell(found, messages)
+        _tell(inspection, messages)
         suites = load(settings.quality.suites) if settings.quality.suites else ()
         rulebook = Rulebook(spark, suites, settings.quality.built_in)
         for table in messages.tables:
-            _decode(found, prepared, table, protocol, rulebook)
-        if found.refusals:
-            found.dump = [*_dump("key", record["key"]), *_dump("value", record["value"])]
-        return found
+            _decode(inspection, prepared, table, protocol, rulebook)
+        if inspection.refusals:
+            inspection.dump = [*_dump("key", record["key"]), *_dump("value", record["value"])]
+        return inspection
 
 
 def _placed(cluster: Cluster, topic: str, partition: int) -> Partition:
@@ -113,25 +113,26 @@ def _placed(cluster: Cluster, topic: str, partition: int) -> Partition:
             f"the settings ask for no topic {topic}, or Kafka has none{did_you_mean(topic, topics)}",
             f"there are: {', '.join(sorted(topics)) or 'none'}",
         )
-    at = Partition(topic, partition)
+    topic_partition = Partition(topic, partition)
     if partition not in topics[topic].partitions:
-        raise _no_offset(at, f"the topic has partitions 0 to {max(topics[topic].partitions)}")
-    return at
+        raise _no_offset(topic_partition, f"the topic has partitions 0 to {max(topics[topic].partitions)}")
+    return topic_partition
 
 
-def _offset(cluster: Cluster, at: Partition, wanted: int | None) -> int:
-    first, end = cluster.earliest([at])[at], cluster.latest([at])[at]
+def _offset(cluster: Cluster, topic_partition: Partition, wanted: int | None) -> int:
+    first = cluster.earliest([topic_partition])[topic_partition]
+    end = cluster.latest([topic_partition])[topic_partition]
     if first == end:
-        raise _no_offset(at, "it has no records" + (f": those before {end} are gone" if end else ""))
+        raise _no_offset(topic_partition, "it has no records" + (f": those before {end} are gone" if end else ""))
     if wanted is None:
         return end - 1
     if not first <= wanted < end:
-        raise _no_offset(at, f"it has offsets {first} to {end - 1}")
+        raise _no_offset(topic_partition, f"it has offsets {first} to {end - 1}")
     return wanted
 
 
-def _no_offset(at: Partition, why: str) -> Refused:
-    return Refused(OFFSET_UNKNOWN, f"topic {at.stream}, partition {at.number}: {why}")
+def _no_offset(topic_partition: Partition, why: str) -> Refused:
+    return Refused(OFFSET_UNKNOWN, f"topic {topic_partition.stream}, partition {topic_partition.number}: {why}")
 
 
 def _facts(record: Row, client: RegistryClient | None) -> dict[str, Any]:
@@ -150,35 +151,35 @@ def _facts(record: Row, client: RegistryClient | None) -> dict[str, Any]:
 
 
 def _schema(client: RegistryClient, subject: str, sent: bytes) -> str:
-    """The schema behind a part's id: subject, table, columns. `subject`: the one that it should be of."""
+    """The schema that a part's id names: subject, table, columns. `subject`: the one that it should have."""
     try:
         number = split(sent).schema_id
         schema = client.ticdc_schema(number)
     except RegistryError as error:
         return f"{error.code}: {error.message}"
     subjects = client.subjects_of(number)
-    told = subject if subject in subjects else f"not of {subject}, but of {', '.join(subjects[:_FEW]) or 'none told'}"
+    owner = subject if subject in subjects else f"not of {subject}, but of {', '.join(subjects[:_FEW]) or 'none told'}"
     columns = ", ".join(f"{column.name} {column.tidb_type}" for column in schema.columns)
-    return f"schema {number} ({told}) of {schema.schema_name}.{schema.table_name}: {columns}"
+    return f"schema {number} ({owner}) of {schema.schema_name}.{schema.table_name}: {columns}"
 
 
-def _tell(found: Inspected, messages: Messages) -> None:
-    """What is no row, and what has no table."""
+def _tell(inspection: Inspected, messages: Messages) -> None:
+    """Add what is not a row event, and what cannot be read."""
     for statement in messages.ddl:
-        found.tell("statement", statement.sql, f"about {statement.table}, {_moment(statement.commit_ts)}")
+        inspection.tell("statement", statement.sql, f"about {statement.table}, {_moment(statement.commit_ts)}")
     for watermark in messages.watermarks.values():
-        found.tell("watermark", f"everything up to {_moment(watermark)} has been sent")
+        inspection.tell("watermark", f"everything up to {_moment(watermark)} has been sent")
     for version in messages.described:
-        found.tell("describes", f"{version.table}, version {version.version}, {len(version.columns)} columns")
-    for one in messages.unknown:
+        inspection.tell("describes", f"{version.table}, version {version.version}, {len(version.columns)} columns")
+    for unknown in messages.unknown:
         waits = "is not known here: it waits until a BOOTSTRAP or DDL brings it"
-        found.tell("schema", f"version {one.version} of {one.table} {waits}")
-    found.refusals += [(refused.code, refused.message) for refused in messages.refused]
-    found.tell("note", *messages.warnings)
+        inspection.tell("schema", f"version {unknown.version} of {unknown.table} {waits}")
+    inspection.refusals += [(refused.code, refused.message) for refused in messages.refused]
+    inspection.tell("note", *messages.warnings)
 
 
 def _decode(
-    found: Inspected, prepared: DataFrame, table: TableMessages, protocol: SourceProtocol, rulebook: Rulebook
+    inspection: Inspected, prepared: DataFrame, table: TableMessages, protocol: SourceProtocol, rulebook: Rulebook
 ) -> None:
     layout = Layout(before=protocol.sends_before or any(seen.version.tells_before for seen in table.versions))
     for seen in table.versions:
@@ -203,10 +204,10 @@ def _decode(
     types = {column.name: column.tidb_type for column in layout.columns}
     for row in rows.orderBy(change.INDEX).limit(MOST_CHANGES).collect():
         if row["error"] is not None:
-            found.refusals.append((row["error"], protocol.sentences().get(row["error"], "")))
+            inspection.refusals.append((row["error"], protocol.sentences().get(row["error"], "")))
         else:
             header, columns = _columns(row, names, types)
-            found.changes.append(ShownChange(_did(row, table), header, columns, _judged(row, rules)))
+            inspection.changes.append(ShownChange(_did(row, table), header, columns, _judged(row, rules)))
 
 
 def _shown(value: Any) -> Any:
@@ -219,10 +220,13 @@ def _columns(row: Row, names: Sequence[str], types: Mapping[str, str]) -> tuple[
     values = [lost.get(name, "NULL" if value is None else value) for name, value in shown]
     rows: list[tuple[Any, ...]] = [(name, types[name], value) for name, value in zip(names, values, strict=True)]
     header: tuple[str, ...] = ("column", "type", "value")
-    for more, told in (("before", row["old"]), ("in the table", lost and ["NULL" if n in lost else "" for n in names])):
-        if told:
-            header = (*header, more)
-            rows = [(*one, value) for one, value in zip(rows, told, strict=True)]
+    for title, cells in (
+        ("before", row["old"]),
+        ("in the table", lost and ["NULL" if n in lost else "" for n in names]),
+    ):
+        if cells:
+            header = (*header, title)
+            rows = [(*shown_row, cell) for shown_row, cell in zip(rows, cells, strict=True)]
     return header, rows
 
 
@@ -234,14 +238,14 @@ def _did(row: Row, table: TableMessages) -> str:
 def _judged(row: Row, rules: RuleSet) -> list[str]:
     """A sentence for each rule that the change breaks, and how many it does not."""
     broken = {rule.name: rule.severity for rule in rules.rules if rule.name in row["broken"]}
-    said = [f"✗ {name} ({severity.value})" for name, severity in broken.items()]
+    lines = [f"✗ {name} ({severity.value})" for name, severity in broken.items()]
     if row["sentence"]:
-        said.append(f"  {row['sentence']}")
+        lines.append(f"  {row['sentence']}")
     if any(severity.policy.sets_row_aside for severity in broken.values()):
-        said.append("  it would be set aside")
+        lines.append("  it would be set aside")
     kept = len(rules.rules) - len(broken)
     checksum = {True: "; its checksum is right", False: "; its checksum is WRONG"}.get(row[change.CHECKSUM], "")
-    return [*said, f"✓ {kept} of {len(rules.rules)} rules are kept{checksum}"]
+    return [*lines, f"✓ {kept} of {len(rules.rules)} rules are kept{checksum}"]
 
 
 def _moment(commit_ts: int) -> str:

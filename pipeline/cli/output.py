@@ -101,8 +101,8 @@ class TextOutput:
         """Print a table; columns that hold only numbers are aligned to the right."""
         cells = [list(row) for row in rows]
         table = Table(title=_safe(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
-        for at, column in enumerate(columns):
-            numeric = bool(cells) and all(_is_number(row[at]) for row in cells)
+        for index, column in enumerate(columns):
+            numeric = bool(cells) and all(_is_number(row[index]) for row in cells)
             table.add_column(_safe(column), justify="right" if numeric else "left", overflow="fold")
         for row in cells:
             table.add_row(*(Text(_safe(_shown(cell))) for cell in row))
@@ -128,8 +128,8 @@ class TextOutput:
         """Print the error in red and its hint below."""
         if trace:
             self._err.out(_safe(trace), highlight=False)
-        said = Text.assemble(("error ", "bold red"), (error.code, "bold"), ": ", _safe(error.message))
-        self._err.print(said, soft_wrap=True)
+        line = Text.assemble(("error ", "bold red"), (error.code, "bold"), ": ", _safe(error.message))
+        self._err.print(line, soft_wrap=True)
         if error.hint:
             self._err.print(Text("  " + _safe(error.hint)), soft_wrap=True)
 

@@ -156,20 +156,20 @@ def lines_of(outcome: Outcome, now: float) -> list[TableLine]:
 
 
 def merged(lines: Iterable[TableLine]) -> list[TableLine]:
-    """Make one line per table: a statement in the middle of a batch lands its table twice."""
-    found: dict[str, TableLine] = {}
+    """Make one line per table: a DDL event in the middle of a batch gives its table two results."""
+    by_table: dict[str, TableLine] = {}
     for line in lines:
-        known = found.get(line.table)
-        found[line.table] = line if known is None else _both(known, line)
-    return list(found.values())
+        earlier = by_table.get(line.table)
+        by_table[line.table] = line if earlier is None else _both(earlier, line)
+    return list(by_table.values())
 
 
-def _both(one: TableLine, other: TableLine) -> TableLine:
-    lags = [lag for lag in (one.lag, other.lag) if lag is not None]
-    seconds = [number for number in (one.seconds, other.seconds) if number is not None]
-    counts = one.counts + other.counts
-    notes = dict.fromkeys(note for line in (one, other) for note in line.note.split(", ") if note)
-    return TableLine(one.table, counts, min(lags, default=None), sum(seconds), ", ".join(notes))
+def _both(first: TableLine, second: TableLine) -> TableLine:
+    lags = [lag for lag in (first.lag, second.lag) if lag is not None]
+    seconds = [number for number in (first.seconds, second.seconds) if number is not None]
+    counts = first.counts + second.counts
+    notes = dict.fromkeys(note for line in (first, second) for note in line.note.split(", ") if note)
+    return TableLine(first.table, counts, min(lags, default=None), sum(seconds), ", ".join(notes))
 
 
 def aligned(batch: int, lines: Sequence[TableLine]) -> list[Text]:

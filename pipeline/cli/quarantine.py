@@ -66,10 +66,10 @@ def list_quarantine(  # noqa: PLR0913 - options
     settings = load(config)
     with opened(output) as out:
         fields = [name for name in _FIELDS if name not in _LONG]
-        found = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every, fields=fields)
-        groups = found.groups()
-        _shown(out, output, found.what, _GROUP, groups)
-        out.result({"records": len(found.rows)}, found.sentence())
+        set_aside = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every, fields=fields)
+        groups = set_aside.groups()
+        _shown(out, output, set_aside.what, _GROUP, groups)
+        out.result({"records": len(set_aside.rows)}, set_aside.sentence())
         for table_name, reason, *_ in groups:
             out.line(_way_back(table_name, reason, letters=letters))
 
@@ -89,14 +89,14 @@ def show(  # noqa: PLR0913 - options
     """Show single records: where each stands in Kafka, its key, what it breaks and with which values."""
     settings = load(config)
     with opened(output) as out:
-        found = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every)
-        rows = [_whole(row) for row in found.newest(limit)]
+        set_aside = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every)
+        rows = [_whole(row) for row in set_aside.newest(limit)]
         if output is Format.JSON:
-            _shown(out, output, found.what, _WHOLE, [[row[name] for name in _WHOLE] for row in rows])
+            _shown(out, output, set_aside.what, _WHOLE, [[row[name] for name in _WHOLE] for row in rows])
         else:
             lines = [{**row, "rules": ", ".join(row["rules"] or [row["code"]])} for row in rows]
-            _shown(out, output, found.what, _ROW, [[row[name] for name in _ROW] for row in lines])
-        out.result({"records": len(found.rows)}, found.sentence(len(rows)))
+            _shown(out, output, set_aside.what, _ROW, [[row[name] for name in _ROW] for row in lines])
+        out.result({"records": len(set_aside.rows)}, set_aside.sentence(len(rows)))
 
 
 @app.command()
@@ -124,7 +124,7 @@ def redrive(
                 [*names, rule or "", moment],
                 lambda who: out.line(f"asked {who}: it does this between two batches"),
             )
-        out.result(done, _told(done))
+        out.result(done, _redriven(done))
 
 
 class SetAsideRows:
@@ -163,9 +163,9 @@ class SetAsideRows:
         """By table and what is broken: how many, the first and the last. A row that breaks two rules is in two."""
         rules = self.rows["rules"].combine_chunks()
         alone = pc.equal(pc.fill_null(pc.list_value_length(rules), 0), 0)
-        told = pa.table({"table": _tables(self.rows), "reason": self.rows["code"], "at": self.rows["recorded_at"]})
-        broken = told.take(pc.list_parent_indices(rules)).set_column(1, "reason", pc.list_flatten(rules))
-        both = pa.concat_tables([told.filter(alone), broken], promote_options="permissive")
+        reasons = pa.table({"table": _tables(self.rows), "reason": self.rows["code"], "at": self.rows["recorded_at"]})
+        broken = reasons.take(pc.list_parent_indices(rules)).set_column(1, "reason", pc.list_flatten(rules))
+        both = pa.concat_tables([reasons.filter(alone), broken], promote_options="permissive")
         counted = both.group_by(["table", "reason"]).aggregate([("at", "count"), ("at", "min"), ("at", "max")])
         ordered = counted.sort_by([("table", "ascending"), ("reason", "ascending")]).to_pylist()
         return [tuple(row[name] for name in ("table", "reason", "at_count", "at_min", "at_max")) for row in ordered]
@@ -215,7 +215,7 @@ _ELSEWHERE = (
 )
 
 
-def _told(done: dict[str, Any]) -> str:
+def _redriven(done: dict[str, Any]) -> str:
     parts = [f"{done['redriven']:,} records entered their tables"]
     parts += [f"{done['superseded']:,} are older than what their tables have"] if done["superseded"] else []
     parts += [f"{done['quarantined']:,} can be read and break a rule: quarantined"] if done["quarantined"] else []

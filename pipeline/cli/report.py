@@ -1,6 +1,6 @@
 """`ticdc-warehouse report`: how the pipeline stands, as a page that needs nothing else, or as Markdown or JSON.
 
-It reads `warehouse._pipeline` with PyIceberg (see `reading`): no Spark, no Kafka, no lock.
+It reads `warehouse._pipeline` with PyIceberg (`pipeline.lake.catalog`): no Spark, no Kafka, no lock.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _target(to: Path | None, kind: ReportFormat | None) -> tuple[Path, ReportFor
     if to is None:
         chosen = kind or ReportFormat.HTML
         return Path(_DEFAULTS[chosen]), chosen
-    found = kind or _ENDINGS.get(to.suffix.casefold())
-    if found is None:
+    wanted = kind or _ENDINGS.get(to.suffix.casefold())
+    if wanted is None:
         raise typer.BadParameter(f"{to} ends with none of {', '.join(_ENDINGS)}: say --format", param_hint="--to")
-    return to, found
+    return to, wanted
 
 
 def _read(settings: Settings) -> tuple[Records, str, datetime, Totals]:
@@ -119,7 +119,7 @@ class _Ledger:
         self._pipeline = pipeline
 
     def records(self) -> Records:
-        """By table; of some the rows come a few at a time."""
+        """The rows by table; those of some tables come a few at a time."""
         batches = self._batches()
         tables = list(self._rows("tables"))
         first = Window.of(batches).first
@@ -134,15 +134,15 @@ class _Ledger:
             "ddl_history": "",
             "schemas": "",
         }
-        found = {name: self._rows(name, where) for name, where in wanted.items()}
-        return {"batches": batches, "tables": tables, "cuts": self._cuts(first), **found}
+        rows = {name: self._rows(name, where) for name, where in wanted.items()}
+        return {"batches": batches, "tables": tables, "cuts": self._cuts(first), **rows}
 
     def _batches(self) -> list[dict[str, Any]]:
-        """The newest; all, where their numbers do not tell which these are."""
+        """The newest batches; all of them, if their numbers do not tell which are the newest."""
         if self._newest is not None:
-            found = list(self._rows("batches", f"batch_id >= {Window.begins_at(self._newest)}"))
-            if Window.of(found, self.totals["batches"]).is_full:
-                return found
+            newest_batches = list(self._rows("batches", f"batch_id >= {Window.begins_at(self._newest)}"))
+            if Window.of(newest_batches, self.totals["batches"]).is_full:
+                return newest_batches
         return list(self._rows("batches"))
 
     def _cuts(self, first: int) -> Iterator[dict[str, Any]]:

@@ -166,13 +166,13 @@ class Run:
         self._warnings += self._waiting(pipeline)
 
     def _waiting(self, pipeline: Pipeline) -> list[str]:
-        """What waits by itself; what is committed is so, whether the catalog can be read from here or not."""
+        """A sentence for each table with pending rows. A catalog that cannot be read is no error: all is committed."""
         context = pipeline.context
         if context.protocol.ordering is not Ordering.BY_COMMIT_TS or not context.has_pending:
             return []
         try:
-            found = reader(self._settings)
-            return waits(found, [*table_metadata.held(table_metadata.pairs(found)), *last_held(context)])
+            catalog = reader(self._settings)
+            return waits(catalog, [*table_metadata.held(table_metadata.pairs(catalog)), *last_held(context)])
         except PipelineError as error:
             return [f"what waits is not known: {error.message}"]
 
@@ -185,9 +185,9 @@ class Run:
         done, seconds = self._progress, written(time.monotonic() - self._started)
         tables = len(done.tables.keys() - {NO_TABLE})
         facts = f"{counted(done.batches, 'batch', 'es')}, {counted(done.changes, 'change')} into "
-        said = "nothing new" if not done.batches else facts + counted(tables, "table")
+        work = "nothing new" if not done.batches else facts + counted(tables, "table")
         warnings = (f"! {sentence}" for sentence in self._warnings)
-        return "\n".join([f"{said} in {seconds}; {ending}", *warnings])
+        return "\n".join([f"{work} in {seconds}; {ending}", *warnings])
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -200,15 +200,15 @@ class Run:
 
 
 def held(pipeline: Pipeline, progress: Progress) -> list[str]:
-    """Give a sentence for each held table, with its reason and the way on; also of one that has no place yet."""
+    """Give a sentence for each held table, with its reason and the way on; also for one that has no pair yet."""
     context = pipeline.context
     waiting = {str(source): (records, _reason(context, source)) for source, records in last_held(context).items()}
     new = {table: counts["held"] for table, counts in progress.tables.items() if counts["held"]}
-    told = {**{name: (records, "") for name, records in new.items()}, **waiting}
+    held_tables = {**{name: (records, "") for name, records in new.items()}, **waiting}
     return [
         f"{name} is held{_because(reason)}; {counted(records, 'record')} of it wait, {new.get(name, 0):,} of them new. "
         f"To go on: {way_on(name, reason)}"
-        for name, (records, reason) in sorted(told.items())
+        for name, (records, reason) in sorted(held_tables.items())
     ]
 
 

@@ -167,24 +167,24 @@ def _from_file(settings: Settings | None) -> dict[str, Any]:
         for name, value in source.options.items()
         if name.startswith(_KAFKA_PROPERTY)
     }
-    found = {
+    options = {
         "bootstrap_servers": source.bootstrap_servers,
         "client": client,
         "timezone": settings.changefeed.timezone,
         **(_avro(settings) if source.protocol == "avro" else _by_cut(settings)),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _avro(settings: Settings) -> dict[str, Any]:
-    told = settings.changefeed
+    changefeed = settings.changefeed
     return {
         "registry_url": settings.registry.url,
         "registry": _registry(settings),
-        "extension": told.enable_tidb_extension,
-        "watermarks": told.avro_enable_watermark,
-        "decimal": told.avro_decimal_handling_mode,
-        "bigint_unsigned": told.avro_bigint_unsigned_handling_mode,
+        "extension": changefeed.enable_tidb_extension,
+        "watermarks": changefeed.avro_enable_watermark,
+        "decimal": changefeed.avro_decimal_handling_mode,
+        "bigint_unsigned": changefeed.avro_bigint_unsigned_handling_mode,
     }
 
 
@@ -199,12 +199,19 @@ def _by_cut(settings: Settings) -> dict[str, Any]:
 
 
 def _registry(settings: Settings) -> RegistryConfig:
-    told = settings.registry
-    files = (told.ca_file, told.cert_file, told.key_file)
+    registry = settings.registry
+    files = (registry.ca_file, registry.cert_file, registry.key_file)
     ca_file, cert_file, key_file = (None if file is None else str(file) for file in files)
-    password = None if told.password is None else told.password.get_secret_value()
+    password = None if registry.password is None else registry.password.get_secret_value()
     return RegistryConfig(
-        told.url, told.username, password, ca_file, cert_file, key_file, told.headers, told.timeout_seconds
+        registry.url,
+        registry.username,
+        password,
+        ca_file,
+        cert_file,
+        key_file,
+        registry.headers,
+        registry.timeout_seconds,
     )
 
 

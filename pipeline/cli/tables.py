@@ -1,7 +1,7 @@
 """`ticdc-warehouse tables`: what the warehouse holds, and the few things that a person does to a table.
 
-`list`, `describe` and `history` only look (see `reading`); `as-of`, `rebuild`, `maintain`, `release` and `restore`
-write, so they start Spark and take the writer's lock (`pipeline.service.client`).
+`list`, `describe` and `history` only look (`pipeline.lake.catalog`); `as-of`, `rebuild`, `maintain`, `release` and
+`restore` write, so they start Spark and take the writer's lock (`pipeline.service.client`).
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
     with opened(output) as out:
         settings = load(config)
         catalog = reader(settings)
-        found = table_metadata.pairs(catalog)
-        strays = elsewhere(table_metadata.locations(found), settings.warehouse)
+        pairs = table_metadata.pairs(catalog)
+        strays = elsewhere(table_metadata.locations(pairs), settings.warehouse)
         astray = [sentence(strays, settings.warehouse)] if strays else []
-        facts = [table_metadata.listed(pair) for pair in found]
-        waiting = waits(catalog, table_metadata.held(found))
+        facts = [table_metadata.listed(pair) for pair in pairs]
+        waiting = waits(catalog, table_metadata.held(pairs))
         if output is Format.JSON:
             lines = [
-                {**line, "held_because": pair.held_reason or None} for line, pair in zip(facts, found, strict=True)
+                {**line, "held_because": pair.held_reason or None} for line, pair in zip(facts, pairs, strict=True)
             ]
             out.result({"tables": lines, "waiting": waiting, "elsewhere": astray})
         elif not facts:
             out.line("no table yet: the first row of a table makes it")
         else:
             out.table("", tuple(facts[0]), [[_text(k, v) for k, v in line.items()] for line in facts])
-        for line in (*table_metadata.sentences(found), *waiting, *astray) if output is Format.TEXT else ():
+        for line in (*table_metadata.sentences(pairs), *waiting, *astray) if output is Format.TEXT else ():
             out.line(line)
 
 
@@ -122,20 +122,20 @@ def as_of(
     """Show and tag the snapshots that hold all tables as of one moment of the source, and how to read them."""
     settings = load(config)
     with opened(output) as out:
-        at = asof.timestamp(moment) if moment else None
+        commit_ts = asof.timestamp(moment) if moment else None
         catalog = reader(settings)
         pairs = table_metadata.pairs(catalog)
-        found = whole(catalog, pairs, at)
-        name = None if look else tag or found.tag
-        if name and not found.is_tagged(name, pairs):
+        point = whole(catalog, pairs, commit_ts)
+        name = None if look else tag or point.tag
+        if name and not point.is_tagged(name, pairs):
             with _starting():
-                _client().tag(settings, name, keep_days * _DAY_MS, found.snapshots, _waiting(out))
+                _client().tag(settings, name, keep_days * _DAY_MS, point.snapshots, _waiting(out))
             pairs = table_metadata.pairs(reader(settings))
         until = asof.kept(name, pairs) if name else None
-        out.result(asof.facts(found, name, until), asof.sentence(found))
-        columns = asof.TOLD if output is Format.JSON else asof.COLUMNS
-        _table(out, output, "tables", columns, (cut.row[: len(columns)] for cut in found.cuts))
-        for line in asof.reading(found, name, until):
+        out.result(asof.facts(point, name, until), asof.sentence(point))
+        columns = asof.FIELDS if output is Format.JSON else asof.COLUMNS
+        _table(out, output, "tables", columns, (cut.row[: len(columns)] for cut in point.cuts))
+        for line in asof.reading(point, name, until):
             out.line(line)
 
 
@@ -203,9 +203,9 @@ def restore(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> 
     settings = load(config)
     with opened(output) as out:
         with _starting():
-            found = _client().restore(settings)
-        out.table("restored", ("table", "metadata"), found)
-        knows = "the catalog has them again" if found else "the catalog knows every table of the warehouse"
+            restored = _client().restore(settings)
+        out.table("restored", ("table", "metadata"), restored)
+        knows = "the catalog has them again" if restored else "the catalog knows every table of the warehouse"
         out.line(knows)
 
 
@@ -229,29 +229,29 @@ def _structured(row: dict[str, Any]) -> dict[str, Any]:
 
 def _orphans(settings: Settings, wanted: list[WarehouseName], out: Output, *, really: bool) -> dict[str, list[str]]:
     with _starting():
-        found: dict[str, list[str]] = _client().orphans(settings, wanted, _waiting(out), really=really)
-    return found
+        orphans: dict[str, list[str]] = _client().orphans(settings, wanted, _waiting(out), really=really)
+    return orphans
 
 
-def _say_orphans(out: Output, output: Format, found: dict[str, list[str]], what: str) -> None:
-    files = [(table, file) for table, orphans in sorted(found.items()) for file in orphans]
+def _say_orphans(out: Output, output: Format, orphans: dict[str, list[str]], what: str) -> None:
+    files = [(table, file) for table, files_of_table in sorted(orphans.items()) for file in files_of_table]
     _table(out, output, "orphans", ("table", "file"), files)
     out.line(f"{counted(len(files), 'file')} of no snapshot {what}")
 
 
 def _folders(settings: Settings, *, really: bool) -> list[Leftover]:
-    """Folders that no table has; the empty ones among them are removed if wanted."""
+    """Folders that no table has; `really`: the empty ones among them are removed."""
     before = time.time() - settings.warehouse.maintenance.orphans_after_seconds
-    found = table_metadata.forsaken(reader(settings), settings.warehouse.local_data, before)
-    for one in found if really else ():
-        if one.is_empty:
-            shutil.rmtree(one.folder)
-    return found
+    leftovers = table_metadata.forsaken(reader(settings), settings.warehouse.local_data, before)
+    for leftover in leftovers if really else ():
+        if leftover.is_empty:
+            shutil.rmtree(leftover.folder)
+    return leftovers
 
 
-def _say_folders(out: Output, output: Format, found: list[Leftover], what: str) -> None:
+def _say_folders(out: Output, output: Format, leftovers: list[Leftover], what: str) -> None:
     kept = "left: something was committed in it"
-    rows = [(str(one.folder), what if one.is_empty else kept) for one in found]
+    rows = [(str(leftover.folder), what if leftover.is_empty else kept) for leftover in leftovers]
     _table(out, output, "folders of no table", ("folder", "what"), rows)
 
 

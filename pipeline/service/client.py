@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def _silent(_who: str) -> None:
-    """Tell nobody for whom one waits."""
+    """Say nothing of the process that one waits for."""
 
 
 def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Callable[[str], None] = _silent) -> None:
@@ -80,9 +80,9 @@ def orphans(
 
 
 def _ours(settings: Settings, catalog: Catalog, wanted: Sequence[WarehouseName]) -> list[Table]:
-    """These tables, as far as they are there and made by this product."""
-    found = (catalog.table(name) for name in wanted)
-    ours = [table for table in found if table is not None and ROLE in table.properties]
+    """Those of these tables that exist and that this product has made."""
+    tables = (catalog.table(name) for name in wanted)
+    ours = [table for table in tables if table is not None and ROLE in table.properties]
     check_place(placed(ours), settings.warehouse)
     return ours
 
@@ -152,11 +152,11 @@ def check(
 def restore(settings: Settings) -> list[tuple[str, str]]:
     """Register the tables that the catalog has lost; their names and metadata files."""
     with _catalog(settings, "tables restore") as (_, catalog):
-        found = lost_tables(catalog, settings.warehouse.local_data)
-        check_place({name: location_in(metadata) for name, (_, metadata) in found.items()}, settings.warehouse)
-        for name, metadata in found.values():
+        lost = lost_tables(catalog, settings.warehouse.local_data)
+        check_place({name: location_in(metadata) for name, (_, metadata) in lost.items()}, settings.warehouse)
+        for name, metadata in lost.values():
             catalog.register(name, str(metadata))
-        return [(name, str(metadata)) for name, (_, metadata) in found.items()]
+        return [(name, str(metadata)) for name, (_, metadata) in lost.items()]
 
 
 def _tables(settings: Settings, catalog: Catalog) -> Tables:

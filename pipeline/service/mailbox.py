@@ -1,8 +1,8 @@
 """What others ask of a `run` that lives: files in the warehouse, taken between two batches (design.md, rule 9).
 
-A request is `<id>.json`, its answer `<id>.answer.json`; both appear whole, by a rename. A request that nobody has
-begun is withdrawn when its author goes away, or left alone where that was killed; and one whose taker died is done by
-its author, who has the lock then.
+A request is `<id>.json`, its answer `<id>.answer.json`; both appear whole, by a rename. When the author goes away, it
+withdraws a request that the run has not begun; an author that was killed leaves it. When the run dies with a request,
+the author does it itself, because it has the lock then.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Inbox:
     def take(self, operation: Callable[[str, Sequence[str]], Mapping[str, Any]]) -> None:
         """Do what is asked, in the order of asking, and answer. An error is an answer too.
 
-        One that nobody has foreseen is answered and raised: what it has left half done is ended by the next start. Not
-        so of an operation that leaves nothing half done (`SEPARATE`): the run goes on.
+        An unexpected error is answered and raised: the next start ends what it has left half done. After an operation
+        that leaves nothing half done (`SEPARATE`) the run goes on instead.
         """
         for path, request in sorted(self._waiting(), key=lambda waiting: waiting[1]["asked"]):
             try:
@@ -59,9 +59,9 @@ class Inbox:
                 answer = {"refused": [error.code, error.message, error.hint]}
             except Exception as error:
                 separate = request["what"] in SEPARATE
-                known = causes.explained(error) or PipelineError(_UNEXPECTED, reason(error)[:300])
+                fault = causes.explained(error) or PipelineError(_UNEXPECTED, reason(error)[:300])
                 goes_on = _GOES_ON if separate else _ENDED
-                answer = {"refused": [known.code, known.message, f"{known.hint}; {goes_on}" if known.hint else goes_on]}
+                answer = {"refused": [fault.code, fault.message, f"{fault.hint}; {goes_on}" if fault.hint else goes_on]}
                 if not separate:
                     _answer(path, answer)
                     raise
@@ -69,7 +69,7 @@ class Inbox:
             _answer(path, answer)
 
     def _waiting(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """What was asked by somebody who still waits; the rest is removed."""
+        """The requests whose authors still wait; the others are removed."""
         for path in self._folder.glob("*.json"):
             try:
                 if path.name.endswith(_ANSWER):
@@ -91,7 +91,7 @@ def _answer(request: Path, answer: Mapping[str, Any]) -> None:
 
 
 def _is_waiting(request: Mapping[str, Any]) -> bool:
-    """Whether the author lives; of another machine's or container's nobody knows."""
+    """Whether the author lives; one of another machine or container counts as alive, since it cannot be asked."""
     if any(request.get(name) != value for name, value in _place().items()):
         return True
     try:
@@ -122,11 +122,11 @@ def in_turn(
 ) -> Mapping[str, Any]:
     """Do `directly`, which takes the warehouse's lock; or, while a `run` has it, ask that run and wait.
 
-    `waiting` is told once for whom. Raises what the run refused with, and `Refused` (`WAREHOUSE_IN_USE`) where
-    the lock is held by anything else.
+    `waiting` is called once, with the holder of the lock. Raises what the run refused with, and `Refused`
+    (`WAREHOUSE_IN_USE`) if anything else holds the lock.
     """
     asked: Path | None = None
-    told = False
+    announced = False
     try:
         while True:
             try:
@@ -136,15 +136,15 @@ def in_turn(
                     raise
             if asked is None:
                 asked = _ask(warehouse / _FOLDER, *request)
-            if not told:
+            if not announced:
                 waiting(described(holder(warehouse)))
-                told = True
+                announced = True
             time.sleep(_POLL_SECONDS)
             gone = not asked.exists()  # before its answer is looked for, which is there before it goes
             answer = _answered(asked)
             if answer is not None:
                 return answer
-            if gone:  # removed unanswered: it is asked again
+            if gone:  # the request was removed without an answer: ask again
                 asked = None
     finally:
         _withdraw(asked)

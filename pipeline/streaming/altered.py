@@ -1,7 +1,7 @@
-"""Tables whose columns users have changed: told of, or held (COLUMNS_CHANGED).
+"""Tables whose columns users have changed: the log says so, or the table is held (COLUMNS_CHANGED).
 
-They are looked at when the warehouse is opened, and in a run before each batch writes them: one look into the catalog
-per table, no more. What changes between that and the write fails the batch, and the next start says why.
+A table is looked at when the warehouse is opened, and before a batch writes it. A look asks the catalog once. A change
+between the look and the write fails the batch, and the next start says why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = get_logger(__name__)
 
 
 def opened(context: PipelineContext) -> None:
-    """Look at all tables, which were loaded just now."""
+    """Look at all tables, just after they were loaded."""
     for table in context.tables:
         look(table)
         _decide(context, table)
@@ -34,7 +34,7 @@ def opened(context: PipelineContext) -> None:
 
 
 def may_be_written(context: PipelineContext, table: WarehouseTable) -> bool:
-    """Look at a table that is to be written; one that cannot be is held from now on."""
+    """Look at a table that is to be written, and hold it from now on if that cannot be."""
     refreshed(table)
     _decide(context, table)
     return not table.altered
@@ -66,10 +66,10 @@ def _hold(context: PipelineContext, table: WarehouseTable) -> None:
 
 
 def _tell(table: WarehouseTable) -> None:
-    """Say once which columns are of users."""
+    """Log once which columns belong to users."""
     names = sorted({*table.not_ours, *table.not_ours_in_current})
     if names != json.loads(table.changes.property_of(NOT_OURS) or "[]"):
         table.changes.set_properties({NOT_OURS: json.dumps(names)})
         if names:
-            said = "they stay, and are NULL in new rows"
-            _log.warning("columns that are not ours", table=str(table.source), columns=names, said=said)
+            consequence = "they stay, and are NULL in new rows"
+            _log.warning("columns that are not ours", table=str(table.source), columns=names, said=consequence)

@@ -218,9 +218,9 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
 def begun(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:
     """What an unfinished try of these messages has appended already: it may have gone no further than that."""
     return {
-        at: (batch.starts[at], min(reached[at], batch.ends[at]))
-        for at in messages.partitions
-        if reached.get(at, 0) > batch.starts[at]
+        partition: (batch.starts[partition], min(reached[partition], batch.ends[partition]))
+        for partition in messages.partitions
+        if reached.get(partition, 0) > batch.starts[partition]
     }
 
 
@@ -230,9 +230,9 @@ def beyond(reached: Mapping[Partition, int], messages: TableMessages, batch: Mes
     Never by batch id: a restored checkpoint gives the same id to other ranges.
     """
     ranges: dict[Partition, Range] = {}
-    for at in messages.partitions:
-        begin, end = (messages.bounds or {}).get(at, (batch.starts[at], batch.ends[at]))
-        low, high = max(begin, batch.starts[at], reached.get(at, 0)), min(end, batch.ends[at])
+    for partition in messages.partitions:
+        begin, end = (messages.bounds or {}).get(partition, (batch.starts[partition], batch.ends[partition]))
+        low, high = max(begin, batch.starts[partition], reached.get(partition, 0)), min(end, batch.ends[partition])
         if low < high:
-            ranges[at] = (low, high)
+            ranges[partition] = (low, high)
     return ranges

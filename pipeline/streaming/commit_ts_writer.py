@@ -83,15 +83,15 @@ class CommitTsTableWriter(TableWriter):
         if self.table is not None and self.context.recovering:
             self._recall(self.table)
         layout = self.table.layout if self.table else Layout(before=self.context.protocol.sends_before)
-        for at, _, entry in self._timeline():
+        for commit_ts, _, entry in self._timeline():
             if isinstance(entry, SeenVersion):
                 if not layout.columns:
-                    layout = replace(layout, ddl_at=max(0, at))
-                layout = with_handles(self._met(layout, entry), _after(layout, at))
+                    layout = replace(layout, ddl_at=max(0, commit_ts))
+                layout = with_handles(self._met(layout, entry), _after(layout, commit_ts))
             else:
-                layout = with_handles(self._applied(layout, entry), at)
-        known = self.table.layout if self.table else Layout()
-        layout = let_leave(forgotten(layout, self._shown), known, self._shown)
+                layout = with_handles(self._applied(layout, entry), commit_ts)
+        stored = self.table.layout if self.table else Layout()
+        layout = let_leave(forgotten(layout, self._shown), stored, self._shown)
         if self.table is None:
             if not self.messages.versions:
                 return
@@ -130,8 +130,8 @@ class CommitTsTableWriter(TableWriter):
         return sorted([*seen, *applied], key=_moment)
 
     def _met(self, layout: Layout, seen: SeenVersion) -> Layout:
-        known, head = layout.version(seen.version.version), newest(layout)
-        if known is None:
+        met_version, head = layout.version(seen.version.version), newest(layout)
+        if met_version is None:
             self.met.add(seen.version.version)
             self.notes.extend(_unnamed(layout, seen))
         by_time = self.context.protocol.is_newest(seen)
@@ -139,12 +139,12 @@ class CommitTsTableWriter(TableWriter):
             layout = meet_key(layout, seen.version)
         else:
             late = seen.since <= layout.ddl_at if by_time else seen.version.version < (head or 0)
-            stale = (known is None and head is not None and late) or seen.since <= layout.altered_at
+            stale = (met_version is None and head is not None and late) or seen.since <= layout.altered_at
             layout, notes = meet(layout, seen.version, self.context.policy, stale=stale)
             self.notes.extend(notes)
         if by_time and _is_present(layout, seen):
             layout = keyed_as(layout, seen.version)
-        return layout if known else replace(layout, met_at=layout.ddl_at)
+        return layout if met_version else replace(layout, met_at=layout.ddl_at)
 
     def _applied(self, layout: Layout, statement: Statement) -> Layout:
         ddl = statement.ddl
@@ -177,8 +177,8 @@ class CommitTsTableWriter(TableWriter):
     def _within(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """The raw frame within these ranges, and all that has waited."""
         outside = F.lit(False)
-        for at, (low, high) in ranges.items():
-            outside = outside | (stands_in(at) & ~F.col(POSITION).between(low, high - 1))
+        for partition, (low, high) in ranges.items():
+            outside = outside | (stands_in(partition) & ~F.col(POSITION).between(low, high - 1))
         return self.raw.where(F.col(WAITED) | ~outside) if ranges else self.raw
 
     def hold(self) -> int:
@@ -189,13 +189,13 @@ class CommitTsTableWriter(TableWriter):
         if self.table is not None:
             self._note_streams(self.table)
         wanted = pending.is_copy_of(self.statements) | pending.rows_of(self.context.protocol, self.messages.parts)
-        beyond = {at: (end, 2**62) for at, end in self.ends().items()}
+        beyond = {partition: (end, 2**62) for partition, end in self.ends().items()}
         rows = self._within(beyond).where(wanted & ~F.col(WAITED))
         source = self.messages.table
         gone = self.ended if self.table is None else self.table.state is State.DROPPED
         status = DROPPED if gone else "open"
-        said = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": status}
-        records = rows.select(*pending.as_held(), *(F.lit(value).alias(name) for name, value in said.items()))
+        columns = {"schema_name": source.schema, "table_name": source.table, "reason": self.reason, "status": status}
+        records = rows.select(*pending.as_held(), *(F.lit(value).alias(name) for name, value in columns.items()))
         return dead_letters.written(self.context, "held", records, self.batch_id)
 
     def publish(self) -> TableResult:
@@ -206,10 +206,10 @@ class CommitTsTableWriter(TableWriter):
 
 
 def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:
-    """Columns whose values stay numbers, the first time that the table has them so."""
-    known = {(folded(column.source), column.source_type) for column in layout.columns}
+    """A note for each column whose values stay numbers, the first time that the table has it so."""
+    columns = {(folded(column.source), column.source_type) for column in layout.columns}
     for column in seen.version.unnamed:
-        if (folded(column.name), column.source_type) not in known:
+        if (folded(column.name), column.source_type) not in columns:
             why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
             yield Note(MEMBERS_UNKNOWN, column.name, why)
 
@@ -219,14 +219,15 @@ def _is_present(layout: Layout, seen: SeenVersion) -> bool:
     return seen.since > max(layout.ddl_at, layout.handles[-1][0] if layout.handles else 0)
 
 
-def _after(layout: Layout, at: int) -> int:
-    """After what a handle holds that rows after `at` have: after the statement, if they are the first since then.
+def _after(layout: Layout, commit_ts: int) -> int:
+    """After which commit ts the handle of a version holds, given that the version's rows come after `commit_ts`.
 
-    Rows of another partition that lie between the two may come in a later batch.
+    If these are the first rows since the newest statement, it holds from the statement on: rows of another partition
+    that lie between the two may come in a later batch.
     """
-    return layout.ddl_at if layout.met_at < layout.ddl_at < at else at
+    return layout.ddl_at if layout.met_at < layout.ddl_at < commit_ts else commit_ts
 
 
 def _moment(entry: tuple[int, int, SeenVersion | Statement]) -> tuple[int, int, int]:
-    at, kind, what = entry
-    return at, kind, what.version.version if isinstance(what, SeenVersion) else 0
+    commit_ts, kind, what = entry
+    return commit_ts, kind, what.version.version if isinstance(what, SeenVersion) else 0

@@ -46,7 +46,7 @@ def _meant(tables: Iterable[WarehouseTable]) -> dict[str, WarehouseTable]:
     return {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
 
 
-def exact(  # noqa: PLR0913, PLR0917 - the batch, its moment, its tables, and all that may be missing from them
+def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and all that may be missing from them
     context: PipelineContext,
     batch_id: int,
     cut_ts: int,
@@ -57,14 +57,14 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its moment, its tables, and al
 ) -> str:
     """Write the cut of a batch by commit ts, a row per table whose snapshot changed; gives its level.
 
-    `waits`: the rows that cannot be placed yet; `late`: tables (uuid) whose streams have not been read that far. A cut
-    is exact while nothing up to it is missing from the tables. What was dropped up to it is not of it. `also`: further
-    reasons why it is not exact.
+    A cut is exact if nothing up to its commit ts is missing from the tables. Tables that were dropped by then are not
+    in it. `waits`: the rows that cannot be placed yet. `late`: tables (uuid) whose streams have not been read that far.
+    `also`: further reasons why the cut is not exact.
     """
     if not cut_ts:
         return NONE
     reasons = [*also, *_missing(context, cut_ts, waits)]
-    said = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
+    up_to_date = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     lagging = (
         PARTIAL,
         "; ".join(
@@ -78,25 +78,27 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its moment, its tables, and al
         shown = [(table, _head(table)) for table in context.tables]
     else:
         due = _due(context, whole=not reasons, late=late)
-        shown = list({table.uuid: (table, at) for table, at in (*shown, *((t, _head(t)) for t in due))}.values())
+        heads = ((table, _head(table)) for table in due)
+        shown = list({table.uuid: (table, snapshot) for table, snapshot in (*shown, *heads)}.values())
     context.late = frozenset(late)
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
     if not shown and any(table.dropped_at > context.cut_ts for table in context.tables if _is_dropped(table, cut_ts)):
-        shown = _any_other(context)  # for what is gone has no row, and the cut is to be known
-    _write(context, batch_id, cut_ts, shown, lambda table: lagging if table.uuid in late else said)
-    return PARTIAL if late else said[0]
+        shown = _any_other(context)  # a dropped table has no row, and the cut must be known all the same
+    _write(context, batch_id, cut_ts, shown, lambda table: lagging if table.uuid in late else up_to_date)
+    return PARTIAL if late else up_to_date[0]
 
 
 def _due(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
-    """Tables of which a cut is to be told also where this batch has not changed them.
+    """Tables that get a row in the cut although this batch has not changed them.
 
-    `whole`: nothing is missing up to the cut, but from tables in `late`: what cuts have said of others holds no more.
+    `whole`: nothing is missing up to the cut, except from the tables in `late`. So tables that cuts have called partial
+    are so no longer.
     """
     due = set(context.unrecorded)
-    if context.recovering:  # another process, or a try that died, may have shown more than cuts tell
-        told = context.records.newest_cuts()
-        context.partial |= {uuid for uuid, (_, level) in told.items() if level == PARTIAL}
-        due |= {table.uuid for table in context.tables if told.get(table.uuid, (None, ""))[0] != _head(table)}
+    if context.recovering:  # another process, or a try that died, may have shown more than the cuts say
+        newest_cuts = context.records.newest_cuts()
+        context.partial |= {uuid for uuid, (_, level) in newest_cuts.items() if level == PARTIAL}
+        due |= {table.uuid for table in context.tables if newest_cuts.get(table.uuid, (None, ""))[0] != _head(table)}
     if whole:
         due |= context.partial - set(late)
     return [table for table in context.tables if table.uuid in due]
@@ -110,7 +112,7 @@ def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
 def _any_other(context: PipelineContext) -> list[tuple[WarehouseTable, int | None]]:
     """A table that lives and has a snapshot, with that; none where there is none."""
     heads = ((table, _head(table)) for table in context.tables if table.state is not State.DROPPED)
-    return next(([one] for one in heads if one[1] is not None), [])
+    return next(([(table, snapshot)] for table, snapshot in heads if snapshot is not None), [])
 
 
 def _held(context: PipelineContext) -> str:
@@ -173,14 +175,14 @@ def _write(
     batch_id: int,
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
-    said: Callable[[WarehouseTable], tuple[str, str]],
+    level_of: Callable[[WarehouseTable], tuple[str, str]],
 ) -> None:
     context.cut_ts = cut_ts
     rows = []
     for table, snapshot in shown:
         if snapshot is None:
             continue
-        level, reason = said(table)
+        level, reason = level_of(table)
         rows.append({
             "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": table.uuid,
             "schema_name": table.source.schema, "table_name": table.source.table, "snapshot_id": snapshot,

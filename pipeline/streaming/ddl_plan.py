@@ -96,11 +96,11 @@ class DdlPlan:
         """The part of the batch that belongs to the table which a name means now."""
         key = messages.table.key
         table_ref = self.bindings.get(key, "")
-        known = self._bound(messages.table) if table_ref else self.context.tables.find(messages.table)
+        table = self._bound(messages.table) if table_ref else self.context.tables.find(messages.table)
         about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
-        writer = TableWriter(self.context, raw, self.batch_id, messages, stream_ids, about, known)
+        writer = TableWriter(self.context, raw, self.batch_id, messages, stream_ids, about, table)
         writer.birth = table_ref if isinstance(table_ref, Birth) else None
-        writer.applied_until = self.past.newest.get(key, 0) if known is None else 0
+        writer.applied_until = self.past.newest.get(key, 0) if table is None else 0
         writer.entered = self.entered
         writer.ambiguous = self.ambiguous.get(key, "")
         writer.truncated_at = self.truncated.get(key, 0)
@@ -124,7 +124,7 @@ class DdlPlan:
             self._bind_made()
 
     def _pass_on_names(self) -> None:
-        """Names that were given up go to the pairs that wait for them; where none was, they mean what they did."""
+        """Give free names to the pairs that wait for them; a name that another pair still has goes on meaning that."""
         for table in sorted(self.context.tables, key=lambda table: table.renamed_at):
             if table.due is None or not table.parked or table.state is State.DROPPED:
                 continue
@@ -134,11 +134,14 @@ class DdlPlan:
             elif holder is None and self.bindings.get(table.due.key) in (None, table.uuid):
                 self.context.records.rename_aside(table.source, table.due)
                 self.bindings[table.due.key] = table.uuid
-                said = [self.batch_id, self.entered, *table.due.key]
-                self.context.tables.take_name(table, {NAMED: json.dumps(said)})
+                named = [self.batch_id, self.entered, *table.due.key]
+                self.context.tables.take_name(table, {NAMED: json.dumps(named)})
 
     def _bind_made(self) -> None:
-        """Names that pairs have got here in an unfinished try, from rows or others; they may have new ones since."""
+        """Bind the names that pairs got here in an unfinished try, from rows or from other pairs.
+
+        The pairs may have new names since.
+        """
         for table in self.context.tables if self.statements and self.context.recovering else ():
             for noted in (BORN, NAMED):
                 batch_id, entered, *name = json.loads(table.changes.properties.get(noted, "[-1, 0]"))
@@ -146,7 +149,7 @@ class DdlPlan:
                     self.bindings = {tuple(name): table.uuid, **self.bindings}
 
     def _act(self, action: text.Action, statement: Statement) -> None:
-        at = statement.ddl.commit_ts
+        commit_ts = statement.ddl.commit_ts
         table = self._bound(statement.ddl.table)
         at_once = statement.naming or isinstance(action, text.TruncateTable)
         waits = table is not None and table.state is State.HELD and not at_once
@@ -155,19 +158,19 @@ class DdlPlan:
             case text.RenameTable(old, new):
                 done = self._rename(old, new, statement)
             case text.DropTable(name):
-                done = Done(self._drop(self._bound(name), at))
+                done = Done(self._drop(self._bound(name), commit_ts))
             case text.DropDatabase(name):
                 for dropped in self.context.tables:
                     if folded(dropped.source.schema) == folded(name):
-                        self._drop(dropped, at)
+                        self._drop(dropped, commit_ts)
             case text.TruncateTable(name) if table is None:
-                self.truncated[name.key] = at
-            case text.TruncateTable() if table is not None and table.truncated_at < at:
-                self.context.tables.truncate(table, at)
+                self.truncated[name.key] = commit_ts
+            case text.TruncateTable() if table is not None and table.truncated_at < commit_ts:
+                self.context.tables.truncate(table, commit_ts)
                 done = Done("rows up to this commit ts leave the current table")
             case text.NotUnderstood(reason):
                 why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
-                done = Done.of_all([self._hold(name, why, at) for name in statement.tables])
+                done = Done.of_all([self._hold(name, why, commit_ts) for name in statement.tables])
         self.history.append(statement.history_row(action, done))
 
     def _bound(self, name: TableName) -> WarehouseTable | None:
@@ -185,27 +188,27 @@ class DdlPlan:
         table = self._bound(old)
         if table is None:
             return Done("no such table")
-        at = statement.ddl.commit_ts
+        commit_ts = statement.ddl.commit_ts
         # A second try finds what the first has done, be it a whole chain of names in which this one is taken again.
-        is_new = table.renamed_at < at or (table.renamed_at == at and table.source.key == old.key)
-        if table.source.key != new.key and is_new and table.layout.ddl_at <= at:
+        is_new = table.renamed_at < commit_ts or (table.renamed_at == commit_ts and table.source.key == old.key)
+        if table.source.key != new.key and is_new and table.layout.ddl_at <= commit_ts:
             give_name(self.context, table, new, statement.ddl)
         return Done.held(table.due) if table.due else Done(f"renamed to {table.name}")
 
-    def _drop(self, table: WarehouseTable | None, at: int) -> str:
+    def _drop(self, table: WarehouseTable | None, commit_ts: int) -> str:
         if table is None or table.state == State.DROPPED:
             return "no such table"
         self.context.records.mark_dropped(table.source)
         if self.context.settings.warehouse.drop_table == "drop":
             self.context.tables.forget(table)
             return "dropped"
-        self.context.tables.set_state(table, State.DROPPED, at=at)
+        self.context.tables.set_state(table, State.DROPPED, at=commit_ts)
         return "kept, marked dropped"
 
-    def _hold(self, name: TableName, reason: str, at: int) -> Done:
-        """Hold a table from here on; one that its first rows are yet to make, as soon as it is made."""
+    def _hold(self, name: TableName, reason: str, commit_ts: int) -> Done:
+        """Hold a table from here on; a table without rows is held as soon as its first rows make it."""
         table = self._bound(name)
-        if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= at):
+        if table is not None and (table.state != State.LIVE or table.layout.ddl_at >= commit_ts):
             return Done.stays(name, table.state)
         if table is None:
             self.ambiguous[name.key] = reason

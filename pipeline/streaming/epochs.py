@@ -148,7 +148,7 @@ def cut(statements: Sequence[Statement], tables: Sequence[TableMessages], bindin
 
 
 def _with_unmade(statements: Sequence[Statement], bindings: Bindings) -> Bindings:
-    """The names, and those that a statement takes away without our knowing a table: its first rows may be here."""
+    """The names, and those that a statement takes from a table that we do not have yet: its first rows may be here."""
     before, names = dict(bindings), dict(bindings)
     for statement in statements:
         for action in statement.actions:
@@ -183,16 +183,16 @@ def _placed(
 ) -> Iterable[tuple[int, TableMessages]]:
     """The table's messages in pieces, each with the number of its epoch."""
     pieces: dict[int, dict[Partition, tuple[int, int]]] = {}
-    for at in table.partitions:
-        walls = [(statement.ddl.at[at], number) for number, statement in enumerate(cuts, 1) if at in statement.ddl.at]
-        edges = [(0, 0), *sorted(walls)]
+    for partition in table.partitions:
+        copies = [(statement.ddl.at.get(partition), number) for number, statement in enumerate(cuts, 1)]
+        edges = [(0, 0), *sorted((position, number) for position, number in copies if position is not None)]
         least = 0
         for index, (low, epoch) in enumerate(edges):
             least = max(least, epoch)  # RENAMEs of one commit ts may stand in another order than they are applied in
             high = edges[index + 1][0] if index + 1 < len(edges) else 2**62
             number = _meaningful(table.table.key, least, meanings)
-            known = pieces.setdefault(number, {}).get(at)
-            pieces[number][at] = (min(low, known[0]), max(high, known[1])) if known else (low, high)
+            earlier = pieces.setdefault(number, {}).get(partition)
+            pieces[number][partition] = (min(low, earlier[0]), max(high, earlier[1])) if earlier else (low, high)
     for number, bounds in sorted(pieces.items()):
         part = restricted(table, bounds)
         if part is not None:
@@ -209,12 +209,12 @@ def restricted(table: TableMessages, bounds: Mapping[Partition, tuple[int, int]]
     versions = []
     for seen in table.versions:
         inside = {
-            at: max(first, bounds[at][0])
-            for at, first in seen.first.items()
-            if at in bounds and first < bounds[at][1] and seen.last[at] >= bounds[at][0]
+            partition: max(first, bounds[partition][0])
+            for partition, first in seen.first.items()
+            if partition in bounds and first < bounds[partition][1] and seen.last[partition] >= bounds[partition][0]
         }
         if inside:
-            last = {at: min(seen.last[at], bounds[at][1] - 1) for at in inside}
+            last = {partition: min(seen.last[partition], bounds[partition][1] - 1) for partition in inside}
             versions.append(replace(seen, first=inside, last=last))
     return replace(table, versions=tuple(versions), bounds=dict(bounds)) if versions else None
 
@@ -247,9 +247,10 @@ def _after(seen: SeenVersion, ddl: Ddl) -> bool:
 def late(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
     """Whether all messages of a version stand before the newest statement that has changed the layout.
 
-    Each partition has a copy of it: partitions may be read unevenly, and a batch may be taken a second time.
+    Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice.
     """
     copies = next((s.ddl.at for s in statements if s.ddl.commit_ts == layout.altered_at), {})
     return layout.altered_at > 0 and not any(
-        last > copies[at] if at in copies else at in layout.altered_in for at, last in seen.last.items()
+        last > copies[partition] if partition in copies else partition in layout.altered_in
+        for partition, last in seen.last.items()
     )

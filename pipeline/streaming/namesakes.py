@@ -50,9 +50,9 @@ def joined(*several: Streams) -> Streams:
     names: Streams = {}
     for streams in several:
         for name, rows in streams.items():
-            known = names.setdefault(name, {})
+            newest = names.setdefault(name, {})
             for stream, until in rows.items():
-                known[stream] = max(known.get(stream, 0), until)
+                newest[stream] = max(newest.get(stream, 0), until)
     return names
 
 
@@ -70,22 +70,22 @@ class Namesakes:
     """What users call a stream (`Source.stream_noun`)."""
 
     def rows(self, name: Name, table: WarehouseTable | None, streams: Mapping[str, int]) -> str:
-        """Why the rows of a name in these streams are not all of one table; nothing, if they may be.
+        """Why the rows of a name in these streams cannot all be of one table; nothing, if they can.
 
-        A table without a pair, or whose pair has no rows under this name, may come in any stream, but in one only.
+        A table without a pair may come in any stream, but in one only; so may one whose pair has no rows of this name.
         """
         if name in self.released or (table is not None and not self._is_judged(table, name)):
             return ""
-        own = frozenset() if table is None else table.streams_at(max(streams.values()))
-        known = self._names(own)
-        others = {stream for stream in streams if stream in self.ids} - known
-        moved = bool(own) and not known
-        if not others or moved or (not known and len(others) == 1):
+        own_ids = frozenset() if table is None else table.streams_at(max(streams.values()))
+        own = self._names(own_ids)
+        others = {stream for stream in streams if stream in self.ids} - own
+        moved = bool(own_ids) and not own
+        if not others or moved or (not own and len(others) == 1):
             return ""
-        return f"{NAME_TAKEN}: {self._sentence(known | others)}"
+        return f"{NAME_TAKEN}: {self._sentence(own | others)}"
 
     def _is_judged(self, table: WarehouseTable, name: Name) -> bool:
-        """Whether the streams of a pair's rows are known: which brought rows of several former names is not noted."""
+        """Whether the streams of a pair's rows are known; those of a pair that had several names are not noted."""
         former = name != table.source.key and len(table.spans) > _FIRST_AND_NEWEST
         return table.state is State.LIVE and table.source.key not in self.released and not former
 
@@ -114,10 +114,10 @@ class Namesakes:
         ddl = statement.ddl
         if table is None or table.source.key in self.released or _creates(statement, ddl.table):
             return statement
-        known, sent = self._names(table.streams_at(ddl.commit_ts)), {at.stream for at in ddl.at}
-        if not known or not sent or sent & known:
+        own, sent = self._names(table.streams_at(ddl.commit_ts)), {at.stream for at in ddl.at}
+        if not own or not sent or sent & own:
             return statement
-        return replace(statement, actions=(text.NotUnderstood(self._sentence(known | sent)),))
+        return replace(statement, actions=(text.NotUnderstood(self._sentence(own | sent)),))
 
     def _sentence(self, streams: Collection[str]) -> str:
         return (

@@ -72,8 +72,8 @@ class Origins:
     def claim(self, origin: Origin, table: TableName) -> TableName:
         """The same, and from here on the name is this table's."""
         name = self.name_of(origin, table)
-        known = self.owners.get(name.key, Owner())
-        self.owners[name.key] = Owner(known.streams or frozenset({origin.stream}), known.keyspace or origin.keyspace)
+        owner = self.owners.get(name.key, Owner())
+        self.owners[name.key] = Owner(owner.streams or frozenset({origin.stream}), owner.keyspace or origin.keyspace)
         return name
 
 
@@ -85,25 +85,25 @@ def _apart(origin: Origin, table: TableName, *, shares_stream: bool) -> list[Tab
 
 
 def identified(messages: Messages, known_origins: Callable[[], Origins], noun: str = "stream") -> Messages:
-    """The messages by table, each under the name that it has here; says so of those that get another one.
+    """The messages by table, each under the name that it has here; a warning for each that gets another name.
 
-    `noun`: what users call a stream.
-    The origins learn where tables come from that are new. They are asked for only where messages have an origin.
+    The origins learn where new tables come from. They are asked for only where messages have an origin. `noun`: what
+    users call a stream.
     """
     if all(table.origin is None for table in messages.tables):
         return messages
     origins = known_origins()
-    known = set(origins.owners)
-    found: dict[Name, TableMessages] = {}
-    said: list[str] = []
+    owned = set(origins.owners)
+    by_name: dict[Name, TableMessages] = {}
+    warnings: list[str] = []
     for table in sorted(messages.tables, key=_by_likeness):
         name = table.table if table.origin is None else origins.claim(table.origin, table.table)
-        if name.key != table.table.key and name.key not in known:
+        if name.key != table.table.key and name.key not in owned:
             where = f"{noun} {table.origin.stream}, keyspace {table.origin.keyspace}" if table.origin else ""
-            said.append(f"{table.table} of {where} is not the table that had this name before: it is {name} here")
+            warnings.append(f"{table.table} of {where} is not the table that had this name before: it is {name} here")
         mine = replace(table, table=name)
-        found[name.key] = _joined(found[name.key], mine) if name.key in found else mine
-    return replace(messages, tables=tuple(found.values()), warnings=(*messages.warnings, *said))
+        by_name[name.key] = _joined(by_name[name.key], mine) if name.key in by_name else mine
+    return replace(messages, tables=tuple(by_name.values()), warnings=(*messages.warnings, *warnings))
 
 
 def _by_likeness(table: TableMessages) -> tuple[bool, Origin]:

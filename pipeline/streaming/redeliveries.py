@@ -64,25 +64,25 @@ def is_keyless(layout: Layout) -> bool:
 def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partition, CommitTs]) -> Watermarks:
     """What the watermarks of a prepared batch say; `newest`: the last of each partition before it, as far as known.
 
-    Where they go back, everything in the partition is sent again from there on.
+    Where watermarks go back, everything in the partition is sent again from there on.
     """
     about, place = protocol.header(), F.struct(*_PLACE)
     last_watermarks = raw.where(~F.col(WAITED) & _is_mark(about)).select(
         *_PARTITION, *_PLACE, about.commit_ts.alias(_TS)
     )
-    known = [(at.stream, at.number, -1, 0, ts) for at, ts in newest.items()]
-    if known:
-        last_watermarks = last_watermarks.union(raw.sparkSession.createDataFrame(known, last_watermarks.schema))
+    earlier = [(at.stream, at.number, -1, 0, ts) for at, ts in newest.items()]
+    if earlier:
+        last_watermarks = last_watermarks.union(raw.sparkSession.createDataFrame(earlier, last_watermarks.schema))
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE)
     goes_back = F.lag(_TS).over(order) > F.col(_TS)
-    found = (
+    by_partition = (
         last_watermarks.withColumn(_BEFORE, F.when(goes_back, place))
         .groupBy(*_PARTITION)
         .agg(F.max_by(_TS, place).alias(_TS), F.slice(F.array_sort(F.collect_list(_BEFORE)), 1, MOST).alias(_BEFORE))
     )
-    rows = found.collect()
+    rows = by_partition.collect()
     return Watermarks(
-        [Place(row[STREAM], row[PARTITION], *at) for row in rows for at in row[_BEFORE]],
+        [Place(row[STREAM], row[PARTITION], *position) for row in rows for position in row[_BEFORE]],
         {Partition(row[STREAM], row[PARTITION]): CommitTs(row[_TS]) for row in rows},
     )
 
@@ -96,12 +96,12 @@ def begun_again(
 ) -> dict[int, list[Place]]:
     """Where in a prepared batch rows begin to be sent again that were closed before: places by their table's number.
 
-    `moments`: how far each partition had come before the batch; `statements` close what is before them as watermarks
-    do. One job for all tables; rows that have waited were looked at when they came.
+    `frontiers`: how far each partition had come before the batch. `statements` close what is before them, as watermarks
+    do. There is one job for all tables. Rows that have waited were looked at when they came.
     """
     spark, about = raw.sparkSession, protocol.header()
     number = reduce(
-        lambda found, one: F.when(rows_of(protocol, one[1]), one[0]).otherwise(found),
+        lambda others, table: F.when(rows_of(protocol, table[1]), table[0]).otherwise(others),
         enumerate(tables),
         F.lit(None).cast("int"),
     )
@@ -109,23 +109,23 @@ def begun_again(
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAITED)).select(*place, number.alias(_OF), about.commit_ts.alias(_TS), mark.alias(_MARK))
     events = events.where(F.col(_OF).isNotNull() | F.col(_MARK))
-    closed = [(at.stream, at.number, -1, 0, None, commit_ts_of(moment), True) for at, moment in frontiers.items()]
+    closed = [(at.stream, at.number, -1, 0, None, commit_ts_of(frontier), True) for at, frontier in frontiers.items()]
     closed += [
-        (at.stream, at.number, position, 0, None, one.commit_ts, True)
-        for one in statements
-        for at, position in one.at.items()
+        (partition.stream, partition.number, position, 0, None, ddl.commit_ts, True)
+        for ddl in statements
+        for partition, position in ddl.at.items()
     ]
     if closed:
         events = events.union(spark.createDataFrame(closed, events.schema))
     starts = _with_marks(events).withColumn(_STARTS, _starts()).where(_STARTS).select(_OF, *place).limit(MOST)
-    found: defaultdict[int, list[Place]] = defaultdict(list)
+    by_table: defaultdict[int, list[Place]] = defaultdict(list)
     for row in starts.collect():
-        found[row[_OF]].append(Place(*(row[name] for name in (*PLACE, INDEX))))
-    return dict(found)
+        by_table[row[_OF]].append(Place(*(row[name] for name in (*PLACE, INDEX))))
+    return dict(by_table)
 
 
 def _is_mark(about: MessageHeader) -> Column:
-    """Whether an event is a watermark that TiDB can have made (`moments.believed`)."""
+    """Whether an event is a watermark that TiDB can have made (`frontier.believed`)."""
     return F.coalesce(about.watermark & (about.commit_ts <= FAR_FUTURE), F.lit(False))
 
 
@@ -133,12 +133,12 @@ def _with_marks(events: DataFrame) -> DataFrame:
     """The rows alone, each with what the watermarks before it say."""
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE).rowsBetween(Window.unboundedPreceding, 0)
     mark = F.when(F.col(_MARK), F.col(_TS))
-    told = {
+    progress = {
         _CLOSED: F.max(mark).over(order),
         _LATEST: F.last(mark, ignorenulls=True).over(order),
         _MARKS: F.count(mark).over(order),
     }
-    return events.withColumns(told).where(~F.col(_MARK))
+    return events.withColumns(progress).where(~F.col(_MARK))
 
 
 def _starts() -> Column:
@@ -150,14 +150,14 @@ def _starts() -> Column:
 
 
 def remembered(records: Records) -> dict[Name, set[Place]]:
-    """Where rows that wait were sent again, by the names that they have: there may be no pair yet to note it with."""
-    found: defaultdict[Name, set[Place]] = defaultdict(set)
+    """Where pending rows were sent again, by the names that they have; it is noted here while they have no pair."""
+    places: defaultdict[Name, set[Place]] = defaultdict(set)
     for schema, table, *place in json.loads(records.tables["held"].properties.get(RESENT) or "[]"):
-        found[schema, table].add(Place(*place))
-    return dict(found)
+        places[schema, table].add(Place(*place))
+    return dict(places)
 
 
 def remember(records: Records, places: Mapping[Name, Collection[Place]]) -> None:
     """Let these be what is remembered."""
-    told = sorted([*name, *place] for name, some in places.items() for place in some)
-    records.tables["held"].set_properties({RESENT: json.dumps(told)})
+    rows = sorted([*name, *place] for name, some in places.items() for place in some)
+    records.tables["held"].set_properties({RESENT: json.dumps(rows)})

@@ -25,16 +25,16 @@ def give_name(
     until: int | None = None,
 ) -> None:
     """Rename a pair, or hold it (`Tables.put_off`); what is set aside of it goes along. `until`: see `mark_dropped`."""
-    tables, at = context.tables, ddl.commit_ts
+    tables, commit_ts = context.tables, ddl.commit_ts
     obstacle = tables.obstacle(new, pair)
     first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
     if obstacle is None:
         context.records.rename_aside(pair.source, new, until)
         waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, at, spans, also(first, taken(waited)) if pair.due else "")
+        tables.rename(pair, new, commit_ts, spans, also(first, taken(waited)) if pair.due else "")
     else:
-        context.records.rename_aside(pair.source, tables.put_off_name(pair, new, at), until)
-        tables.put_off(pair, new, at, also(first, taken(f"{obstacle}: {ddl.sql}")), spans)
+        context.records.rename_aside(pair.source, tables.put_off_name(pair, new, commit_ts), until)
+        tables.put_off(pair, new, commit_ts, also(first, taken(f"{obstacle}: {ddl.sql}")), spans)
 
 
 def first_reason(reason: str) -> str:

@@ -19,23 +19,24 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name, Statement
 
 Called = dict["Name", TableName]
-"""What the source calls a table, by its name here, as far as DDL events have told."""
+"""What the source calls a table, by its name here, as far as DDL events have said."""
 
 
 def checked(
     statements: Iterable[Statement], called: Mapping[Name, TableName], tables: Collection[Name]
 ) -> tuple[tuple[Statement, ...], Called]:
-    """The statements (by commit ts), those not understood that may be about another table; and what is called what.
+    """The statements (by commit ts), and what the source calls the tables after them.
 
-    `tables`: the names here of the tables that there are. `called`: before the first statement.
+    A statement that may be about another table comes back as not understood. `called`: what the source called the
+    tables before the first statement. `tables`: the names here of the tables that there are.
     """
-    known, found = dict(called), []
+    names, safe_statements = dict(called), []
     for statement in statements:
-        safe = _of_database(statement, known, tables) or _of_tables(statement, known)
-        found.append(safe)
+        safe = _of_database(statement, names, tables) or _of_tables(statement, names)
+        safe_statements.append(safe)
         if safe is statement:
-            known = _after(statement, known)
-    return tuple(found), known
+            names = _after(statement, names)
+    return tuple(safe_statements), names
 
 
 def _of_tables(statement: Statement, called: Called) -> Statement:
@@ -74,16 +75,16 @@ def _of_database(statement: Statement, called: Called, tables: Collection[Name])
 
 def _after(statement: Statement, called: Called) -> Called:
     """What the source calls the tables after a statement."""
-    known = {**dict(statement.sources), **called}
+    names = {**dict(statement.sources), **called}
     for action in statement.actions:
         match action:
             case text.CreateTable(table) if statement.ddl.in_source is not None:
-                known[table.key] = statement.ddl.in_source
+                names[table.key] = statement.ddl.in_source
             case text.DropTable(table):
-                known.pop(table.key, None)
+                names.pop(table.key, None)
             case text.RenameTable(old, new) if statement.ddl.in_source is not None:
-                known.pop(old.key, None)
-                known[new.key] = statement.ddl.in_source
+                names.pop(old.key, None)
+                names[new.key] = statement.ddl.in_source
             case text.DropDatabase(database):
-                known = {name: source for name, source in known.items() if name[0] != folded(database)}
-    return known
+                names = {name: source for name, source in names.items() if name[0] != folded(database)}
+    return names

@@ -1,4 +1,4 @@
-"""The micro-batch's `Port` with Spark, Iceberg and the ledger behind it."""
+"""The micro-batch's `Port` as Spark, Iceberg and the ledger implement it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pipeline.streaming.fast_path.speculation import speculate
 from pipeline.streaming.origins import Origins, identified
 from pipeline.streaming.set_aside.dead_letters import places_since, set_aside_refused, stands_at, without
 from pipeline.streaming.set_aside.pending import RELEASED
-from pipeline.streaming.tables_view import is_behind, write_tables_view
+from pipeline.streaming.tables_view import is_outdated, write_tables_view
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
@@ -103,9 +103,9 @@ class SparkBatch:
         if self._kept is not None:
             self.raw = self.raw.coalesce(max(1, messages.rows // _ROWS_PER_TASK))
         committed = self.context.ledger.committed.ends
-        known = {at: committed.get((self.stream_ids[at.stream], at.number), 0) for at in messages.starts}
-        if any(start < known[at] for at, start in messages.starts.items()):
-            self.raw = self.raw.where(_past(known))
+        ends = {at: committed.get((self.stream_ids[at.stream], at.number), 0) for at in messages.starts}
+        if any(start < ends[at] for at, start in messages.starts.items()):
+            self.raw = self.raw.where(_past(ends))
             messages = replace(self._routed(self.raw), warnings=messages.warnings)
         return self._unsettled(messages) if self.context.recovering else messages
 
@@ -132,7 +132,7 @@ class SparkBatch:
         return identified(messages, self._known_origins)
 
     def _known_origins(self) -> Origins:
-        """Which table has which name, as the tables have told and this batch."""
+        """Which table has which name, as the tables and this batch say."""
         if self.origins is None:
             streams = self.context.ledger.streams | {stream: name for name, stream in self.stream_ids.items()}
             self.origins = Origins.of(self.context.tables, streams, self.stream_ids)
@@ -326,7 +326,7 @@ class SparkBatch:
         written = {writer.table.uuid for writer in self.writers if writer.table is not None}
         for table in self.context.tables:
             if table.uuid in written or any(
-                end > self.context.ledger.ends.get(at, 0) for at, end in table.ends.items()
+                end > self.context.ledger.ends.get(partition, 0) for partition, end in table.ends.items()
             ):
                 rows = self.context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
@@ -347,8 +347,8 @@ class SparkBatch:
         due = failed and self.context.is_due(f"samples of {source}", SAMPLE_SECONDS)
         rows = writer.samples() if due else {}
         for result in writer.judged:
-            said = told(result, rows.get(result.rule, ()))
-            yield as_row(result, source, writer.fingerprint, snapshots.get(str(source)), said)
+            samples = told(result, rows.get(result.rule, ()))
+            yield as_row(result, source, writer.fingerprint, snapshots.get(str(source)), samples)
 
     def _check_held(self, held: int, outcome: Outcome) -> None:
         if not held and not self.context.recovering:  # a try that was stopped here has written all of them
@@ -373,12 +373,12 @@ class SparkBatch:
         rows: list[Row] = [*self._statements(), *self._unordered(outcome)]
         for writer in self.writers:
             rows += [_note(writer, note) for note in writer.notes]
-        self.context.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _said))
+        self.context.records.write("ddl_history", number, self._unwritten("ddl_history", rows, _event))
         if (
             rows
             or any(writer.met or writer.forbidden for writer in self.writers)
             or self.context.altered
-            or (self.context.recovering and is_behind(self.context))
+            or (self.context.recovering and is_outdated(self.context))
         ):
             self._mirror(number)
 
@@ -387,11 +387,11 @@ class SparkBatch:
         return self.ddl_plan.history
 
     def _unwritten(self, name: str, rows: list[Row], identity: Callable[[Row], object]) -> list[Row]:
-        """Without what an unfinished try of this batch has written."""
+        """The rows without those that an unfinished try of this batch has written."""
         if not rows or not self.context.recovering:
             return rows
-        found = self.context.records.read(name).where(F.col("batch_id") >= self.context.ledger.unfinished)
-        written = {identity(cast("Row", row)) for row in found.collect()}
+        unfinished = self.context.records.read(name).where(F.col("batch_id") >= self.context.ledger.unfinished)
+        written = {identity(cast("Row", row)) for row in unfinished.collect()}
         return [row for row in rows if identity(row) not in written]
 
     def _unordered(self, outcome: Outcome) -> Iterator[dict[str, object]]:
@@ -406,13 +406,15 @@ class SparkBatch:
                 yield _note(writer, Note(ORDER_UNKNOWN, "key", detail))
 
     def _known_unordered(self) -> set[tuple[str, str]]:
-        """The tables of which that was said. Read when it is first asked for; what an unfinished try said is not."""
+        """The tables of which the history says so already; what an unfinished try has written does not count.
+
+        It is read when it is first asked for.
+        """
         if self.context.order_unknown is None:
-            told = (F.col("ddl_type") == ORDER_UNKNOWN) & (F.col("batch_id") < self.context.ledger.unfinished)
-            rows = self.context.records.read("ddl_history").where(told).select("schema_name", "table_name").distinct()
-            self.context.order_unknown = {
-                TableName(row["schema_name"], row["table_name"]).key for row in rows.collect()
-            }
+            earlier = (F.col("ddl_type") == ORDER_UNKNOWN) & (F.col("batch_id") < self.context.ledger.unfinished)
+            history = self.context.records.read("ddl_history").where(earlier)
+            rows = history.select("schema_name", "table_name").distinct().collect()
+            self.context.order_unknown = {TableName(row["schema_name"], row["table_name"]).key for row in rows}
         return self.context.order_unknown
 
     def _mirror(self, number: int) -> None:
@@ -430,11 +432,11 @@ class SparkBatch:
         ]  # fmt: skip
 
     def _named(self, what: str) -> None:
-        """Describe what Spark does from here on, in this thread; landings do so for their tables."""
+        """Describe what Spark does from here on, in this thread; writers do so for their tables."""
         self.context.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
 
     def close(self) -> None:
-        """Release what was persisted, and what nobody wanted."""
+        """Release the persisted frame, and drop the speculative append if it was not used."""
         if self.speculation is not None:
             self.speculation.drop()
         if self._kept is not None:
@@ -444,13 +446,13 @@ class SparkBatch:
 def _past(ends: Mapping[Partition, int]) -> Column:
     """Whether a record lies past these ends; in a partition without one it does."""
     before = F.lit(False)
-    for at, end in ends.items():
-        before = before | (stands_in(at) & (F.col(POSITION) < end))
+    for partition, end in ends.items():
+        before = before | (stands_in(partition) & (F.col(POSITION) < end))
     return ~before
 
 
-def _said(row: Row) -> object:
-    """What a row of `ddl_history` is about: a second try may word what it did otherwise."""
+def _event(row: Row) -> object:
+    """What a row of `ddl_history` is about; a second try may say in other words what it did."""
     about = row["sql"] or row["action"]
     return row["commit_ts"], row["schema_name"], row["table_name"], row["ddl_type"], about
 

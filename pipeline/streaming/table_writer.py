@@ -198,9 +198,9 @@ class TableWriter:
             self.met.add(seen.version.version)
         if seen.key_only:
             return meet_key(layout, seen.version)
-        head, known = newest(layout), layout.version(seen.version.version) is not None
+        head, met_before = newest(layout), layout.version(seen.version.version) is not None
         older = head is not None and seen.version.version < head and not self.context.protocol.is_newest(seen)
-        stale = not self.settles if known else older
+        stale = not self.settles if met_before else older
         stale = stale or late(layout, seen, self.statements)
         layout, notes = meet(layout, seen.version, self.context.policy, stale=stale)
         self.notes.extend(notes)
@@ -218,8 +218,8 @@ class TableWriter:
         layout, notes = apply_actions(layout, statement.actions, statement.ddl.commit_ts, self.context.policy)
         self.notes.extend(notes)
         if layout.altered_at == statement.ddl.commit_ts:
-            at = {(stream, partition) for stream, partition in statement.ddl.at}
-            layout = replace(layout, altered_in=tuple(sorted(at.union(layout.altered_in))))
+            partitions = {(stream, partition) for stream, partition in statement.ddl.at}
+            layout = replace(layout, altered_in=tuple(sorted(partitions.union(layout.altered_in))))
         return layout
 
     def append(self, ranges: Mapping[Partition, Range]) -> Mapping[str, int]:
@@ -331,7 +331,7 @@ class TableWriter:
 
     @property
     def _fences(self) -> bool:
-        """Whether changes wait behind quarantined ones of their key; a redrive sees to that itself."""
+        """Whether changes wait that come after quarantined ones of their key; a redrive sees to that itself."""
         return self.context.settings.quality.fenced == "hold" and self._rules().gates and not self.forced
 
     def hold(self) -> int:
@@ -397,17 +397,17 @@ class TableWriter:
     def _within(self, ranges: Mapping[Partition, Range]) -> DataFrame:
         """The raw frame within the messages' bounds and these ranges; a whole partition needs no predicate."""
         bounds = dict(self.messages.bounds or {})
-        for at, (low, high) in ranges.items():
-            if self.messages.bounds is not None and at not in bounds:
+        for partition, (low, high) in ranges.items():
+            if self.messages.bounds is not None and partition not in bounds:
                 continue
-            known = bounds.get(at, (0, 2**62))
-            bounds[at] = (max(low, known[0]), min(high, known[1]))
+            begin, end = bounds.get(partition, (0, 2**62))
+            bounds[partition] = (max(low, begin), min(high, end))
         starts: dict[Partition, int] = {}
         lasts: dict[Partition, int] = {}
         for seen in self.messages.versions:
-            for at, first in seen.first.items():
-                starts[at] = min(first, starts.get(at, first))
-                lasts[at] = max(seen.last[at], lasts.get(at, 0))
+            for partition, first in seen.first.items():
+                starts[partition] = min(first, starts.get(partition, first))
+                lasts[partition] = max(seen.last[partition], lasts.get(partition, 0))
         whole = {at for at, (low, high) in bounds.items() if low <= starts.get(at, 0) and high > lasts.get(at, 0)}
         needed = {at: within for at, within in bounds.items() if self.messages.bounds or at not in whole}
         if not needed:
@@ -421,8 +421,8 @@ class TableWriter:
 def _inside(bounds: Mapping[Partition, Range], *, exhaustive: bool) -> Column:
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
     inside, listed = F.lit(False), F.lit(False)
-    for at, (low, high) in bounds.items():
-        here = stands_in(at)
+    for partition, (low, high) in bounds.items():
+        here = stands_in(partition)
         inside = inside | (here & (F.col(POSITION) >= low) & (F.col(POSITION) < high))
         listed = listed | here
     return inside if exhaustive else inside | ~listed

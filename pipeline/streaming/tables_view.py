@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
 
 
-def is_behind(context: PipelineContext) -> bool:
-    """Whether a table is in another state than is written there: a try that died has changed it."""
-    told = context.records.read("tables").select("uuid", "state", "held_reason").collect()
-    known = {(t.uuid, t.state.value, t.held_reason) for t in context.tables}
-    return {(row["uuid"], row["state"], row["held_reason"]) for row in told} != known
+def is_outdated(context: PipelineContext) -> bool:
+    """Whether the copy has another state of a table than the table itself: a try that died has changed it."""
+    written = context.records.read("tables").select("uuid", "state", "held_reason").collect()
+    actual = {(t.uuid, t.state.value, t.held_reason) for t in context.tables}
+    return {(row["uuid"], row["state"], row["held_reason"]) for row in written} != actual
 
 
 def write_tables_view(context: PipelineContext, number: int) -> None:
-    """Write it anew, with the number of a batch."""
+    """Write the copy anew, with the number of a batch."""
     rows = [
         {
             "schema_name": t.source.schema, "table_name": t.source.table, "warehouse_name": str(t.name),

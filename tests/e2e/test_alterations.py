@@ -171,7 +171,7 @@ class TestWhatHoldsATable:
         held, reason = state(till)
         assert held == "held"
         assert reason.startswith(f"{COLUMNS_CHANGED}: ")
-        findings = [finding for finding in checkup.examined(load(till.file)) if reason in finding.said]
+        findings = [finding for finding in checkup.examined(load(till.file)) if reason in finding.sentence]
         assert [finding.todo for finding in findings] == [
             f"run these statements by Spark SQL, then ticdc-warehouse tables release {NAME}"
         ]

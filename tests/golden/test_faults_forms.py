@@ -56,5 +56,7 @@ def test_messages_that_are_compressed_inside_are_named_everywhere_with_the_setti
         shown = inspected(run.settings, topic, 0, 0)
         assert {code for code, _ in shown.refusals} == {MESSAGE_COMPRESSED}
         assert SETTING in shown.facts["looks like"]
-        said = [finding for finding in whole.examined(run.settings, able=True) if MESSAGE_COMPRESSED in finding.said]
+        said = [
+            finding for finding in whole.examined(run.settings, able=True) if MESSAGE_COMPRESSED in finding.sentence
+        ]
         assert [SETTING in finding.todo for finding in said] == [True]

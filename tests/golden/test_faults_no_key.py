@@ -38,7 +38,7 @@ def refused(run, what):
 def told(run):
     """What `tables list` says, and `doctor`."""
     found = reader(run.settings)
-    diagnosed = [(one.said, one.todo) for one in examined(run.settings) if one.said.startswith("nk.log")]
+    diagnosed = [(one.sentence, one.todo) for one in examined(run.settings) if one.sentence.startswith("nk.log")]
     return table_metadata.sentences(table_metadata.pairs(found)), diagnosed
 
 

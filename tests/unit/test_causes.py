@@ -127,7 +127,7 @@ class TestWhereItIsTold:
             yield
 
         (finding,) = guarded("warehouse", looking())
-        assert "CATALOG_FORBIDS" in finding.said
+        assert "CATALOG_FORBIDS" in finding.sentence
         assert "storage configuration" in finding.todo
 
     def test_a_refusal_of_ours_stays_what_it_is(self):
@@ -136,4 +136,4 @@ class TestWhereItIsTold:
             yield
 
         (finding,) = guarded("warehouse", looking())
-        assert "NO_WAREHOUSE" in finding.said
+        assert "NO_WAREHOUSE" in finding.sentence

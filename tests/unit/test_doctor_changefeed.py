@@ -28,19 +28,23 @@ class TestWatermarks:
     @pytest.mark.parametrize("sample", [WITHOUT, SHORT])
     def test_a_setting_that_promises_watermarks_which_do_not_come_is_told_with_what_is_lost(self, sample):
         (one,) = told(True, sample)
-        assert one.said.startswith("changefeed.avro-enable-watermark is true, but no watermark is among the newest ")
-        assert "TRUNCATE, DROP and RENAME never arrive" in one.said
+        assert one.sentence.startswith(
+            "changefeed.avro-enable-watermark is true, but no watermark is among the newest "
+        )
+        assert "TRUNCATE, DROP and RENAME never arrive" in one.sentence
         assert "enable-tidb-extension=true" in one.todo
         assert "docs/avro.md" in one.todo
 
     def test_a_setting_that_denies_watermarks_which_come_is_told(self):
         (one,) = told(False, WITH)
-        assert one.said.startswith("changefeed.avro-enable-watermark is false, but the messages have watermarks")
+        assert one.sentence.startswith("changefeed.avro-enable-watermark is false, but the messages have watermarks")
         assert "set it to true" in one.todo
 
     def test_where_the_settings_say_nothing_a_changefeed_without_watermarks_is_hinted_at(self):
         (one,) = told(None, WITHOUT)
-        assert one.said.startswith("no watermark among the newest 400 messages (of 60 s): TRUNCATE, DROP and RENAME")
+        assert one.sentence.startswith(
+            "no watermark among the newest 400 messages (of 60 s): TRUNCATE, DROP and RENAME"
+        )
         assert "avro-enable-watermark=true" in one.todo
 
     @pytest.mark.parametrize(("said", "sample"), [(True, WITH), (None, WITH), (False, WITHOUT), (False, SHORT)])
@@ -49,21 +53,21 @@ class TestWatermarks:
 
     def test_a_moment_of_a_busy_changefeed_proves_nothing(self):
         (one,) = told(True, BUSY)
-        assert "too short a time to tell" in one.said
+        assert "too short a time to tell" in one.sentence
         assert told(None, BUSY) == told(False, BUSY) == []
 
 
 class TestOldValues:
     def test_a_setting_that_denies_old_values_which_come_is_told(self):
         (one,) = changefeed.old_values(False, OldImages(rows=10, updates=3))
-        assert one.said.startswith("changefeed.enable-old-value is false, but 3 updates of 10 rows carry")
+        assert one.sentence.startswith("changefeed.enable-old-value is false, but 3 updates of 10 rows carry")
         assert list(changefeed.old_values(False, OldImages(rows=10, updates=0))) == []
 
     @pytest.mark.parametrize(("said", "bare"), [(True, False), (True, True), (None, True)])
     def test_rows_without_old_values_are_told_where_the_settings_promise_them_or_deletes_give_it_away(self, said, bare):
         (one,) = changefeed.old_values(said, OldImages(rows=10, updates=0, bare_deletes=bare))
-        assert one.said.startswith("none of 10 rows carries the row as it was")
-        assert ("deletes have their key alone" in one.said) is bare
+        assert one.sentence.startswith("none of 10 rows carries the row as it was")
+        assert ("deletes have their key alone" in one.sentence) is bare
         assert "enable-old-value: false" in one.todo
 
     @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def seen(*names, key_only=False):
 
 def test_updates_of_simple_that_would_be_dead_letters_are_told():
     (one,) = changefeed.updates_without_old_values(OldImages(rows=10, updates=2, without=3))
-    assert one.said.startswith("3 updates of 10 rows lack the row as it was")
+    assert one.sentence.startswith("3 updates of 10 rows lack the row as it was")
     assert list(changefeed.updates_without_old_values(OldImages(rows=10, updates=2))) == []
 
 

@@ -52,7 +52,7 @@ def with_source(tmp_path, protocol, more=""):
 
 
 def told(findings, mark=None):
-    return [(one.mark, one.said) for one in findings if mark in (None, one.mark)]
+    return [(one.mark, one.sentence) for one in findings if mark in (None, one.mark)]
 
 
 class TestMachine:
@@ -60,7 +60,7 @@ class TestMachine:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         python, java = guarded("java", machine.programs())
         assert (python.mark, java.mark) == (Mark.FINE, Mark.WRONG)
-        assert java.said.startswith("JAVA_MISSING: JAVA_HOME is ")
+        assert java.sentence.startswith("JAVA_MISSING: JAVA_HOME is ")
         assert java.todo
 
     def test_a_java_that_spark_does_not_run_on_is_wrong(self, monkeypatch, tmp_path):
@@ -71,15 +71,15 @@ class TestMachine:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         _, java = guarded("java", machine.programs())
         assert java.mark is Mark.WRONG
-        assert "is Java 11, and Spark 4.0 runs on Java" in java.said
+        assert "is Java 11, and Spark 4.0 runs on Java" in java.sentence
 
     def test_jars_that_are_not_there_are_named_with_the_command_and_not_fetched(self, monkeypatch, tmp_path):
         monkeypatch.delenv("TICDC_WAREHOUSE_JARS", raising=False)
         monkeypatch.setenv("TICDC_WAREHOUSE_CACHE", str(tmp_path / "cache"))
         (jars,) = guarded("jars", machine.libraries())
         assert (jars.mark, list(tmp_path.iterdir())) == (Mark.WRONG, [])
-        assert jars.said.startswith(f"{len(read_pins())} files not in {tmp_path / 'cache'}/artefacts-")
-        assert ".jar, " in jars.said
+        assert jars.sentence.startswith(f"{len(read_pins())} files not in {tmp_path / 'cache'}/artefacts-")
+        assert ".jar, " in jars.sentence
         assert jars.todo.startswith("python -m pipeline.devstack fetch ")
 
     def test_one_jar_that_has_gone_is_named(self, monkeypatch, tmp_path):
@@ -93,7 +93,7 @@ class TestMachine:
         gone = next(iter(read_pins()))
         (home / gone).unlink()
         (jars,) = guarded("jars", machine.libraries())
-        assert (jars.mark, jars.said) == (Mark.WRONG, f"1 file not in {home}: {gone}")
+        assert (jars.mark, jars.sentence) == (Mark.WRONG, f"1 file not in {home}: {gone}")
 
     def test_without_java_nothing_is_asked_that_needs_it(self, monkeypatch, tmp_path):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -101,7 +101,7 @@ class TestMachine:
         (tmp_path / "ticdc-warehouse.yaml").write_text(SMALL)
         found = list(doctor.examined(tmp_path / "ticdc-warehouse.yaml"))
         assert {"settings", "java", "jars", "memory", "warehouse"} <= {one.about for one in found}
-        assert "nothing in it yet: the first run makes the tables" in [one.said for one in found]
+        assert "nothing in it yet: the first run makes the tables" in [one.sentence for one in found]
         assert not {"kafka", "registry", "messages", "spark"} & {one.about for one in found}
 
     @pytest.mark.parametrize(("asked", "mark"), [("1m", Mark.FINE), ("900t", Mark.NOTE)])
@@ -123,7 +123,7 @@ class TestMachine:
         (tmp_path / "warehouse").touch()  # root may write every folder
         warehouse, checkpoint = machine.folders(settings)
         assert warehouse.mark is Mark.WRONG
-        assert warehouse.said == f"{tmp_path / 'warehouse'} cannot be written by this user: Not a directory"
+        assert warehouse.sentence == f"{tmp_path / 'warehouse'} cannot be written by this user: Not a directory"
         assert warehouse.todo == f"give it to the user that runs: {tmp_path / 'warehouse'}"
         assert checkpoint.mark is Mark.FINE
 
@@ -138,8 +138,8 @@ class TestMachine:
         monkeypatch.setattr(tempfile, "NamedTemporaryFile", watched)
         settings.warehouse.path.mkdir()
         first, second = machine.folders(settings)
-        assert first.said.startswith(f"{settings.warehouse.path}: a file was written there and removed, ")
-        assert second.said.startswith(f"{settings.checkpoint}: can be made, ")
+        assert first.sentence.startswith(f"{settings.warehouse.path}: a file was written there and removed, ")
+        assert second.sentence.startswith(f"{settings.checkpoint}: can be made, ")
         assert [file.parent for file in made] == [settings.warehouse.path, settings.checkpoint.parent]
         assert not any(file.exists() for file in made)
         assert not settings.checkpoint.exists()
@@ -194,12 +194,12 @@ class TestWarehouse:
         shelf.changes("orders", "held", "DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION")
         shelf.changes("items", "live")
         (held,) = [one for one in warehouse.examined(settings) if one.about == "tables"]
-        assert held.said == "shop.orders is held: DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION"
+        assert held.sentence == "shop.orders is held: DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION"
         assert (held.mark, held.todo) == (Mark.NOTE, "ticdc-warehouse tables release shop.orders")
 
     def test_where_nothing_waits_that_is_one_line(self, shelf, settings):
         shelf.changes("items", "live")
-        assert [one.said for one in warehouse.examined(settings) if one.about == "tables"] == ["none is held"]
+        assert [one.sentence for one in warehouse.examined(settings) if one.about == "tables"] == ["none is held"]
 
     def test_what_waits_and_what_is_set_aside_is_told_with_the_command_that_shows_it(self, shelf, settings):
         now = schema("held").field("recorded_at").type
@@ -210,10 +210,10 @@ class TestWarehouse:
         shelf.own("dead_letters", row)
         notes = [one for one in warehouse.examined(settings) if one.about == "tables"]
         assert [one.mark for one in notes] == [Mark.NOTE] * 3
-        assert "shop.orders: 1 record waiting" in notes[0].said
+        assert "shop.orders: 1 record waiting" in notes[0].sentence
         assert notes[0].todo.startswith("nothing, it comes in by itself; ")
         assert notes[0].todo.endswith("ticdc-warehouse tables release shop.orders")
-        assert {one.said: one.todo for one in notes[1:]} == {
+        assert {one.sentence: one.todo for one in notes[1:]} == {
             "2 rows in quarantine": "ticdc-warehouse quarantine list",
             "1 dead letter not read yet": "ticdc-warehouse quarantine list --dead-letters",
         }
@@ -223,7 +223,7 @@ class TestWarehouse:
         lock = FileLock(shelf.folder / ".writer.lock")
         with lock:
             found = list(warehouse.examined(settings))
-        assert any(one.about == "writer" and one.said.startswith("at work") for one in found)
+        assert any(one.about == "writer" and one.sentence.startswith("at work") for one in found)
         assert "it was written by pipeline stock, and the settings name shop" in [said for _, said in told(found)]
         assert "nobody writes the warehouse now" in [said for _, said in told(warehouse.examined(settings))]
 
@@ -281,7 +281,7 @@ class TestKafka:
         with ExitStack() as resources:
             (one,) = guarded("kafka", whole._sources(settings, None, resources))
         assert (one.mark, one.about, one.todo) == (Mark.WRONG, "kafka", "is it up?")
-        assert one.said == "KAFKA_UNREACHABLE: localhost:9 does not answer"
+        assert one.sentence == "KAFKA_UNREACHABLE: localhost:9 does not answer"
 
     def test_with_the_catalog_down_kafka_is_looked_at_all_the_same(self, settings, monkeypatch):
         def down(_settings):
@@ -308,7 +308,7 @@ class TestKafka:
         lines = {one.about: one for one in reversed(found)}
         assert lines["kafka"].mark is Mark.FINE
         assert lines["permissions"].mark is Mark.FINE
-        assert lines["offsets"].said.startswith("how far the tables are is not known (CATALOG_UNREADABLE)")
+        assert lines["offsets"].sentence.startswith("how far the tables are is not known (CATALOG_UNREADABLE)")
         assert [one.about for one in guarded("warehouse", warehouse.examined(settings))] == ["warehouse"]
 
     def test_a_pattern_that_java_refuses_is_a_line_about_the_settings(self, settings, monkeypatch):
@@ -325,18 +325,18 @@ class TestKafka:
         settings = parse(SMALL.replace("topics: [t]", f"topic_pattern: '{pattern}'"), tmp_path)
         (one,) = (one for one in whole.examined(settings, able=False) if one.about == "settings")
         assert one.mark is Mark.NOTE
-        assert pattern in one.said
+        assert pattern in one.sentence
 
     def test_topics_that_are_not_there_yet_are_no_mistake(self, settings):
         (one,) = kafka.examined(settings, Cluster(), state(), Committed())
-        assert (one.mark, one.said) == (Mark.NOTE, "localhost:9 answers, but has none of: t")
+        assert (one.mark, one.sentence) == (Mark.NOTE, "localhost:9 answers, but has none of: t")
 
     def test_a_topic_that_this_user_may_not_see_is_not_taken_for_one_that_is_not_there(self, settings):
         first, second = kafka.examined(settings, Cluster(unseen=["t"]), state(), Committed())
         assert (first.mark, first.about) == (Mark.WRONG, "permissions")
-        assert first.said == "this user may not see t: the ACL for DESCRIBE on them is missing"
+        assert first.sentence == "this user may not see t: the ACL for DESCRIBE on them is missing"
         assert "kafka-acls" in first.todo
-        assert second.said == "localhost:9 answers, but has none of: t"
+        assert second.sentence == "localhost:9 answers, but has none of: t"
 
     def test_a_topic_that_this_user_may_not_read_is_wrong_with_the_acl_that_is_missing(self, settings):
         cluster, both = Cluster(may=["DESCRIBE", "DESCRIBE_CONFIGS"]), state(t=5, u=7)
@@ -361,7 +361,9 @@ class TestKafka:
 
     def test_progress_under_a_name_is_that_of_the_id_that_the_topic_has_got(self, settings):
         known = Committed({("name:t", 0): 3}, {"name:t": "t"})
-        offsets = [one.said for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"]
+        offsets = [
+            one.sentence for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"
+        ]
         assert offsets == ["2 records to be read"]
 
     def test_a_compacted_topic_is_wrong(self, settings):
@@ -371,13 +373,15 @@ class TestKafka:
 
     def test_what_is_to_be_read_is_counted_from_where_the_tables_end(self, settings):
         known = Committed({("id-t", 0): 3}, {"id-t": "t"})
-        offsets = [one.said for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"]
+        offsets = [
+            one.sentence for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"
+        ]
         assert offsets == ["2 records to be read"]
 
     def test_offsets_that_would_refuse_a_run_are_wrong_with_what_accepts_them(self, settings):
         known = Committed({("id-t", 0): 9}, {"id-t": "t"})
         (one,) = [one for one in kafka.examined(settings, Cluster(), state(t=5), known) if one.about == "offsets"]
-        assert (one.mark, one.said.partition(":")[0]) == (Mark.WRONG, "OFFSETS_SHRUNK")
+        assert (one.mark, one.sentence.partition(":")[0]) == (Mark.WRONG, "OFFSETS_SHRUNK")
         assert one.todo.endswith("--accept OFFSETS_SHRUNK")
 
 
@@ -388,7 +392,7 @@ def seen(handle=("id",), *, key_only=False, keys_vary=False):
 
 
 def said(found, ordering=Ordering.BY_COMMIT_TS, *, readable=True):
-    return [one.said for one in messages._said(SimpleNamespace(ordering=ordering), found, readable=readable)]
+    return [one.sentence for one in messages._remarks(SimpleNamespace(ordering=ordering), found, readable=readable)]
 
 
 WATERMARK = {Partition("t", 0): 1}
@@ -473,8 +477,8 @@ def test_messages_that_are_compressed_inside_are_wrong_with_the_setting(settings
     frame = SimpleNamespace(where=lambda _: SimpleNamespace(select=lambda *_: SimpleNamespace(first=lambda: row)))
     refused = Undecodable(MESSAGE_COMPRESSED, SENTENCE, None, rows)
     found = messages._refusal(settings, refused, frame, alone=rows == 200)
-    assert (found.mark, "large-message-handle-compression is lz4 or snappy" in found.said) == (Mark.WRONG, True)
-    assert "compressed by lz4" in found.said
+    assert (found.mark, "large-message-handle-compression is lz4 or snappy" in found.sentence) == (Mark.WRONG, True)
+    assert "compressed by lz4" in found.sentence
     assert SETTING in found.todo
 
 
@@ -492,4 +496,4 @@ def test_an_error_without_a_hint_is_told_with_a_next_step():
         yield
 
     (one,) = guarded("it", fails())
-    assert (one.said, bool(one.todo)) == ("SO: it is so", True)
+    assert (one.sentence, bool(one.todo)) == ("SO: it is so", True)

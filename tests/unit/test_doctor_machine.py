@@ -34,24 +34,24 @@ def memory(tmp_path, monkeypatch):
 
 def test_a_machine_without_limits_has_what_it_has(memory):
     found = memory()
-    assert (found.mark, found.said.partition(";")[0]) == (Mark.FINE, "2.1 GB for Spark's driver, of 17.2 GB")
+    assert (found.mark, found.sentence.partition(";")[0]) == (Mark.FINE, "2.1 GB for Spark's driver, of 17.2 GB")
 
 
 @pytest.mark.parametrize("limit", [V2, V1], ids=["v2", "v1"])
 def test_the_limit_of_a_container_counts_where_the_machine_has_more(memory, limit):
     found = memory(limit, 2 * GIB)
     assert found.mark is Mark.NOTE
-    assert "of 2.1 GB (this container's limit)" in found.said
+    assert "of 2.1 GB (this container's limit)" in found.sentence
     assert "spark.driver.memory" in found.todo
 
 
 def test_a_limit_that_leaves_room_is_fine(memory):
     found = memory(V2, 4 * GIB)
     assert found.mark is Mark.FINE
-    assert "of 4.3 GB (this container's limit)" in found.said
+    assert "of 4.3 GB (this container's limit)" in found.sentence
 
 
 @pytest.mark.parametrize(("limit", "text"), [(V2, "max"), (V1, 9_223_372_036_854_771_712)], ids=["v2", "v1"])
 def test_no_limit_is_none(memory, limit, text):
     found = memory(limit, text)
-    assert (found.mark, found.said.partition(";")[0]) == (Mark.FINE, "2.1 GB for Spark's driver, of 17.2 GB")
+    assert (found.mark, found.sentence.partition(";")[0]) == (Mark.FINE, "2.1 GB for Spark's driver, of 17.2 GB")

@@ -48,7 +48,7 @@ def of_level(level):
 
 def test_where_no_level_refuses_anything_there_is_one_line():
     (told,) = found({"": "NONE"}, "a", "b")
-    assert (told.mark, told.said) == (Mark.FINE, "the registry's own level is NONE, which 4 of 4 subjects have")
+    assert (told.mark, told.sentence) == (Mark.FINE, "the registry's own level is NONE, which 4 of 4 subjects have")
 
 
 def test_a_registry_that_says_no_level_refuses_nothing():
@@ -57,15 +57,15 @@ def test_a_registry_that_says_no_level_refuses_nothing():
 
 def test_the_level_that_subjects_inherit_is_told_of_them():
     first, told = found({"": "BACKWARD", "a-key": "NONE"}, "a")
-    assert first.said == "the registry's own level is BACKWARD, which 1 of 2 subjects have; 1 has NONE: a-key"
+    assert first.sentence == "the registry's own level is BACKWARD, which 1 of 2 subjects have; 1 has NONE: a-key"
     assert told.mark is Mark.NOTE
-    assert told.said.startswith("BACKWARD, of a-value, refuses ADD COLUMN … NOT NULL without default, ")
+    assert told.sentence.startswith("BACKWARD, of a-value, refuses ADD COLUMN … NOT NULL without default, ")
 
 
 def test_each_level_that_is_in_use_is_a_line_with_its_subjects():
     first, *told = found({"": "NONE", "a-key": "FORWARD", "b-value": "FULL_TRANSITIVE", "b-key": "FORWARD"}, "a", "b")
-    assert first.said.endswith("; 2 have FORWARD: a-key, b-key; 1 has FULL_TRANSITIVE: b-value")
-    assert [one.said.partition(" refuses")[0] for one in told] == [
+    assert first.sentence.endswith("; 2 have FORWARD: a-key, b-key; 1 has FULL_TRANSITIVE: b-value")
+    assert [one.sentence.partition(" refuses")[0] for one in told] == [
         "FORWARD, of a-key, b-key,",
         "FULL_TRANSITIVE, of b-value,",
     ]
@@ -76,7 +76,7 @@ def test_of_a_thousand_subjects_the_levels_are_counted_and_each_is_told_to_progr
     rules = {"": "NONE"} | {f"{topic}-value": "FULL" for topic in topics[:4]}
     rules |= {f"{topic}-key": "BACKWARD" for topic in topics[:300]}
     first, *told = found(rules, *topics)
-    assert first.said == (
+    assert first.sentence == (
         "the registry's own level is NONE, which 696 of 1,000 subjects have"
         "; 300 have BACKWARD: t000-key, t001-key, t002-key, t003-key, t004-key and 295 more"
         "; 4 have FULL: t000-value, t001-value, t002-value, t003-value"
@@ -108,8 +108,8 @@ def test_subjects_and_topics_that_lack_each_other_are_all_told_to_programs():
 def test_every_level_but_none_can_stop_the_changefeed(level, suffix):
     told = of_level(level + suffix)
     assert told.mark is Mark.NOTE
-    assert "stops the changefeed itself" in told.said
-    assert ("versions before the last" in told.said) is bool(suffix)
+    assert "stops the changefeed itself" in told.sentence
+    assert ("versions before the last" in told.sentence) is bool(suffix)
     assert "NONE" in told.todo
 
 
@@ -122,16 +122,16 @@ def test_what_a_level_is_said_to_refuse_is_what_the_comparison_refuses(level):
             "FORWARD": verdict.forward,
             "FULL": verdict.backward and verdict.forward,
         }
-        assert (name in of_level(level).said) is not passes[level], name
+        assert (name in of_level(level).sentence) is not passes[level], name
 
 
 def test_a_level_that_nobody_knows_is_not_passed_over():
-    assert "does not know" in of_level("SIDEWAYS").said
+    assert "does not know" in of_level("SIDEWAYS").sentence
 
 
 def test_topics_without_a_subject_are_named():
     (told,) = notes(["a-value", "a-key"], ["a", "b.c"])
-    assert told.said == "no subject for 1 topic: b_c-value"
+    assert told.sentence == "no subject for 1 topic: b_c-value"
     assert "schema-registry" in told.todo
 
 
@@ -142,5 +142,5 @@ def notes(subjects, topics, others=()):
 
 def test_subjects_of_topics_that_kafka_does_not_have_are_named_and_those_of_other_pipelines_are_not():
     (told,) = notes(["a-value", "a-key", "x_y-value", "gone-key", "gone-value", "record.Name"], ["a"], ["x.y"])
-    assert told.said == "3 subjects of no topic that this user sees: gone-key, gone-value, record.Name"
+    assert told.sentence == "3 subjects of no topic that this user sees: gone-key, gone-value, record.Name"
     assert "DELETE <registry>/subjects/<subject>" in told.todo

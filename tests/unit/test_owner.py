@@ -92,7 +92,7 @@ class TestDoctor:
             rows = [{**empty, "pipeline": name, "batch_id": number} for number, name in enumerate(names)]
             batches.append(pa.Table.from_pylist(rows, columns))
             told = examined(parse(SMALL, tmp_path))
-            return [(one.mark, one.said) for one in told if "pipeline" in one.said]
+            return [(one.mark, one.sentence) for one in told if "pipeline" in one.sentence]
 
         yield look
         catalog.close()

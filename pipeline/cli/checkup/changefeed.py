@@ -1,7 +1,7 @@
 """What the settings say of the changefeed, against what its newest messages show.
 
-What a value schema of Avro can deny, `protocols.avro.assertions` denies, in a run too; this is what single batches
-cannot tell.
+`protocols.avro.assertions` checks what one value schema of Avro can show, also in a run. This module checks what no
+single batch can show.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ class MessageSample:
         return f"the newest {counted(self.messages, 'message')} (of {self.seconds:,.0f} s)"
 
 
-def watermarks(said: bool | None, sample: MessageSample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
+def watermarks(setting: bool | None, sample: MessageSample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
     """`changefeed.avro-enable-watermark` of an Avro changefeed. Without it TRUNCATE, DROP and RENAME do not arrive."""
     if sample.watermarks:
-        if said is False:
+        if setting is False:
             yield note(
                 ABOUT, "changefeed.avro-enable-watermark is false, but the messages have watermarks; they are applied",
                 "set it to true, or is this another changefeed than the one you mean?",
             )  # fmt: skip
     elif not sample.is_telling:
-        if said:
+        if setting:
             yield note(
                 ABOUT, f"no watermark among {sample}: too short a time to tell whether there are any",
                 "call doctor again when the changefeed is less busy",
             )  # fmt: skip
-    elif said:
+    elif setting:
         yield note(
             ABOUT, f"changefeed.avro-enable-watermark is true, but no watermark is among {sample}: "
             "TRUNCATE, DROP and RENAME never arrive",
             "is it in the sink URI with enable-tidb-extension=true (cdc cli changefeed query), and has this TiCDC the "
             "setting? docs/avro.md: Which versions",
         )  # fmt: skip
-    elif said is None:
+    elif setting is None:
         yield note(
             ABOUT, f"no watermark among {sample}: TRUNCATE, DROP and RENAME do not arrive, and tables have no cuts",
             "add avro-enable-watermark=true to the sink URI; if that is meant, say changefeed.avro-enable-watermark: "
@@ -73,16 +73,16 @@ def watermarks(said: bool | None, sample: MessageSample) -> Iterator[Finding]:  
         )  # fmt: skip
 
 
-def old_values(said: bool | None, images: OldImages) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
+def old_values(setting: bool | None, images: OldImages) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
     """`changefeed.enable-old-value` of an Open changefeed. Updates without the row as it was look like inserts."""
-    if said is False:
+    if setting is False:
         if images.updates:
             yield note(
                 ABOUT, f"changefeed.enable-old-value is false, but {counted(images.updates, 'update')} of "
                 f"{counted(images.rows, 'row')} carry the row as it was; inserts are shown as upserts",
                 "take it out of the settings: then inserts and updates are told apart",
             )  # fmt: skip
-    elif images.rows and not images.updates and (said or images.bare_deletes):
+    elif images.rows and not images.updates and (setting or images.bare_deletes):
         keys = ", and deletes have their key alone" if images.bare_deletes else ""
         yield note(
             ABOUT, f"none of {counted(images.rows, 'row')} carries the row as it was{keys}: only inserts, or a "

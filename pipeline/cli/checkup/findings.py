@@ -29,32 +29,32 @@ class Mark(StrEnum):
 class Finding:
     """`about`: the part of the set-up; `todo`: the next step, which only what is in order does not have.
 
-    `each`: all of the names of which `said` tells the first few, with what is said of each, for programs.
+    `each`: all of the names of which `sentence` has the first few, each with what there is to say of it, for programs.
     """
 
     mark: Mark
     about: str
-    said: str
+    sentence: str
     todo: str = ""
     each: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.mark} {self.about:<13} {self.said}" + (f"\n{'':<16}{self.todo}" if self.todo else "")
+        return f"{self.mark} {self.about:<13} {self.sentence}" + (f"\n{'':<16}{self.todo}" if self.todo else "")
 
 
-def fine(about: str, said: str, *, each: Mapping[str, str] | None = None) -> Finding:
+def fine(about: str, sentence: str, *, each: Mapping[str, str] | None = None) -> Finding:
     """All is well."""
-    return Finding(Mark.FINE, about, said, each=each or {})
+    return Finding(Mark.FINE, about, sentence, each=each or {})
 
 
-def note(about: str, said: str, todo: str, *, each: Mapping[str, str] | None = None) -> Finding:
+def note(about: str, sentence: str, todo: str, *, each: Mapping[str, str] | None = None) -> Finding:
     """Nothing stops a run; a person should know."""
-    return Finding(Mark.NOTE, about, said, todo, each or {})
+    return Finding(Mark.NOTE, about, sentence, todo, each or {})
 
 
-def wrong(about: str, said: str, todo: str) -> Finding:
+def wrong(about: str, sentence: str, todo: str) -> Finding:
     """A run would stop, or take something wrongly."""
-    return Finding(Mark.WRONG, about, said, todo)
+    return Finding(Mark.WRONG, about, sentence, todo)
 
 
 def explained(about: str, error: Explained) -> Finding:
@@ -63,13 +63,13 @@ def explained(about: str, error: Explained) -> Finding:
 
 
 def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings; an error on the way to them is one."""
+    """The findings; an error while they are made is a finding, too."""
     try:
         yield from findings
     except Exception as error:  # noqa: BLE001 - a check that fails is what doctor is there to tell
-        known = error if isinstance(error, Explained) else causes.explained(error)
-        if known is not None:
-            yield explained(about, known)
+        cause = error if isinstance(error, Explained) else causes.explained(error)
+        if cause is not None:
+            yield explained(about, cause)
         else:
             _log.debug("doctor", about=about, exc_info=True)
             yield wrong(about, reason(error)[:300], "the same command with --debug shows where")

@@ -52,7 +52,7 @@ def libraries() -> Iterator[Finding]:
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
-    """Whether what is written locally can be written, and has room: a small file is, and is removed again."""
+    """Whether the local folders can be written and have room: a small file is written there and removed again."""
     for about, folder in (("warehouse", settings.warehouse.path), ("checkpoint", settings.checkpoint)):
         there = _nearest(folder)
         try:
@@ -67,11 +67,11 @@ def folders(settings: Settings) -> Iterator[Finding]:
             continue
         free = shutil.disk_usage(there).free
         done = "a file was written there and removed" if there == folder else "can be made"
-        said = f"{folder}: {done}, {human(free)} free"
+        sentence = f"{folder}: {done}, {human(free)} free"
         if free < LITTLE_SPACE:
-            yield note(about, said, "compaction writes a table anew before the old files go: give it more room")
+            yield note(about, sentence, "compaction writes a table anew before the old files go: give it more room")
         else:
-            yield fine(about, said)
+            yield fine(about, sentence)
 
 
 def memory(settings: Settings) -> Iterator[Finding]:
@@ -80,21 +80,23 @@ def memory(settings: Settings) -> Iterator[Finding]:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     has = min([physical, *_limits()])
     limited = " (this container's limit)" if has < physical else ""
-    said = f"{human(asked)} for Spark's driver, of {human(has)}{limited}; {os.cpu_count()} cores"
+    sentence = f"{human(asked)} for Spark's driver, of {human(has)}{limited}; {os.cpu_count()} cores"
     if asked > has * 3 // 4:
-        yield note("memory", said, "lower spark.conf spark.driver.memory: the machine would swap or end the process")
+        yield note(
+            "memory", sentence, "lower spark.conf spark.driver.memory: the machine would swap or end the process"
+        )
     else:
-        yield fine("memory", said)
+        yield fine("memory", sentence)
 
 
 def _limits() -> Iterator[int]:
     for name in _LIMITS:
         try:
-            said = (CGROUPS / name).read_text().strip()
+            text = (CGROUPS / name).read_text().strip()
         except OSError:
             continue
-        if said.isdecimal():
-            yield int(said)
+        if text.isdecimal():
+            yield int(text)
 
 
 def _nearest(folder: Path) -> Path:
@@ -102,6 +104,6 @@ def _nearest(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
-def _bytes(said: str) -> int:
-    found = _MEMORY.fullmatch(said.strip())
-    return int(found[1]) * 1024 ** _POWERS[found[2].lower()] if found else int(said)
+def _bytes(size: str) -> int:
+    parts = _MEMORY.fullmatch(size.strip())
+    return int(parts[1]) * 1024 ** _POWERS[parts[2].lower()] if parts else int(size)

@@ -49,7 +49,9 @@ _ELSE = "the protocol's page in docs/ says what is meant"
 def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, state: KafkaState) -> Iterator[Finding]:
     """Whether the newest messages can be read, and what they say of the changefeed."""
     ranges = {
-        at: (max(state.earliest[at], end - NEWEST), end) for at, end in state.latest.items() if end > state.earliest[at]
+        partition: (max(state.earliest[partition], end - NEWEST), end)
+        for partition, end in state.latest.items()
+        if end > state.earliest[partition]
     }
     if not ranges:
         yield note(
@@ -62,8 +64,8 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
         yield from _read(settings, messages, prepared)
-        readable = messages.rows > sum(one.rows for one in messages.refused)
-        yield from _said(protocol, messages, readable=readable)
+        readable = messages.rows > sum(refused.rows for refused in messages.refused)
+        yield from _remarks(protocol, messages, readable=readable)
         if readable:
             yield fine("ticdc", READERS[settings.source.protocol].sent_by(messages))
             if PROTOCOLS[settings.source.protocol].watermarks_optional:
@@ -78,11 +80,11 @@ def _sample(raw: DataFrame, messages: Messages) -> MessageSample:
     spans = raw.groupBy("topic", "partition").agg(
         (F.max(second) - F.min(second)).alias("seconds"), F.count(F.lit(1)).alias("messages")
     )
-    found = spans.collect()
+    rows = spans.collect()
     return MessageSample(
-        sum(row["messages"] for row in found),
-        max((row["seconds"] for row in found), default=0.0),
-        whole=all(row["messages"] < NEWEST for row in found),
+        sum(row["messages"] for row in rows),
+        max((row["seconds"] for row in rows), default=0.0),
+        whole=all(row["messages"] < NEWEST for row in rows),
         watermarks=bool(messages.watermarks or messages.ddl),
     )
 
@@ -112,31 +114,31 @@ def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterat
 
 
 def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, alone: bool) -> Finding:
-    """Dead letters in the making; where nothing can be read, the settings are probably wrong."""
+    """A finding for messages that would become dead letters; if none can be read, the settings are probably wrong."""
     example = prepared.where(refused.where).select("topic", "partition", "offset", "key", "value").first()
     if example is None:
-        said = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}"
-        return wrong("messages", said, "call doctor again: none of them could be read once more")
+        sentence = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}"
+        return wrong("messages", sentence, "call doctor again: none of them could be read once more")
     like = recognise(*(None if part is None else bytes(part) for part in (example["key"], example["value"])))
     place = f"{example['topic']} --partition {example['partition']} --offset {example['offset']}"
-    said = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}; one looks like {like.sentence}"
+    sentence = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}; one looks like {like.sentence}"
     other = like.protocol and (like.protocol, like.encoding or None) != (
         settings.source.protocol,
         settings.source.encoding,
     )
     if refused.code == MESSAGE_COMPRESSED:
-        return wrong("messages", said, _UNCOMPRESSED)
+        return wrong("messages", sentence, _UNCOMPRESSED)
     if alone and other:
         encoding = f" and source.encoding: {like.encoding}" if like.encoding else ""
-        return wrong("messages", said, f"set source.protocol: {like.protocol}{encoding}")
-    return note("messages", said, f"ticdc-warehouse inspect {place}")
+        return wrong("messages", sentence, f"set source.protocol: {like.protocol}{encoding}")
+    return note("messages", sentence, f"ticdc-warehouse inspect {place}")
 
 
-def _said(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> Iterator[Finding]:
+def _remarks(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> Iterator[Finding]:
     yield from _warned(messages.warnings)
-    for one in messages.unknown:
+    for version in messages.unknown:
         yield note(
-            "changefeed", f"{one.table}: rows of a schema that nothing among them describes",
+            "changefeed", f"{version.table}: rows of a schema that nothing among them describes",
             "they wait until a BOOTSTRAP or DDL brings it: send-bootstrap-interval-in-sec",
         )  # fmt: skip
     if readable and protocol.ordering is Ordering.BY_COMMIT_TS and not messages.watermarks:
@@ -149,7 +151,7 @@ def _said(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> It
 
 
 def _warned(warnings: Iterable[str]) -> Iterator[Finding]:
-    """What is said of several tables alike is told once."""
+    """One finding for each warning, with all tables that it is about."""
     tables: dict[str, list[str]] = defaultdict(list)
     for warning in warnings:
         table, _, sentence = warning.partition(": ")

@@ -61,17 +61,17 @@ def _compatibility(client: RegistryClient, subjects: list[str]) -> Iterator[Find
     for subject, level in levels.items():
         held[level].append(subject)
     alike, every = f"{len(held[general]):,}", counted(len(subjects), "subject")
-    said = f"the registry's own level is {general}, which {alike} of {every} have"
+    sentence = f"the registry's own level is {general}, which {alike} of {every} have"
     others = (
         f"; {len(held[level]):,} {'has' if len(held[level]) == 1 else 'have'} {level}: {some(held[level])}"
         for level in sorted(held.keys() - {general})
     )
-    yield fine("compatibility", said + "".join(others), each=levels)
+    yield fine("compatibility", sentence + "".join(others), each=levels)
     for level in sorted(level for level, those in held.items() if those and level != NONE):
-        said = f"{level}, of {some(held[level])}, {_refuses(level)}"
+        sentence = f"{level}, of {some(held[level])}, {_refuses(level)}"
         yield note(
             "compatibility",
-            f"{said}: at its first row such a DDL stops the changefeed itself",
+            f"{sentence}: at its first row such a DDL stops the changefeed itself",
             'to let all pass: PUT <registry>/config/<subject> {"compatibility": "NONE"}',
         )
 

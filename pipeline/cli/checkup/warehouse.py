@@ -39,29 +39,29 @@ _ASIDE = {
 def examined(settings: Settings) -> Iterator[Finding]:
     """What the catalog has, what it should have, and what is not in order with the tables."""
     try:
-        found = reader(settings)
+        catalog = reader(settings)
     except Refused as refusal:
         if refusal.code != NO_WAREHOUSE:
             raise
         yield fine("warehouse", "nothing in it yet: the first run makes the tables")
         return
-    pairs = table_metadata.pairs(found)
+    pairs = table_metadata.pairs(catalog)
     yield fine("warehouse", f"{settings.warehouse.catalog.type} catalog answers; {counted(len(pairs), 'source table')}")
-    yield from _form(found)
-    yield from _place(settings, found, pairs)
-    yield from _lost(settings, found)
+    yield from _form(catalog)
+    yield from _place(settings, catalog, pairs)
+    yield from _lost(settings, catalog)
     yield from _writer(settings)
-    yield from _owner(settings, found)
+    yield from _owner(settings, catalog)
     held = [pair for pair in pairs if pair.state is State.HELD]
     for pair in held:
         release = way_on(pair.source, pair.held_reason)
         todo = f"run these statements by Spark SQL, then {release}" if _is_altered(pair) else release
         yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
     yield from _columns(pairs)
-    waiting = pending.found(found, table_metadata.held(pairs))
+    waiting = pending.found(catalog, table_metadata.held(pairs))
     for wait in waiting:
         yield note("tables", wait.sentence, _release(wait))
-    yield from _aside(found)
+    yield from _aside(catalog)
     if not held and not waiting:
         yield fine("tables", "none is held")
 
@@ -74,16 +74,16 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
     """Columns of users, and what users have changed that no run has met yet."""
     for pair in pairs:
         altered = table_metadata.alterations(pair)
-        names = [f"{table}.{column}" for table, one in altered.items() for column in one.not_ours]
+        names = [f"{table}.{column}" for table, alteration in altered.items() for column in alteration.not_ours]
         if names:
-            said = (
+            sentence = (
                 f"{pair.source} has {counted(len(names), 'column')} that {'is' if len(names) == 1 else 'are'} not ours"
             )
             yield note(
-                "tables", f"{said}: {', '.join(names)}",
+                "tables", f"{sentence}: {', '.join(names)}",
                 "they stay, and are NULL in new rows (docs/tables.md: What you may alter)",
             )  # fmt: skip
-        why = reason([fault for one in altered.values() for fault in one.faults])
+        why = reason([fault for alteration in altered.values() for fault in alteration.faults])
         if why and pair.state is State.LIVE:
             yield note(
                 "tables", f"the next run will hold {pair.source}: {why}",
@@ -92,7 +92,7 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
 
 
 def _release(wait: pending.Wait) -> str:
-    """What to do about what waits and is of no held table."""
+    """What to do about pending records of a table that is not held."""
     command = f"ticdc-warehouse tables release {wait.table}"
     if wait.by_itself:
         return f"nothing, it comes in by itself; what can never come is given up by {command}"
@@ -103,12 +103,12 @@ def committed(settings: Settings) -> Committed:
     """How far the warehouse has come, by the newest commit of `_pipeline.batches`."""
     name = WarehouseName(PIPELINE_NAMESPACE, "batches")
     try:
-        found = reader(settings)
+        catalog = reader(settings)
     except Refused:
         return Committed()
-    if name not in found.names():
+    if name not in catalog.names():
         return Committed()
-    metadata = found.metadata(name)
+    metadata = catalog.metadata(name)
     return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, STREAM_NAMES) or "{}"))
 
 
@@ -118,30 +118,30 @@ def topics_read(settings: Settings) -> set[str]:
     return {topic for text in offsets if text for topic in json.loads(text)}
 
 
-def _form(found: Reader) -> Iterator[Finding]:
+def _form(catalog: Reader) -> Iterator[Finding]:
     try:
-        check_form(_properties(found), f"{PIPELINE_NAMESPACE}.batches")
+        check_form(_properties(catalog), f"{PIPELINE_NAMESPACE}.batches")
     except Refused as refusal:
         yield explained("warehouse", refusal)
 
 
-def _properties(found: Reader) -> Mapping[str, str]:
-    """Those of `_pipeline.batches`; none where it is not there."""
+def _properties(catalog: Reader) -> Mapping[str, str]:
+    """The properties of `_pipeline.batches`; none if there is no such table."""
     name = WarehouseName(PIPELINE_NAMESPACE, "batches")
-    return found.metadata(name).properties if name in found.names() else {}
+    return catalog.metadata(name).properties if name in catalog.names() else {}
 
 
-def _place(settings: Settings, found: Reader, pairs: Sequence[table_metadata.Pair]) -> Iterator[Finding]:
+def _place(settings: Settings, catalog: Reader, pairs: Sequence[table_metadata.Pair]) -> Iterator[Finding]:
     try:
         check_catalog(settings.warehouse)
         check_place(table_metadata.locations(pairs), settings.warehouse)
-        check_copied(_properties(found), settings.warehouse)
+        check_copied(_properties(catalog), settings.warehouse)
     except Refused as refusal:
         yield explained("warehouse", refusal)
 
 
-def _lost(settings: Settings, found: Reader) -> Iterator[Finding]:
-    lost = lost_tables(found, settings.warehouse.local_data)
+def _lost(settings: Settings, catalog: Reader) -> Iterator[Finding]:
+    lost = lost_tables(catalog, settings.warehouse.local_data)
     if lost:
         names = ", ".join(sorted(lost)[:5])
         yield wrong(
@@ -167,18 +167,18 @@ def _writer(settings: Settings) -> Iterator[Finding]:
     yield fine("writer", "nobody writes the warehouse now")
 
 
-def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:
+def _owner(settings: Settings, catalog: Reader) -> Iterator[Finding]:
     name = WarehouseName(PIPELINE_NAMESPACE, "batches")
-    if name not in found.names() or found.metadata(name).current_snapshot() is None:
+    if name not in catalog.names() or catalog.metadata(name).current_snapshot() is None:
         return
-    properties = found.metadata(name).properties
+    properties = catalog.metadata(name).properties
     try:
         check_owner(properties, settings.name, settings.warehouse.data)
     except Refused as refusal:
         yield explained("warehouse", refusal)
     if OWNER in properties:
         return
-    names = set(records(found, "batches", ("pipeline",)).column("pipeline").to_pylist())
+    names = set(records(catalog, "batches", ("pipeline",)).column("pipeline").to_pylist())
     if names - {settings.name}:
         others = ", ".join(sorted(names - {settings.name}))
         yield note(
@@ -187,11 +187,11 @@ def _owner(settings: Settings, found: Reader) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _aside(found: Reader) -> Iterator[Finding]:
+def _aside(catalog: Reader) -> Iterator[Finding]:
     for name, (noun, where, command) in _ASIDE.items():
         table = WarehouseName(PIPELINE_NAMESPACE, name)
-        if table not in found.names() or found.metadata(table).current_snapshot() is None:
+        if table not in catalog.names() or catalog.metadata(table).current_snapshot() is None:
             continue
-        count = records(found, name, ("status",), "status = 'open'").num_rows
+        count = records(catalog, name, ("status",), "status = 'open'").num_rows
         if count:
             yield note("tables", f"{counted(count, noun)} {where}", command)

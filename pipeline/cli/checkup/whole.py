@@ -64,9 +64,9 @@ def _store(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
     try:
         try_writing(spark, settings.warehouse, f"{data}/doctor-{uuid.uuid4()}")
     except Py4JJavaError as error:
-        known = causes.explained(error)
-        why = f"{known.code}: {known.message}" if known is not None else reason(error)[:300]
-        todo = known.hint if known is not None else (
+        cause = causes.explained(error)
+        why = f"{cause.code}: {cause.message}" if cause is not None else reason(error)[:300]
+        todo = cause.hint if cause is not None else (
             "let this user write, read and delete there; the catalog's properties say how the store is reached "
             "(warehouse.catalog, docs/configuration.md)"
         )  # fmt: skip
@@ -85,12 +85,12 @@ def _suites(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
 
 
 def _committed(settings: Settings) -> Generator[Finding, None, Committed | None]:
-    """How far the tables are; None where they do not tell, and what that hides is said."""
+    """How far the tables are; None if that cannot be read, with a finding that says what is not compared then."""
     try:
         return warehouse.committed(settings)
     except Exception as error:  # noqa: BLE001 - the warehouse's own line has said what is wrong there
-        known = error if isinstance(error, Explained) else causes.explained(error)
-        code = known.code if known is not None else type(error).__name__
+        cause = error if isinstance(error, Explained) else causes.explained(error)
+        code = cause.code if cause is not None else type(error).__name__
         yield note("offsets", f"how far the tables are is not known ({code}), so nothing is compared with them", _FIRST)
         return None
 

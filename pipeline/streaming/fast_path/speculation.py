@@ -62,17 +62,17 @@ class Speculation:
 def speculate(
     context: PipelineContext, raw: DataFrame, planned: Planned | None, stream_ids: Mapping[str, str], batch_id: int
 ) -> Speculation | None:
-    """Append the batch on a branch as if it were as expected; None where nothing is, or it turned out otherwise."""
+    """Append the batch on a branch as if it were as expected; None if none is expected, or it turned out otherwise."""
     table = context.tables.find(context.profile.table) if context.profile.table else None
-    known = context.ledger.committed.of_names({stream_id: name for name, stream_id in stream_ids.items()})
-    ranges = _ranges(planned, known) if planned else {}
+    committed = context.ledger.committed.of_names({stream_id: name for name, stream_id in stream_ids.items()})
+    ranges = _ranges(planned, committed) if planned else {}
     if context.source.count(ranges) < LEAST_ROWS:
         ranges = {}
     streams = {stream_ids[at.stream] for at in ranges}
     if table is None or table.state != State.LIVE or not table.layout.settled or not ranges:
         return None
-    # Of rows without a key it has to be seen first whether they are sent again. An append says in which streams rows of
-    # the table stand: other ones may have watermarks alone, or rows of another table of this name (`origins`).
+    # Rows without a key are read first, to see whether they are sent again. An append says in which streams rows of the
+    # table are: other streams may have watermarks alone, or rows of another table of this name (`origins`).
     if not table.layout.handle or not streams <= table.streams_at() or not may_be_written(context, table):
         return None
     mapping = table.layout.mapping
@@ -97,25 +97,25 @@ def speculate(
 
 
 def _is_right(prediction: Prediction, appended: Appended) -> bool:
-    """Whether every message was of a kind expected, and none is missing; one that is damaged is no other kind.
+    """Whether every message was of an expected kind, and none is missing; a damaged message is not another kind.
 
-    Where the pass has not counted each row once, nothing that it has counted is of use (`protocols.census`).
+    A pass that has not counted each row once has counted nothing of use (`protocols.census`).
     """
-    found = appended.rows + appended.errors + appended.aside
-    return not (appended.odd or appended.recounted) and prediction.rows in {found, None}
+    counted = appended.rows + appended.errors + appended.aside
+    return not (appended.odd or appended.recounted) and prediction.rows in {counted, None}
 
 
 def _is_of(table: WarehouseTable, messages: Messages) -> bool:
     """Whether the name has meant this table at the time of every row (ordering by commit ts)."""
-    names = {one.table.key for one in messages.tables}
+    names = {part.table.key for part in messages.tables}
     begun = [
         span.since for span in table.spans if TableName(span.schema, span.table).key in names and span.until == EVER
     ]
-    return all(seen.since > since for since in begun for one in messages.tables for seen in one.versions)
+    return all(seen.since > since for since in begun for part in messages.tables for seen in part.versions)
 
 
-def _ranges(planned: Planned, known: Mapping[Partition, int]) -> dict[Partition, Range]:
-    """Where the news is; none where it begins before what is committed."""
+def _ranges(planned: Planned, committed: Mapping[Partition, int]) -> dict[Partition, Range]:
+    """The ranges that are new; none if one of them begins before what is committed."""
     start, end = planned
     news = {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
-    return {} if any(at not in known or begin < known[at] for at, (begin, _) in news.items()) else news
+    return {} if any(at not in committed or begin < committed[at] for at, (begin, _) in news.items()) else news

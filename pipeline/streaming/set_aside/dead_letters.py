@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import WarehouseTable
 
 QUARANTINED, FENCED = "QUARANTINED", "FENCED"
-BEHIND = "an older change of its key is in quarantine"
+FENCED_WHY = "an older change of its key is in quarantine"
 OPEN = "open"
-_SAID = {
+_FACTS = {
     "code": "string", "message": "string", "schema_name": "string", "table_name": "string", "commit_ts": "bigint",
 }  # fmt: skip
 """What dead letters say of messages that no table takes."""
@@ -43,11 +43,11 @@ def of_table(source: TableName) -> Column:
 
 def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
     """Whether a record set aside stands at one of a few places (stream, partition, position)."""
-    found = F.lit(False)
+    stands = F.lit(False)
     for stream, partition, position in sorted(places):
         here = (F.col("topic") == stream) & (F.col("kafka_partition") == partition) & (F.col("offset") == position)
-        found = found | here
-    return found
+        stands = stands | here
+    return stands
 
 
 def places_since(context: PipelineContext, table: WarehouseTable, batch_id: int) -> DataFrame:
@@ -68,11 +68,11 @@ def without(raw: DataFrame, places: DataFrame) -> DataFrame:
 def set_aside_refused(
     context: PipelineContext, raw: DataFrame, refused: Sequence[Undecodable], batch_id: int, status: str = OPEN
 ) -> Mapping[str, int]:
-    """Make dead letters of messages that no table takes; how many, by the table that they are of ("": none known)."""
-    said = {name: F.lit(None).cast(kind) for name, kind in _SAID.items()}
+    """Make dead letters of messages that no table takes; how many, by their table ("": it is not known)."""
+    columns = {name: F.lit(None).cast(kind) for name, kind in _FACTS.items()}
     for refusal in refused:
-        for name, column in _said(refusal).items():
-            said[name] = F.when(refusal.where, column).otherwise(said[name])
+        for name, column in _facts(refusal).items():
+            columns[name] = F.when(refusal.where, column).otherwise(columns[name])
     letters = raw.select(
         STREAM,
         F.col(PARTITION).alias("kafka_partition"),
@@ -80,7 +80,7 @@ def set_aside_refused(
         F.col(INDEX) if INDEX in raw.columns else F.lit(0).alias(INDEX),
         "key",
         "value",
-        *(column.alias(name) for name, column in said.items()),
+        *(column.alias(name) for name, column in columns.items()),
         F.lit(status).alias("status"),
     )
     count = written(context, "dead_letters", _as_letters(letters.where(F.col("code").isNotNull())), batch_id)
@@ -88,7 +88,7 @@ def set_aside_refused(
 
 
 def _by_table(refused: Sequence[Undecodable], written: int) -> Mapping[str, int]:
-    """The letters by table, as the messages were counted when they were read; the others are of none ("")."""
+    """The letters by table, as the messages were counted when they were read; all others are of no table ("")."""
     names: dict[tuple[str, str], str] = {}
     counts: Counter[str] = Counter()
     for refusal in refused:
@@ -97,35 +97,36 @@ def _by_table(refused: Sequence[Undecodable], written: int) -> Mapping[str, int]
     return {**counts, "": max(0, written - counts.total())}  # what an earlier try has put into a table is no letter
 
 
-def _said(refusal: Undecodable) -> dict[str, Column]:
-    said = {"code": F.lit(refusal.code), "message": F.lit(refusal.message)}
+def _facts(refusal: Undecodable) -> dict[str, Column]:
+    columns = {"code": F.lit(refusal.code), "message": F.lit(refusal.message)}
     if refusal.about is not None:
         about = refusal.about
-        said |= {"schema_name": about.schema, "table_name": about.table, "commit_ts": about.commit_ts}
-    return said
+        columns |= {"schema_name": about.schema, "table_name": about.table, "commit_ts": about.commit_ts}
+    return columns
 
 
 def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
     """The dead letters of a change frame."""
-    text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(said)) for code, said in sentences.items()))
+    text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(sentence)) for code, sentence in sentences.items()))
     rows = walled(frame).where(F.col(change.ERROR).isNotNull())
-    said = [F.col(change.ERROR).alias("code"), text.alias("message"), F.col(change.COMMIT_TS).alias("commit_ts")]
-    return rows.select(*_placed_bytes(), *said)
+    facts = [F.col(change.ERROR).alias("code"), text.alias("message"), F.col(change.COMMIT_TS).alias("commit_ts")]
+    return rows.select(*_placed_bytes(), *facts)
 
 
 def quarantined(
     frame: DataFrame, rules: RuleSet, layout: Layout, table: TableName, *, fenced: bool = False
 ) -> DataFrame:
-    """Rows of `_pipeline.quarantine` for a judged change frame; `fenced`: one that says what is `_fenced`."""
+    """Rows of `_pipeline.quarantine` for a judged change frame; `fenced`: it has the column `_fenced`."""
     names = rules.broken()
     is_fenced = F.col(change.FENCED) if fenced else F.lit(False)
-    said = F.when(is_fenced, F.lit(BEHIND)).when(F.size(names) == 0, F.lit(LEFT_OUT)).otherwise(rules.sentence())
+    why_out = F.when(is_fenced, F.lit(FENCED_WHY)).when(F.size(names) == 0, F.lit(LEFT_OUT))
+    message = why_out.otherwise(rules.sentence())
     return frame.select(
         *_placed_bytes(),
         F.lit(table.schema).alias("schema_name"),
         F.lit(table.table).alias("table_name"),
         F.when(is_fenced, F.lit(FENCED)).otherwise(F.lit(QUARANTINED)).alias("code"),
-        said.alias("message"),
+        message.alias("message"),
         names.alias("rules"),
         F.lit(rules.fingerprint).alias("fingerprint"),
         F.col(change.COMMIT_TS).alias("commit_ts"),

@@ -27,9 +27,9 @@ _KEY, _FIRST, _AT = "_fence_key", "_fence_first", "_fence_at"
 
 
 def fence(context: PipelineContext, judged: DataFrame, rules: RuleSet, layout: Layout, source: TableName) -> DataFrame:
-    """A judged change frame with `_fenced`: reads the batch twice, since what it breaks comes before what follows."""
-    at = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
-    keyed = judged.withColumns({_KEY: key_values(layout), _AT: at})
+    """A judged change frame with `_fenced`. It reads the batch twice: first to find the rows that break a rule."""
+    place = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
+    keyed = judged.withColumns({_KEY: key_values(layout), _AT: place})
     broken = walled(keyed).where(F.col(change.ERROR).isNull() & rules.breaks(*SETTING_ASIDE)).select(_KEY, _AT)
     waiting = open_keys(context, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
     first = (

@@ -32,27 +32,27 @@ class HeldName(NamedTuple):
 
 
 def remembered(records: Records) -> tuple[HeldName, ...]:
-    """All of them."""
-    said = records.tables["ddl_history"].properties.get(HOLDS)
-    return tuple(HeldName(*one) for one in json.loads(said or "[]"))
+    """All held names."""
+    saved = records.tables["ddl_history"].properties.get(HOLDS)
+    return tuple(HeldName(*hold) for hold in json.loads(saved or "[]"))
 
 
 def remember(records: Records, hold: HeldName) -> None:
-    """Add one; the first of a name counts."""
-    known = remembered(records)
-    if hold.name.key not in {one.name.key for one in known}:
-        _write(records, (*known, hold))
+    """Add one; the first of each name counts."""
+    holds = remembered(records)
+    if hold.name.key not in {earlier.name.key for earlier in holds}:
+        _write(records, (*holds, hold))
 
 
 def forget(records: Records, table: TableName) -> bool:
-    """Let a name go; whether it was there."""
-    known = remembered(records)
-    left = [one for one in known if one.name.key != table.key]
-    if len(left) == len(known):
+    """Forget a name; whether it was there."""
+    holds = remembered(records)
+    left = [hold for hold in holds if hold.name.key != table.key]
+    if len(left) == len(holds):
         return False
     _write(records, left)
     return True
 
 
 def _write(records: Records, holds: Iterable[HeldName]) -> None:
-    records.tables["ddl_history"].set_properties({HOLDS: json.dumps([list(one) for one in holds])})
+    records.tables["ddl_history"].set_properties({HOLDS: json.dumps([list(hold) for hold in holds])})

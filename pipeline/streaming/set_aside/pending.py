@@ -144,11 +144,11 @@ def settled(context: PipelineContext) -> DataFrame:
     """Where the events stand that an unfinished batch has set aside."""
     since = context.ledger.unfinished
     held = context.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())
-    found = context.protocol.prepare(held).select(*_PLACE.values())
+    places = context.protocol.prepare(held).select(*_PLACE.values())
     for name in ("dead_letters", "quarantine"):
         rows = context.records.read(name).where(F.col("batch_id") >= since)
-        found = found.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
-    return found.distinct()
+        places = places.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
+    return places.distinct()
 
 
 def without(events: DataFrame, others: DataFrame) -> DataFrame:
@@ -159,13 +159,13 @@ def without(events: DataFrame, others: DataFrame) -> DataFrame:
 def not_in_changes(context: PipelineContext, raw: DataFrame) -> DataFrame:
     """Events without those that an unfinished batch has put into a table, dead letters or quarantine.
 
-    Where these stand is read here and now: the tables may get other names before the events are taken.
+    Their places are read here and now: the tables may get other names before the events are taken.
     """
     since = context.ledger.unfinished
-    found = [
+    appended = [
         context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in context.tables
     ]
-    places = [rows.select(*(F.col(name).alias(at) for name, at in _PLACE.items())) for rows in found]
+    places = [rows.select(*(F.col(name).alias(raw_name) for name, raw_name in _PLACE.items())) for rows in appended]
     for name in ("dead_letters", "quarantine"):
         rows = context.records.read(name).where(F.col("batch_id") >= since)
         places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
