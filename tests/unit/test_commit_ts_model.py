@@ -9,7 +9,7 @@ import os
 import pytest
 from unit.batch_model.iceberg import Refusal
 from unit.commit_ts_model import faults, lake
-from unit.commit_ts_model.history import MODES, drawn, play, shrunk
+from unit.commit_ts_model.history import MODES, drawn, play, rule
 from unit.commit_ts_model.known import KNOWN
 
 HUNTED = 1500
@@ -35,7 +35,7 @@ def failure(steps):
 
 def told(steps):
     """A failing history, cut down, as text."""
-    short = shrunk(steps, failure)
+    short = rule.shrunk(steps, failure)
     return "\n".join([f"{failure(short)!r:.900}", "", *(f"    {step!r}," for step in short)])
 
 

@@ -10,7 +10,7 @@ import os
 import pytest
 from unit.batch_model import batch as model
 from unit.batch_model import faults
-from unit.batch_model.history import MODES, drawn, play, shrunk
+from unit.batch_model.history import MODES, drawn, play, rule
 from unit.batch_model.iceberg import Refusal
 from unit.batch_model.known import KNOWN
 
@@ -36,7 +36,7 @@ def failure(mode, steps):
 
 def told(mode, steps):
     """A failing history, cut down, as text that `known.py` takes."""
-    short = shrunk(mode, steps, failure)
+    short = rule.shrunk(steps, lambda shorter: failure(mode, shorter))
     return "\n".join([f"{failure(mode, short)!r:.600}", "", *(f"    {step!r}," for step in short)])
 
 

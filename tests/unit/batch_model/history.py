@@ -1,17 +1,16 @@
 """Everything that may happen to one source and one warehouse, and what must hold whatever happens.
 
-A history is a list of steps, and a step is a rule's name with plain arguments: it can be drawn from a seed, played
-again, cut down and pasted into a test. A step that makes no sense where it stands does nothing.
+`support.histories` says what a history is.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from support import histories
+from support.histories import Rules
 from unit.batch_model import batch as model
 from unit.batch_model.process import Crash, Process, World
 from unit.batch_model.suites import NONE, SUITES, broken
@@ -29,7 +28,9 @@ from pipeline.warehouse.records import where
 from pipeline.warehouse.state import UNDER_WAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
+
+    from support.histories import Step
 
 PLAIN, COLUMNS, NAMES = "rows only", "columns change", "names change"
 MODES = (PLAIN, COLUMNS, NAMES)
@@ -42,73 +43,20 @@ OTHERS = ((), (0,), (2,), (5,), (9,), (0, 4), (6, 1))
 FAULTS = (*[None] * 12, *itertools.product(TABLES, ("evolve", "append", "publish")))
 ASIDE = (QUARANTINE, LETTERS)
 
-Step = tuple[str, dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One kind of step: how often it is drawn in which mode, and from what its arguments are."""
-
-    name: str
-    weight: int
-    modes: tuple[str, ...]
-    arguments: dict[str, Sequence[Any]]
-
-
-RULES: dict[str, Rule] = {}
-
-
-def rule(weight: int, modes: tuple[str, ...] = MODES, /, **arguments: Sequence[Any]) -> Callable[..., Any]:
-    """Register a method of `History` as a rule."""
-
-    def register(method: Callable[..., None]) -> Callable[..., None]:
-        RULES[method.__name__] = Rule(method.__name__, weight, modes, arguments)
-        return method
-
-    return register
+rule = Rules()
 
 
 def drawn(seed: int, mode: str, wanted: Collection[str] = ()) -> list[Step]:
     """The history of a seed; `wanted`: of these rules alone."""
-    chance = random.Random(f"{mode} {seed}")  # noqa: S311 - a reproducible history
-    rules = [r for r in RULES.values() if mode in r.modes and (not wanted or r.name in wanted)]
-    count = chance.randint(3, 24)
     first = [("the_tables_share_a_topic", {})] if mode == PLAIN and seed % 4 == 0 else []
-    kinds = chance.choices(rules, [r.weight for r in rules], k=count)
-    return [*first, *((r.name, {name: chance.choice(values) for name, values in r.arguments.items()}) for r in kinds)]
+    return rule.drawn(seed, mode, first, wanted)
 
 
 def play(mode: str, steps: Sequence[Step]) -> History:
     """Run a history to its end. Raises `AssertionError` where something does not hold."""
     history = History(mode)
-    for name, arguments in steps:
-        getattr(history, name)(**arguments)
-        history.everything_holds()
-    history.end()
+    histories.play(history, steps)
     return history
-
-
-def shrunk(mode: str, steps: Sequence[Step], fails: Callable[[str, Sequence[Step]], object]) -> list[Step]:
-    """A history that still fails and from which no step can be left out, with the simplest arguments that do."""
-    shortest = list(steps)
-    while True:
-        for candidate in _simpler(shortest):
-            if fails(mode, candidate):
-                shortest = candidate
-                break
-        else:
-            return shortest
-
-
-def _simpler(steps: list[Step]) -> Iterator[list[Step]]:
-    for size in (8, 4, 2, 1):
-        for start in range(0, len(steps), size):
-            yield [*steps[:start], *steps[start + size :]]
-    for number, (name, arguments) in enumerate(steps):
-        for argument, value in arguments.items():
-            values = RULES[name].arguments[argument]
-            for other in dict.fromkeys(values[: values.index(value)]):
-                yield [*steps[:number], (name, {**arguments, argument: other}), *steps[number + 1 :]]
 
 
 class History:

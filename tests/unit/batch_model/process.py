@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from support.memory_source import MemorySource
@@ -80,29 +81,74 @@ class World:
         return KafkaState(dict(broker.topics), dict.fromkeys(broker.logs, 0), broker.latest)
 
 
-class Process:
-    """A pipeline that is open on a world."""
+class Life:
+    """A pipeline that is open on a world, whatever its ordering is: it takes batches as Spark plans them."""
 
-    def __init__(self, world: World, fuse: Fuse) -> None:
+    Records: type[ModelRecords] = ModelRecords
+
+    def __init__(self, world: Any, fuse: Fuse) -> None:
         self.world, self.fuse = world, fuse
         world.catalog.before_commit = fuse.burn
-        records = ModelRecords.load(world.catalog)
+        self.records = self.Records.load(world.catalog)
+        self.tables = self.tables_of(world)
+        self.tables.sweep()
+        self.ledger = Ledger.load(self.records)
+        self.spark = ModelSpark(world.catalog, fuse)
+
+    def batch(self, plan) -> bool:
+        """Take one batch; `plan` gives a new one's ends from its starts. False: there was nothing to take."""
+        checkpoint = self.world.checkpoint
+        last = max(checkpoint.offsets, default=-1)
+        if last in checkpoint.commits or last < 0:
+            ends = plan(checkpoint.offsets.get(last, checkpoint.initial))
+            if ends is None:
+                return self.take_the_rest()
+            last += 1
+            checkpoint.offsets[last] = ends
+        begins, ends = checkpoint.offsets.get(last - 1, checkpoint.initial), checkpoint.offsets[last]
+        logs = self.world.brought.logs
+        raw = self.world.brought.records({at: (begins.get(at, 0), ends.get(at, 0)) for at in logs})
+        self.take(raw, f"model/{last}", checkpoint.planned())
+        self.fuse.burn("before-spark-commit")
+        checkpoint.commits.add(last)
+        return True
+
+    def take(self, raw: Any, query_id: str, planned: Planned) -> None:
+        """Take a batch of these records."""
+        raise NotImplementedError
+
+    def take_the_rest(self) -> bool:
+        """Take what a batch has left for the next one; False: it has left nothing."""
+        return False
+
+    def nothing_is_staged(self) -> None:
+        """No branch is left of any table."""
+        for name, metadata in self.world.catalog.pointers.items():
+            assert set(metadata.refs) <= {MAIN}, f"{name} has branches left: {sorted(metadata.refs)}"
+
+    @staticmethod
+    def tables_of(world: Any) -> Tables:
+        """What the warehouse knows of its tables."""
         tables = Tables(world.catalog, "/model/data", namespace="{schema}", with_current=True)
         tables.load()
-        tables.sweep()
-        ledger = Ledger.load(records)
-        offsets.check(ledger.committed, world.kafka(), frozenset())
-        spark = ModelSpark(world.catalog, fuse)
-        protocol = ModelProtocol(world.source.registry)
-        rulebook = ModelRulebook(spark, built_in=False, suite=world.suite)
-        settings = SETTINGS["hold" if FENCE in world.suite else "apply"]
+        return tables
+
+
+class Process(Life):
+    """By offset."""
+
+    def __init__(self, world: World, fuse: Fuse) -> None:
+        super().__init__(world, fuse)
+        offsets.check(self.ledger.committed, world.kafka(), frozenset())
+        rulebook = ModelRulebook(self.spark, built_in=False, suite=world.suite)
         self.context = PipelineContext(
-            spark, settings, world.brought, protocol, tables, records, ledger, fuse.burn, rulebook, GATE
-        )
+            self.spark, SETTINGS["hold" if FENCE in world.suite else "apply"], world.brought,
+            ModelProtocol(world.source.registry), self.tables, self.records, self.ledger, fuse.burn, rulebook, GATE,
+        )  # fmt: skip
         release.unfinished(self.context)
         redrive.unfinished(self.context)
         self._begin()
-        self._nothing_is_staged()
+        self.nothing_is_staged()
 
     def _begin(self) -> None:
         """As `KafkaSource.feed`."""
@@ -112,29 +158,9 @@ class Process:
             start = offsets.starting_offsets(committed, state, "earliest")
             self.world.checkpoint = Checkpoint({at: max(offset, 0) for at, offset in start.items()})
 
-    def batch(self, plan) -> bool:
-        """Take one batch; `plan` gives a new one's ends from its starts. False: there was nothing to take."""
-        checkpoint = self.world.checkpoint
-        last = max(checkpoint.offsets, default=-1)
-        if last in checkpoint.commits or last < 0:
-            starts = checkpoint.offsets.get(last, checkpoint.initial)
-            ends = plan(starts)
-            if ends is None:
-                return False
-            last += 1
-            checkpoint.offsets[last] = ends
-        begins = checkpoint.offsets.get(last - 1, checkpoint.initial)
-        ends = checkpoint.offsets[last]
-        raw = self.world.brought.records({at: (begins.get(at, 0), ends.get(at, 0)) for at in self.world.brought.logs})
-        batch = ModelBatch(self.context, raw, f"model/{last}", checkpoint.planned())
-        self._take(batch)
-        self._nothing_is_staged()
-        self.fuse.burn("before-spark-commit")
-        checkpoint.commits.add(last)
-        return True
-
-    def _take(self, batch: ModelBatch) -> None:
+    def take(self, raw: Any, query_id: str, planned: Planned) -> None:
         """As `Pipeline._take`; a crash closes nothing."""
+        batch = ModelBatch(self.context, raw, query_id, planned)
         try:
             micro_batch(batch, self.fuse.burn)
         except (BatchFailed, QualityStop) as error:
@@ -143,17 +169,7 @@ class Process:
             batch.close()
             raise
         batch.close()
-
-    def _nothing_is_staged(self) -> None:
-        for name, metadata in self.world.catalog.pointers.items():
-            assert set(metadata.refs) <= {MAIN}, f"{name} has branches left: {sorted(metadata.refs)}"
-
-    @staticmethod
-    def tables_of(world: World) -> Tables:
-        """What the warehouse knows of its tables."""
-        tables = Tables(world.catalog, "/model/data", namespace="{schema}", with_current=True)
-        tables.load()
-        return tables
+        self.nothing_is_staged()
 
     @staticmethod
     def ledger_of(world: World) -> Ledger:

@@ -1,17 +1,16 @@
 """Everything that may happen to a changefeed and its warehouse by commit ts, and what must hold whatever happens.
 
-A history is a list of steps: a rule's name with plain arguments. It can be drawn from a seed, played again, cut down
-and pasted into a test. A step that makes no sense where it stands does nothing.
+`support.histories` says what a history is.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from support import histories
+from support.histories import Rules
 from unit.batch_model import batch as model
 from unit.commit_ts_model.process import Crash, Process, World
 from unit.commit_ts_model.upstream import KEYS, LATER
@@ -23,7 +22,9 @@ from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
+
+    from support.histories import Step
 
 ROWS, COLUMNS, NAMES = "rows only", "columns change", "names change"
 MODES = (ROWS, COLUMNS, NAMES)
@@ -36,72 +37,20 @@ OTHERS = ((), (0,), (2,), (5,))
 FAULTS = (*[None] * 12, *itertools.product(TABLES[:2], ("evolve", "append")))
 WATERMARKS = ("all", "all", "all", "first", "others", "back")
 
-Step = tuple[str, dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One kind of step: how often it is drawn in which mode, and from what its arguments are."""
-
-    name: str
-    weight: int
-    modes: tuple[str, ...]
-    arguments: dict[str, Sequence[Any]]
-
-
-RULES: dict[str, Rule] = {}
-
-
-def rule(weight: int, modes: tuple[str, ...] = MODES, /, **arguments: Sequence[Any]) -> Callable[..., Any]:
-    """Register a method of `History` as a rule."""
-
-    def register(method: Callable[..., None]) -> Callable[..., None]:
-        RULES[method.__name__] = Rule(method.__name__, weight, modes, arguments)
-        return method
-
-    return register
+rule = Rules()
 
 
 def drawn(seed: int, mode: str) -> list[Step]:
     """The history of a seed."""
-    chance = random.Random(f"{mode} {seed}")  # noqa: S311 - a reproducible history
-    rules = [one for one in RULES.values() if mode in one.modes]
-    first = [("the_world_is", {"shared": seed % 2 == 0, "policy": ("keep", "keep", "drop")[seed % 3]})]
-    kinds = chance.choices(rules, [one.weight for one in rules], k=chance.randint(3, 24))
-    return [*first, *((r.name, {name: chance.choice(values) for name, values in r.arguments.items()}) for r in kinds)]
+    world = {"shared": seed % 2 == 0, "policy": ("keep", "keep", "drop")[seed % 3]}
+    return rule.drawn(seed, mode, [("the_world_is", world)])
 
 
 def play(steps: Sequence[Step]) -> History:
     """Run a history to its end. Raises `AssertionError` where something does not hold."""
     history = History()
-    for name, arguments in steps:
-        getattr(history, name)(**arguments)
-        history.everything_holds()
-    history.end()
+    histories.play(history, steps)
     return history
-
-
-def shrunk(steps: Sequence[Step], fails: Callable[[Sequence[Step]], object]) -> list[Step]:
-    """A history that still fails and from which no step can be left out."""
-    shortest = list(steps)
-    while True:
-        for candidate in _simpler(shortest):
-            if fails(candidate):
-                shortest = candidate
-                break
-        else:
-            return shortest
-
-
-def _simpler(steps: list[Step]) -> Iterator[list[Step]]:
-    for size in (8, 4, 2, 1):
-        for start in range(0, len(steps), size):
-            yield [*steps[:start], *steps[start + size :]]
-    for number, (name, arguments) in enumerate(steps):
-        for argument, value in arguments.items():
-            values = RULES[name].arguments.get(argument, ()) if name in RULES else ()
-            for other in dict.fromkeys(values[: values.index(value)] if value in values else ()):
-                yield [*steps[:number], (name, {**arguments, argument: other}), *steps[number + 1 :]]
 
 
 class History:

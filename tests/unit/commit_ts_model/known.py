@@ -5,6 +5,16 @@ BY_TOPIC = ("the_world_is", {"shared": False, "policy": "keep"})
 ALL = ("a_batch_is_taken", {"limit": (9,), **QUIET})
 
 KNOWN = {
+    # not a fault of the product: rows are sent again after newer ones of their key, before either is shown
+    "sent again before it was shown": [
+        ("rows_change", {"name": "c", "key": 0, "what": "put", "also": "a", "other": 2}),
+        ("rows_change", {"name": "a", "key": 2, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("a_watermark_is_sent", {"which": "all"}),
+        ("a_batch_is_taken", {"limit": (0, 2), **QUIET}),
+        ("the_changefeed_restarts", {"back": 3}),
+        ("a_batch_is_taken", {"limit": (4, 0, 0, 0), **QUIET}),
+    ],
     # what a try that died had let in stayed open where the second try was resolved less far: it came in twice
     "let in by a try that died": [
         BY_TOPIC,
