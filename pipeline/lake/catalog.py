@@ -13,7 +13,7 @@ import sys
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from pyiceberg.conversions import from_bytes
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
     from pipeline.settings import Settings
     from pipeline.settings.sections import Warehouse
+    from pipeline.warehouse.state import StateKey
+
+T = TypeVar("T")
 
 NO_WAREHOUSE = "NO_WAREHOUSE"
 CATALOG_LOST = "CATALOG_LOST"
@@ -296,13 +299,13 @@ def _unreadable(what: str, why: str) -> EnvironmentFault:
     )
 
 
-def inherited(table: TableMetadata, key: str) -> str | None:
-    """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
+def inherited(table: TableMetadata, key: StateKey[T]) -> T | None:
+    """What the newest snapshot that has a summary entry says in it: maintenance commits do not carry ours."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        told = snapshot.summary.additional_properties if snapshot.summary else {}
-        if key in told:
-            return told[key]
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if key.is_in(summary):
+            return key.read(summary)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return None

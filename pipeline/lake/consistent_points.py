@@ -14,7 +14,7 @@ from pipeline.lake.catalog import batches, records
 from pipeline.model.columns import CommitTs, time_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName, folded
-from pipeline.warehouse.pairs import State, name_at, read_spans
+from pipeline.warehouse.pairs import State, name_at
 from pipeline.warehouse.state import DROPPED
 from pipeline.warehouse.state import GONE as REMOVED_PAIRS
 from pipeline.warehouse.tags import CUT_EXPIRED, taken
@@ -189,7 +189,8 @@ class _Fates:
     def of(reader: Reader, pairs: Sequence[Pair], rows: Iterable[dict[str, Any]]) -> _Fates:
         """What is known, also of the tables in these rows of `cuts` that are no more."""
         known = {str(pair.changes.table_uuid): pair for pair in pairs}
-        dropped = {uuid: int(p.changes.properties[DROPPED]) for uuid, p in known.items() if p.state is State.DROPPED}
+        dropped_pairs = {uuid: pair for uuid, pair in known.items() if pair.state is State.DROPPED}
+        dropped = {uuid: DROPPED.required(pair.changes.properties) for uuid, pair in dropped_pairs.items()}
         lost = {row["table_uuid"]: row for row in rows if row["table_uuid"] not in known}
         gone = _gone(reader) if lost else {}
         dropped |= {uuid: end for uuid in lost.keys() & gone if (end := max(s.until for s in gone[uuid])) != EVER}
@@ -247,11 +248,11 @@ def _expired(ts: int, lost: Sequence[str], oldest: int | None) -> Refused:
 
 def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:
     """The names of tables that were removed by commit ts."""
-    said = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history")).properties.get(REMOVED_PAIRS)
-    found: dict[str, list[StoredBinding]] = {}
-    for span in read_spans(said):
-        found.setdefault(span.pair, []).append(span)
-    return found
+    history = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history"))
+    by_pair: dict[str, list[StoredBinding]] = {}
+    for span in REMOVED_PAIRS.read(history.properties) or ():
+        by_pair.setdefault(span.pair, []).append(span)
+    return by_pair
 
 
 def _removed(reader: Reader, newest: Iterable[dict[str, Any]]) -> dict[str, int]:

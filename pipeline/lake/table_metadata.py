@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -17,8 +18,8 @@ from pipeline.settings.faults import did_you_mean
 from pipeline.warehouse.alterations import (
     IN_CHANGES,
     IN_CURRENT,
+    NOTHING_NOTED,
     Alterations,
-    Noted,
     compared,
     fields,
     former_ids,
@@ -28,7 +29,7 @@ from pipeline.warehouse.alterations import (
 )
 from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
-from pipeline.warehouse.pairs import State, read_spans
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import COLUMNS as COLUMNS_NOTED
 from pipeline.warehouse.state import HELD_REASON, LAYOUT, OPERATION, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, SPANS, STATE
 
@@ -99,31 +100,31 @@ class Pair:
     @property
     def state(self) -> State:
         """Live, held, releasing or dropped."""
-        return State(self.changes.properties.get(STATE, State.LIVE))
+        return STATE.read(self.changes.properties) or State.LIVE
 
     @property
     def held_reason(self) -> str:
         """Why the table is held."""
-        return self.changes.properties.get(HELD_REASON, "") if self.state is State.HELD else ""
+        return (HELD_REASON.read(self.changes.properties) or "") if self.state is State.HELD else ""
 
     @property
     def spans(self) -> tuple[StoredBinding, ...]:
         """The names that the source has had; none without watermarks."""
-        return read_spans(self.changes.properties.get(SPANS))
+        return SPANS.read(self.changes.properties) or ()
 
     @property
     def layout(self) -> Layout:
         """Its columns over time."""
-        return Layout.from_json(self.changes.properties[LAYOUT])
+        return LAYOUT.required(self.changes.properties)
 
 
 def alterations(pair: Pair) -> dict[WarehouseName, Alterations]:
     """Give what users have changed about the columns of each of a pair's tables."""
-    claimed = Noted.of(pair.changes.properties.get(COLUMNS_NOTED)).claimed
+    claimed = (COLUMNS_NOTED.read(pair.changes.properties) or NOTHING_NOTED).claimed
     changes = _altered(pair.name.changes, pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))
     if pair.current is None:
         return {pair.name.changes: changes}
-    wanted = of_current(Layout.from_json(pair.current.properties[LAYOUT]))
+    wanted = of_current(LAYOUT.required(pair.current.properties))
     return {
         pair.name: _altered(pair.name, pair.current, wanted, claimed.get(IN_CURRENT, ())),
         pair.name.changes: changes,
@@ -153,12 +154,12 @@ def pairs(reader: Reader) -> list[Pair]:
 def _pair(reader: Reader, changes: WarehouseName, names: set[WarehouseName]) -> Pair | None:
     metadata = _metadata(reader, changes)
     properties = metadata.properties if metadata else {}
-    if metadata is None or properties.get(ROLE) != "changes":
+    if metadata is None or ROLE.read(properties) != "changes":
         return None
-    source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
+    source = TableName(SOURCE_SCHEMA.required(properties), SOURCE_TABLE.required(properties))
     name = WarehouseName(changes.namespace, changes.name.removesuffix(CHANGES_SUFFIX))
     current = _metadata(reader, name) if name in names else None
-    ours = current is not None and ROLE in current.properties
+    ours = current is not None and ROLE.is_in(current.properties)
     return Pair(source, name, metadata, current if ours else None)
 
 
@@ -199,8 +200,9 @@ def names_of(reader: Reader, wanted: str | None) -> list[WarehouseName]:
     if wanted is None:
         names = reader.names()
         with ThreadPoolExecutor(_READERS) as pool:
-            ours = pool.map(lambda name: (found := _metadata(reader, name)) and ROLE in found.properties, names)
-            return sorted((name for name, mine in zip(names, ours, strict=True) if mine), key=str)
+            tables = pool.map(partial(_metadata, reader), names)
+            ours = (name for name, table in zip(names, tables, strict=True) if table and ROLE.is_in(table.properties))
+            return sorted(ours, key=str)
     pair = pair_named(reader, wanted)
     return [pair.name.changes] if pair.current is None else [pair.name, pair.name.changes]
 
@@ -355,7 +357,7 @@ def _snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
         moment(snapshot.timestamp_ms),
         _total(snapshot, "records") - _total(snapshot, "position-deletes"),
         _total(snapshot, "data-files") + _total(snapshot, "delete-files"),
-        _summary(snapshot).get(OPERATION, done),
+        OPERATION.read(_summary(snapshot)) or done,
     )
 
 

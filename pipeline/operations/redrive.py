@@ -8,7 +8,6 @@ that is redriven until all is done, so that whoever opens the warehouse after a 
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from pipeline.warehouse.pairs import State
 from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
 from pipeline.warehouse.state import EXCHANGED, OPERATION, UNDER_WAY
+from pipeline.warehouse.stored import UnderWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,7 +96,7 @@ def redrive(context: PipelineContext, selection: Selection) -> Redriven:
     if records.head() is None:
         return Redriven()
     operation = f"redrive{records.head()}"
-    records.set_properties({UNDER_WAY: json.dumps({"operation": operation, "selection": asdict(selection)})})
+    records.set_properties(UNDER_WAY.entry(UnderWay(operation, asdict(selection))))
     context.step("redrive-begun")
     return _carry_out(context, selection, operation)
 
@@ -104,14 +104,13 @@ def redrive(context: PipelineContext, selection: Selection) -> Redriven:
 def unfinished(context: PipelineContext) -> None:
     """End the redrives that a crash has interrupted."""
     for name in (QUARANTINE, LETTERS):
-        under_way = context.records.tables[name].properties.get(UNDER_WAY)
-        if under_way:
-            begun = json.loads(under_way)
-            if any(t.altered and t.changes.inherited(OPERATION) == begun["operation"] for t in context.tables):
+        begun = UNDER_WAY.read(context.records.tables[name].properties)
+        if begun is not None:
+            if any(t.altered and t.changes.inherited(OPERATION) == begun.operation for t in context.tables):
                 continue  # it ends when the columns of that table are in order again
             _named(context, name)
-            _settle(context, name, begun["operation"])
-            _carry_out(context, Selection(**begun["selection"]), begun["operation"])
+            _settle(context, name, begun.operation)
+            _carry_out(context, Selection(**begun.selection), begun.operation)
 
 
 def _settle(context: PipelineContext, what: str, operation: str) -> None:
@@ -145,7 +144,7 @@ def _carry_out(context: PipelineContext, selection: Selection, operation: str) -
         done.exchanged += counts.get(ELSEWHERE, 0)
     _named(context, selection.what)
     done.open = context.records.read(selection.what).where(selection.where()).count()
-    context.records.tables[selection.what].set_properties({UNDER_WAY: ""})
+    context.records.tables[selection.what].set_properties(UNDER_WAY.entry(None))
     return done
 
 
@@ -195,7 +194,7 @@ class _Part:
     def carry_out(self) -> Mapping[str, int]:
         """Number of records by their new status."""
         known = self.context.tables.find(self.source)
-        if known is not None and _is_multiset(known) and EXCHANGED in known.changes.properties:
+        if known is not None and _is_multiset(known) and EXCHANGED.is_in(known.changes.properties):
             return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
         writer = self._writer()
         if writer is None or writer.table is None:

@@ -82,7 +82,7 @@ def orphans(
 def _ours(settings: Settings, catalog: Catalog, wanted: Sequence[WarehouseName]) -> list[Table]:
     """These tables, as far as they are there and made by this product."""
     found = (catalog.table(name) for name in wanted)
-    ours = [table for table in found if table is not None and ROLE in table.properties]
+    ours = [table for table in found if table is not None and ROLE.is_in(table.properties)]
     check_place(placed(ours), settings.warehouse)
     return ours
 

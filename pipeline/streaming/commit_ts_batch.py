@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,9 +30,10 @@ from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import State, StoredBinding, read_ends, write_ends
+from pipeline.warehouse.pairs import State, StoredBinding
 from pipeline.warehouse.records import SUPERSEDED
 from pipeline.warehouse.state import OPERATION, TRIED
+from pipeline.warehouse.stored import Tried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -235,21 +235,19 @@ class CommitTsBatch(SparkBatch):
         tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
         if not tried:
             return NEVER
-        batch, resolved, written = json.loads(tried)
-        if batch < self.context.ledger.unfinished:
+        if tried.batch < self.context.ledger.unfinished:
             return NEVER
-        ends = read_ends(json.dumps(written))
-        covered = all(reached.get(at, 0) >= end for at, end in ends.items())
-        self.ahead = NEVER if covered else Frontier(resolved)
-        return Frontier(resolved) if covered else NEVER
+        covered = all(reached.get(at, 0) >= end for at, end in tried.ends.items())
+        self.ahead = NEVER if covered else Frontier(tried.resolved)
+        return Frontier(tried.resolved) if covered else NEVER
 
     def _note_try(self, reached: dict[PartitionId, int]) -> None:
         """Let a second try know how far this one goes; where no DDL event is applied, tables tell by themselves."""
         if self.applier.applied:
             late = {self.stream_ids.get(stream, "") for stream in self.late}
             in_time = {at: end for at, end in reached.items() if at[0] not in late}
-            tried = json.dumps([self.batch_id, self.resolved, json.loads(write_ends(in_time))])
-            self.context.records.tables["batches"].set_properties({TRIED: tried})
+            tried = Tried(self.batch_id, self.resolved, in_time)
+            self.context.records.tables["batches"].set_properties(TRIED.entry(tried))
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another stream brings one of the same name."""
@@ -449,7 +447,7 @@ class CommitTsBatch(SparkBatch):
                 continue
             table.unshown = not table.current.shows_its_columns()
             if table.unshown and (table.current.head() is not None or 0 < table.created_at <= cut_ts):
-                table.current.mark({OPERATION: f"batch{self.batch_id}"}, MAIN)
+                table.current.mark(OPERATION.entry(f"batch{self.batch_id}"), MAIN)
                 table.unshown = False
                 found.append((table, table.current.head()))
         return found

@@ -7,7 +7,6 @@ were set aside when their time came (`changes.Entry.late`).
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -108,15 +107,12 @@ def _appends(table: WarehouseTable) -> Iterator[_Append]:
         if parent is None and expired:  # all that is left of what was before
             _, newest = changes.standing_between(snapshot, change.COMMIT_TS) or (0, EVER)
             low, high, rows = 0, newest, FEW_ROWS + 1
-        yield _Append(parent, snapshot, low, high, LATE in summary, rows, size)
+        yield _Append(parent, snapshot, low, high, LATE.is_in(summary), rows, size)
 
 
 def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[int, int]:
     """What the commit ts of an append lie between, by its commit or, where that was made too early, by its files."""
-    if TIMES in summary:
-        low, _, high = summary[TIMES].partition(":")
-        return int(low), int(high)
-    return changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
+    return TIMES.read(summary) or changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
 
 
 def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
@@ -131,7 +127,7 @@ def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
 
 def _batch_of(summary: Mapping[str, str]) -> int:
     """The number of the batch that an append is of; -1 where it is of something else."""
-    number = summary.get(OPERATION, "").removeprefix("batch")
+    number = (OPERATION.read(summary) or "").removeprefix("batch")
     return int(number) if number.isdecimal() else -1
 
 
@@ -180,7 +176,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     passed = news.passed()
     shown = news.late_shown(passed)
     gone = max((removal.at for removal in removals), default=table.removed_done)
-    marks = {CUT: str(until), LATE_SHOWN: json.dumps(sorted(shown)), REMOVED: str(gone)}
+    marks = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
 
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
@@ -191,7 +187,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
         if any(not segment.handle for segment in path) and (fresh or late or afresh):
             sent = _sent(publisher, news, afresh=afresh)
         keys = sum(_bring(publisher, segment, keyed if segment.handle else sent, few=few) for segment in path)
-        publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
+        publisher.show(marks if passed is None else marks | APPLIED.entry(passed))
         return Published(keys, 0, publisher.current.head())
 
     done = publisher.carry_out(staged)

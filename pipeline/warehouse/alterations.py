@@ -256,22 +256,27 @@ def _with_id(field: Mapping[str, Any], place: Place, ids: Mapping[Place, int]) -
     return {**field, "id": ids.get(place, field["id"]), "type": kind}
 
 
-def noted(claimed: Mapping[str, Collection[str]], lost: Mapping[str, Mapping[Place, int]]) -> str:
-    """What a held table remembers of its columns, by role of the table: names that the source needs, and field ids."""
-    ids = {role: sorted([list(place), number] for place, number in found.items()) for role, found in lost.items()}
-    return json.dumps({"claimed": {role: sorted(names) for role, names in claimed.items()}, "ids": ids})
-
-
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What `noted` has written."""
+    """What a held pair remembers of its columns, by role of the table.
+
+    `claimed`: the names that the source needs. `ids`: the field ids of columns to bring back.
+    """
 
     claimed: Mapping[str, Sequence[str]]
     ids: Mapping[str, Mapping[Place, int]]
 
+    def to_json(self) -> str:
+        """As a property keeps it."""
+        ids = {role: sorted([list(place), number] for place, number in lost.items()) for role, lost in self.ids.items()}
+        return json.dumps({"claimed": {role: sorted(names) for role, names in self.claimed.items()}, "ids": ids})
+
     @staticmethod
-    def of(text: str | None) -> Noted:
-        """Read the property."""
-        told = json.loads(text or "{}")
-        ids = {role: {tuple(place): number for place, number in found} for role, found in told.get("ids", {}).items()}
-        return Noted(told.get("claimed", {}), ids)
+    def from_json(text: str) -> Noted:
+        """What `to_json` has written."""
+        raw = json.loads(text)
+        ids = {role: {tuple(place): number for place, number in lost} for role, lost in raw.get("ids", {}).items()}
+        return Noted(raw.get("claimed", {}), ids)
+
+
+NOTHING_NOTED = Noted({}, {})

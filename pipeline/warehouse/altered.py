@@ -10,19 +10,18 @@ from pipeline.warehouse.alterations import (
     COLUMNS_CHANGED,
     IN_CHANGES,
     IN_CURRENT,
+    NOTHING_NOTED,
     Alterations,
     Noted,
     compared,
     fields,
     former_ids,
-    noted,
     of_changes,
     of_current,
     reason,
     undone_by,
     with_ids,
 )
-from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.state import COLUMNS, LAYOUT
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
 
@@ -54,13 +54,13 @@ def look(pair: WarehouseTable) -> None:
 
 
 def _compared(pair: WarehouseTable) -> dict[str, Alterations]:
-    claimed = Noted.of(pair.changes.property_of(COLUMNS)).claimed
+    claimed = (pair.changes.property_of(COLUMNS) or NOTHING_NOTED).claimed
     found = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
     current = pair.current
     if current is None:
         return {**found, IN_CURRENT: Alterations()}
     # A process that has died between the two tables has evolved the current one alone: each says what it has.
-    layout = Layout.from_json(current.property_of(LAYOUT) or pair.layout.to_json())
+    layout = current.property_of(LAYOUT) or pair.layout
     return {**found, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
 
 
@@ -87,7 +87,7 @@ def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
 def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = None) -> None:
     """Let a pair that is held for its columns say what a release has to know (`claimed` as `clashing` gives it)."""
     lost = {role: one.lost for role, one in _compared(pair).items() if one.lost}
-    pair.changes.set_properties({COLUMNS: noted(claimed or {}, lost)})
+    pair.changes.set_properties(COLUMNS.entry(Noted(claimed or {}, lost)))
     pair.looked_at = ()
     look(pair)
 
@@ -106,15 +106,14 @@ def refuse(pair: WarehouseTable, what: str) -> None:
 
 def restore(pair: WarehouseTable) -> None:
     """Give columns that were added again, in the place of dropped ones, the field ids that the files know them by."""
-    remembered = pair.changes.property_of(COLUMNS)
-    if not remembered:
+    noted = pair.changes.property_of(COLUMNS)
+    if noted is None:
         return
-    ids = Noted.of(remembered).ids
     for role, table in ((IN_CHANGES, pair.changes), (IN_CURRENT, pair.current)):
         schema = table.schema() if table is not None else {}
-        with_old = with_ids(schema, ids[role]) if role in ids else schema
+        with_old = with_ids(schema, noted.ids[role]) if role in noted.ids else schema
         if table is not None and with_old != schema:
             table.set_schema(with_old)
-    pair.changes.set_properties({COLUMNS: ""})
+    pair.changes.set_properties(COLUMNS.entry(None))
     pair.looked_at = ()
     look(pair)

@@ -25,7 +25,6 @@ from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.state import ENDS, LATE, OPERATION, TIMES
 
 if TYPE_CHECKING:
@@ -95,10 +94,10 @@ class Entry:
     @property
     def marks(self) -> dict[str, str]:
         """What its commit says of itself, besides how far the table has come."""
-        marks = {OPERATION: self.operation}
+        marks = OPERATION.entry(self.operation)
         if self.times is not None:
-            marks[TIMES] = f"{self.times[0]}:{self.times[1]}"
-        return {**marks, LATE: "true"} if self.late else marks
+            marks |= TIMES.entry(self.times)
+        return marks | LATE.entry(True) if self.late else marks
 
 
 def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
@@ -110,7 +109,7 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
     made, judged, counters = _prepared(table, frame, entry)
     rows = _rows(made, judged.observe(observed, *counters), entry)
-    _write(rows, target, {ENDS: write_ends(reached), **entry.marks})
+    _write(rows, target, {**ENDS.entry(reached), **entry.marks})
     table.changes.refresh()
     if not branch:
         table.ends = reached

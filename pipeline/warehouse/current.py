@@ -190,7 +190,7 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
         published = work.bring(news)
-        publisher.show({} if head is None else {APPLIED: str(head)})
+        publisher.show({} if head is None else APPLIED.entry(head))
         conflicts = sum(p.order_unknown for p in published)
         return Published(sum(p.keys for p in published), conflicts, publisher.current.head())
 

@@ -68,7 +68,7 @@ def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: st
     second = Publisher(spark, other, other.current, timezone, f"{operation}_exchange", step)
     before = _before(spark, wanted)
     went = before.where(removed(table.layout, wanted.removal))
-    marks = {REMOVED: str(at), CUT: str(at)}
+    marks = REMOVED.entry(at) | CUT.entry(at)
     if table.removed_done < at:
         came = _as(spark.table(other.name.sql), other.layout, table.layout)
         table.current.stage(first.branch)
@@ -77,7 +77,7 @@ def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: st
     other.current.stage(second.branch)
     second.fresh(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
     if table.removed_done < at:
-        first.show({**marks, EXCHANGED_FROM: str(table.current.head())})
+        first.show(marks | EXCHANGED_FROM.entry(table.current.head()))
         table.removed_done = table.cut = at
     second.show(marks)
     other.removed_done = other.cut = at

@@ -168,7 +168,7 @@ def check_copied(properties: Mapping[str, str], warehouse: Warehouse) -> None:
 
     Raises `Refused`: WAREHOUSE_COPIED. One that does not say where it was is anywhere's.
     """
-    before, now = properties.get(CATALOG_FOLDER), catalog_folder(warehouse)
+    before, now = CATALOG_FOLDER.read(properties), catalog_folder(warehouse)
     if before and now and not (lies_in(now, before) and lies_in(before, now)):
         raise Refused(
             WAREHOUSE_COPIED,

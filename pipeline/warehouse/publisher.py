@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -68,7 +67,7 @@ class Publisher:
 
     def write(self, rows: DataFrame) -> Any:
         """A writer of rows into the branch."""
-        return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION}", self.operation)
+        return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION.name}", self.operation)
 
     def fresh(self, rows: DataFrame) -> Any:
         """A writer of rows that come into the branch: columns of users are NULL in them."""
@@ -181,7 +180,8 @@ class Publisher:
     def show(self, marks: Mapping[str, str]) -> None:
         """Let readers have it. `marks`: what the snapshot says of itself besides."""
         filled = frozenset(obligations(self.table.layout))
-        own = {FILLED: json.dumps(sorted(filled)), TRUNCATED: str(self.table.truncated_at), OPERATION: self.operation}
+        truncated = TRUNCATED.entry(self.table.truncated_at)
+        own = FILLED.entry(filled) | truncated | OPERATION.entry(self.operation)
         self.current.mark({**own, **marks}, self.branch)
         self.step("staged")
         self.current.publish(self.branch)

@@ -29,7 +29,7 @@ def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone
     Ordered by commit ts, whose tables know their names over time, up to the table's cut, which stays.
     """
     refuse(table, "built again")
-    if EXCHANGED in table.changes.properties:
+    if EXCHANGED.is_in(table.changes.properties):
         raise Refused(
             "ROWS_EXCHANGED",
             f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",

@@ -105,13 +105,13 @@ class Records:
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
         location = f"{self.data}/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
-        about = {ROLE: name, STATE_FORM: str(FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
+        about = {**ROLE.entry(name), **STATE_FORM.entry(FORM), **NAME.entry(where(name))}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
     def claim(self, catalog_folder: str | None = None) -> None:
         """Remember whose warehouse this is (`check_owner`), and where its catalog is (`check_copied`)."""
         batches = self.tables["batches"]
-        ours = {OWNER: self.pipeline} | ({CATALOG_FOLDER: catalog_folder} if catalog_folder else {})
+        ours = OWNER.entry(self.pipeline) | (CATALOG_FOLDER.entry(catalog_folder) if catalog_folder else {})
         if not ours.items() <= batches.properties.items():
             batches.set_properties(ours)
 
@@ -142,7 +142,7 @@ class Records:
             *schema(name, shared=False).names,
         )
         mark = uuid.uuid4().hex
-        self._append(name, stamped, {APPEND: mark})
+        self._append(name, stamped, APPEND.entry(mark))
         return self.tables[name].added_by(APPEND, mark)
 
     def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
@@ -303,8 +303,8 @@ def _check_columns(name: str, table: Table) -> None:
 
 def check_form(properties: Mapping[str, str], data: str) -> None:
     """An older version must not write what it does not understand."""
-    form = int(properties.get(STATE_FORM, FORM))
-    if form > FORM:
+    form = STATE_FORM.read(properties)
+    if form is not None and form > FORM:
         raise Refused(
             "WAREHOUSE_NEWER",
             f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {FORM}",
@@ -317,8 +317,8 @@ def check_owner(properties: Mapping[str, str], pipeline: str, data: str) -> None
 
     `properties`: of `batches`; a warehouse that does not say whose it is, is anybody's.
     """
-    owner = properties.get(OWNER, pipeline)
-    if owner != pipeline:
+    owner = OWNER.read(properties)
+    if owner is not None and owner != pipeline:
         raise Refused(
             WAREHOUSE_OF_ANOTHER,
             f"{data} is of the pipeline {owner}, and these settings are of {pipeline}: one would take the progress and "

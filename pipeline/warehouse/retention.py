@@ -36,7 +36,7 @@ class Retention:
     def of(thresholds: Maintenance, now: float) -> Retention:
         """As the settings have it; `now` in seconds since the epoch."""
         older_than = int((now - thresholds.keep_for_seconds) * 1000)
-        return Retention(thresholds.keep_snapshots, older_than, (ENDS, FILLED))
+        return Retention(thresholds.keep_snapshots, older_than, (ENDS.name, FILLED.name))
 
     def depth(self, main: Iterable[Container[str]]) -> int:
         """How many of main's snapshots always stay. `main`: their summaries, newest first, read as far as needed."""

@@ -7,7 +7,6 @@ stays true until this process changes it.
 
 from __future__ import annotations
 
-import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,7 +26,6 @@ from pipeline.model.names import (
     stored_table,
 )
 from pipeline.warehouse.iceberg import SchemaChange
-from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import (
     STAGE,
     State,
@@ -36,9 +34,7 @@ from pipeline.warehouse.pairs import (
     current_of,
     loaded,
     obligations,
-    read_key,
     read_published,
-    read_spans,
     written_spans,
     written_state,
 )
@@ -67,7 +63,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs
     from pipeline.warehouse.iceberg import Catalog, Table
-    from pipeline.warehouse.layout import Column
+    from pipeline.warehouse.layout import Column, Layout
     from pipeline.warehouse.pairs import Place
 
 
@@ -207,21 +203,20 @@ class Tables:
         """
         name = stored_table(source, self._namespace)
         self._clear_dropped(name)
-        about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table, LAYOUT: layout.to_json()}
-        about[CREATED] = str(created_at)
+        about = {**_named(source), **LAYOUT.entry(layout), **CREATED.entry(created_at)}
         current = self._new_current(name, layout, about) if self._with_current else None
         own = [(c.name, c.type) for c in layout.columns]
         columns = [*change.ENVELOPE.items(), *own]
         if layout.before:
             fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*own, _LOST_BEFORE))
             columns.append((change.BEFORE, f"struct<{fields}>"))
-        properties = {**about, **written_state(State.LIVE), **noted, ROLE: "changes"}
+        properties = {**about, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
         changes = self._made(name.changes, columns, properties)
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
-        table.created_as = read_key(noted.get(CREATED_AS))
-        table.keyspace = noted.get(KEYSPACE, "")
-        table.spans = read_spans(noted.get(SPANS))
+        table.created_as = CREATED_AS.read(noted)
+        table.keyspace = KEYSPACE.read(noted) or ""
+        table.spans = SPANS.read(noted) or ()
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table
         return table
@@ -229,12 +224,12 @@ class Tables:
     def _new_current(self, name: WarehouseName, layout: Layout, about: dict[str, str]) -> Table:
         columns = [(c.name, c.type) for c in layout.current]
         envelope = [(n, change.ENVELOPE[n]) for n in (change.COMMIT_TS, change.UNREPRESENTABLE)]
-        return self._made(name, [*columns, *envelope], {**about, ROLE: "current"})
+        return self._made(name, [*columns, *envelope], {**about, **ROLE.entry("current")})
 
     def _made(self, name: WarehouseName, columns: list[tuple[str, str]], about: dict[str, str]) -> Table:
         self._clear_left_over(name)
         location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
-        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, NAME: _written(name)})
+        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, **NAME.entry(name)})
 
     def _clear_left_over(self, name: WarehouseName) -> None:
         """Drop a table that a crash left alone: it came between the two of a pair, before any row."""
@@ -275,15 +270,14 @@ class Tables:
         """Rename one table, which says so before: a crash in between is not to look like a table that is lost."""
         table = self.catalog.table(name)
         if table is not None:
-            table.set_properties({NEXT_NAME: _written(to)})
+            table.set_properties(NEXT_NAME.entry(to))
         self.catalog.rename(name, to)
 
     def _say_names(self, pair: WarehouseName) -> None:
         """Let both tables of a pair say what they are called."""
         for table, name in ((current_of(self.catalog, pair), pair), (self.catalog.table(pair.changes), pair.changes)):
-            said = _written(name)
-            if table is not None and table.properties.get(NAME) != said:
-                table.set_properties({NAME: said, NEXT_NAME: ""})
+            if table is not None and NAME.read(table.properties) != name:
+                table.set_properties(NAME.entry(name) | NEXT_NAME.entry(None))
 
     def rename(
         self, table: WarehouseTable, source: TableName, at: int, spans: tuple[StoredBinding, ...] = (), reason: str = ""
@@ -298,9 +292,10 @@ class Tables:
             self.move(table, target)
         else:  # a first try may have moved it, and got no further
             self._say_names(target)
-        held = {HELD_REASON: reason} if reason else {}
-        streams = {} if table.renamed_at == at else {STREAMS: ""}  # what was put off, and is released, is no other name
-        self._name(table, source, {RENAMED: str(at), **streams, DUE: "", **held, **written_spans(spans)})
+        held = HELD_REASON.entry(reason) if reason else {}
+        # what was put off, and is released, is no other name
+        streams = {} if table.renamed_at == at else STREAMS.entry(None)
+        self._name(table, source, {**RENAMED.entry(at), **streams, **DUE.entry(None), **held, **written_spans(spans)})
         table.streams = frozenset() if streams else table.streams
         table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
         table.spans = spans or table.spans
@@ -309,8 +304,7 @@ class Tables:
         self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[StoredBinding, ...] = ()
     ) -> None:
         """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
-        held = {**written_state(State.HELD, reason), DUE: json.dumps([source.schema, source.table])}
-        held |= {RENAMED: str(at), STREAMS: ""}
+        held = written_state(State.HELD, reason) | DUE.entry(source) | RENAMED.entry(at) | STREAMS.entry(None)
         self._name(table, self.put_off_name(table, source, at), {**held, **written_spans(spans)})
         table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
         table.streams = frozenset()
@@ -333,7 +327,7 @@ class Tables:
 
     def _name(self, table: WarehouseTable, source: TableName, noted: Mapping[str, str]) -> None:
         """Let a pair say what its source table is called; its changes table last, with what is `noted`."""
-        about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table}
+        about = _named(source)
         if table.current is not None:
             table.current.set_properties(about)
         table.changes.set_properties({**about, **noted})
@@ -350,7 +344,7 @@ class Tables:
         """Hold, release or mark a table as dropped, durably."""
         properties = {**written_state(state, reason), **written_spans(spans)}
         if at:
-            properties[DROPPED] = str(at)
+            properties |= DROPPED.entry(at)
             table.dropped_at = int(at)
         table.changes.set_properties(properties)
         table.state, table.held_reason = state, reason
@@ -365,26 +359,26 @@ class Tables:
         """Remember where rows begin to be sent again."""
         known = table.sends.union(places)
         if known != table.sends:
-            table.changes.set_properties({SENDS: json.dumps(sorted(known))})
+            table.changes.set_properties(SENDS.entry(known))
             table.sends = known
 
     def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
         """Remember streams (ids) that bring the table under its newest name (`WarehouseTable.streams_at`)."""
         known = table.streams.union(streams)
         if known != table.streams:
-            table.changes.set_properties({STREAMS: json.dumps(sorted(known))})
+            table.changes.set_properties(STREAMS.entry(known))
             table.streams = known
 
     def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
         """The same streams (`note_streams`) under the identities that they have by now."""
         streams = frozenset(successors.get(stream, stream) for stream in table.streams)
         if streams != table.streams:
-            table.changes.set_properties({STREAMS: json.dumps(sorted(streams))})
+            table.changes.set_properties(STREAMS.entry(streams))
             table.streams = streams
 
     def truncate(self, table: WarehouseTable, at: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""
-        table.changes.set_properties({TRUNCATED: str(at)})
+        table.changes.set_properties(TRUNCATED.entry(at))
         table.truncated_at = at
 
     def forget(self, table: WarehouseTable) -> None:
@@ -398,9 +392,9 @@ class Tables:
         """Bring the schemas of a pair to a new layout; the layout itself and `noted` go into the same commit."""
         if layout == table.layout:
             return
-        about = {LAYOUT: layout.to_json()}
+        about = LAYOUT.entry(layout)
         if table.current is not None:
-            held = Layout.from_json(table.current.properties[LAYOUT])
+            held = LAYOUT.required(table.current.properties)
             table.current.evolve(schema_change(held.current, layout.current, layout), about)
         if layout.before and not table.layout.before:
             kept = ", ".join(f"{quoted(c.name)}: {c.type}" for c in table.layout.columns)
@@ -422,21 +416,22 @@ def _spelled(name: WarehouseName) -> tuple[str, str]:
     return confusable(name.namespace), confusable(name.name)
 
 
-def _written(name: WarehouseName) -> str:
-    """A name as a property carries it."""
-    return json.dumps([name.namespace, name.name])
+def _named(source: TableName) -> dict[str, str]:
+    """The properties that say which source table a pair is of."""
+    return SOURCE_SCHEMA.entry(source.schema) | SOURCE_TABLE.entry(source.table)
 
 
 def _has_moved(table: Table, source: TableName, to: WarehouseName) -> bool:
     """Whether it is the current table of a source table, which a rename that was cut short has moved here."""
-    said = table.properties
-    of = TableName(said.get(SOURCE_SCHEMA, ""), said.get(SOURCE_TABLE, ""))
-    return said.get(ROLE) == "current" and of == source and _written(to) in (said.get(NAME), said.get(NEXT_NAME))
+    properties = table.properties
+    of = TableName(SOURCE_SCHEMA.read(properties) or "", SOURCE_TABLE.read(properties) or "")
+    names = (NAME.read(properties), NEXT_NAME.read(properties))
+    return ROLE.read(properties) == "current" and of == source and to in names
 
 
 def _is_left_over(table: Table) -> bool:
     """Whether a crash may have left a table alone that was being made."""
-    return ROLE in table.properties and table.head() is None
+    return ROLE.is_in(table.properties) and table.head() is None
 
 
 def schema_change(old: tuple[Column, ...], new: tuple[Column, ...], layout: Layout) -> SchemaChange:
