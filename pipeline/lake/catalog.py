@@ -124,9 +124,9 @@ def extent(reader: Reader, name: str, pipeline: str) -> tuple[int, int | None]:
     scan = _scan(reader, name, ("pipeline",), of_pipeline(pipeline))
     schema = reader.table(WarehouseName(PIPELINE_NAMESPACE, name)).schema()
     owner, batch = (schema.find_field(column).field_id for column in ("pipeline", "batch_id"))
-    tasks, said = list(scan.plan_files()), pipeline.encode()
+    tasks, owner_bound = list(scan.plan_files()), pipeline.encode()
     whole = all(
-        not task.delete_files and task.file.lower_bounds.get(owner) == task.file.upper_bounds.get(owner) == said
+        not task.delete_files and task.file.lower_bounds.get(owner) == task.file.upper_bounds.get(owner) == owner_bound
         for task in tasks
     )
     tops = [task.file.upper_bounds.get(batch) for task in tasks]
@@ -185,10 +185,10 @@ class _Embedded:
         uri = f"file:{quote(str(self._file))}?mode=ro"
         try:
             with closing(sqlite3.connect(uri, _LOCK_SECONDS, uri=True)) as database:
-                found = database.execute(_NAMES, (CATALOG,)).fetchall()
+                rows = database.execute(_NAMES, (CATALOG,)).fetchall()
         except sqlite3.Error as error:
             raise _unreadable(str(self._file), str(error)) from error
-        return {WarehouseName(namespace, table): location for namespace, table, location in found}
+        return {WarehouseName(namespace, table): location for namespace, table, location in rows}
 
 
 class _Remote:
@@ -272,10 +272,10 @@ def _load(properties: Mapping[str, Any]) -> Catalog:
 
 def _sqlalchemy(properties: Mapping[str, str]) -> str:
     """Turn a JDBC URL into SQLAlchemy's."""
-    found = _JDBC.fullmatch(properties["uri"])
-    if found is None:
+    parts = _JDBC.fullmatch(properties["uri"])
+    if parts is None:
         raise _unreadable(properties["uri"].split("?")[0], "PyIceberg reads SQLite and PostgreSQL catalogs")
-    kind, rest = found[1], found[2].split("?")[0]
+    kind, rest = parts[1], parts[2].split("?")[0]
     if kind == "sqlite":
         return f"sqlite:///{_sqlite_file(properties)}"
     user, password = properties.get("jdbc.user", ""), properties.get("jdbc.password", "")

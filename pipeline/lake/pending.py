@@ -48,8 +48,8 @@ def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None
 
 def _grouped(reader: Reader, held: Collection[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     open_rows = records(reader, "held", (*_BY, "recorded_at"), "status = 'open'")
-    found = open_rows.group_by(_BY).aggregate([("recorded_at", "min"), ("recorded_at", "count")])
-    for row in sorted(found.to_pylist(), key=lambda row: tuple(str(row[name]) for name in _BY)):
+    groups = open_rows.group_by(_BY).aggregate([("recorded_at", "min"), ("recorded_at", "count")])
+    for row in sorted(groups.to_pylist(), key=lambda row: tuple(str(row[name]) for name in _BY)):
         if str(row["reason"]).startswith(LET_IN) or _table(row).key not in held:
             yield row
 

@@ -145,9 +145,9 @@ def _spec(schema: Schema) -> dict[str, Any]:
 def pairs(reader: Reader) -> list[Pair]:
     """Give every source table's pair, by name."""
     names = set(reader.names())
-    found = [n for n in names if n.namespace != PIPELINE_NAMESPACE and n.name.endswith(CHANGES_SUFFIX)]
+    changes_tables = [n for n in names if n.namespace != PIPELINE_NAMESPACE and n.name.endswith(CHANGES_SUFFIX)]
     with ThreadPoolExecutor(_READERS) as pool:
-        loaded = pool.map(lambda changes: _pair(reader, changes, names), found)
+        loaded = pool.map(lambda changes: _pair(reader, changes, names), changes_tables)
         return sorted((pair for pair in loaded if pair), key=lambda pair: pair.source.key)
 
 
@@ -176,12 +176,12 @@ def pair_named(reader: Reader, wanted: str) -> Pair:
 
     A living table goes before a dropped one of the same name.
     """
-    known = sorted(pairs(reader), key=lambda pair: pair.state is State.DROPPED)
+    living_first = sorted(pairs(reader), key=lambda pair: pair.state is State.DROPPED)
     asked = folded(wanted)
-    for pair in known:
+    for pair in living_first:
         if asked in {folded(str(pair.source)), folded(str(pair.name))}:
             return pair
-    near = did_you_mean(wanted, (str(pair.source) for pair in known))
+    near = did_you_mean(wanted, (str(pair.source) for pair in living_first))
     hint = "ticdc-warehouse tables list shows what there is"
     raise Refused(TABLE_UNKNOWN, f"the warehouse has no table {wanted}{near}", hint)
 
@@ -212,16 +212,16 @@ def forsaken(reader: Reader, data: Path | None, before: float) -> list[Leftover]
     if data is None:
         return []
     with ThreadPoolExecutor(_READERS) as pool:
-        found = list(pool.map(lambda name: _metadata(reader, name), reader.names()))
-    if None in found:  # a writer renames or drops just now: whose folder is whose cannot be told
+        tables = list(pool.map(lambda name: _metadata(reader, name), reader.names()))
+    if None in tables:  # a writer renames or drops just now: whose folder is whose cannot be told
         return []
-    return leftovers(data, [table.location for table in found if table is not None], before)
+    return leftovers(data, [table.location for table in tables if table is not None], before)
 
 
-def locations(found: Sequence[Pair]) -> dict[str, str]:
+def locations(chosen: Sequence[Pair]) -> dict[str, str]:
     """Where the tables of these pairs lie, by name."""
-    tables = {str(pair.name.changes): pair.changes.location for pair in found}
-    return tables | {str(pair.name): pair.current.location for pair in found if pair.current is not None}
+    tables = {str(pair.name.changes): pair.changes.location for pair in chosen}
+    return tables | {str(pair.name): pair.current.location for pair in chosen if pair.current is not None}
 
 
 def listed(pair: Pair) -> dict[str, Any]:
@@ -283,12 +283,12 @@ def columns(layout: Layout) -> list[tuple[Any, ...]]:
 
 def others(pair: Pair) -> list[tuple[Any, ...]]:
     """Give the columns of users in either table, as rows under `COLUMNS`."""
-    found = {}
-    for name, one in alterations(pair).items():
+    type_of = {}
+    for name, altered in alterations(pair).items():
         table = pair.current if name == pair.name else pair.changes
         kinds = {} if table is None else {field.name: str(field.field_type) for field in table.schema().fields}
-        found.update({column: kinds.get(column) for column in one.not_ours})
-    return [(column, kind, None, None, None, None, None, NOT_OURS) for column, kind in found.items()]
+        type_of.update({column: kinds.get(column) for column in altered.not_ours})
+    return [(column, kind, None, None, None, None, None, NOT_OURS) for column, kind in type_of.items()]
 
 
 def _column(layout: Layout, column: Column) -> tuple[Any, ...]:
@@ -388,16 +388,16 @@ def human(size: int) -> str:
     return f"{size / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
 
 
-def held(found: Iterable[Pair]) -> list[TableName]:
+def held(all_pairs: Iterable[Pair]) -> list[TableName]:
     """The source tables whose records wait for a person, or are being let in."""
-    return [pair.source for pair in found if pair.state in (State.HELD, State.RELEASING)]
+    return [pair.source for pair in all_pairs if pair.state in (State.HELD, State.RELEASING)]
 
 
-def sentences(found: Iterable[Pair]) -> list[str]:
+def sentences(all_pairs: Iterable[Pair]) -> list[str]:
     """Say of each held table why, and how to go on."""
     return [
         f"{pair.source} is held ({pair.held_reason}); to go on: {way_on(pair.source, pair.held_reason)}"
-        for pair in found
+        for pair in all_pairs
         if pair.state is State.HELD
     ]
 

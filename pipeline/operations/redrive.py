@@ -67,14 +67,14 @@ class Selection:
 
     def where(self) -> Column:
         """Which of the open records these are."""
-        found = F.col(_STATUS) == OPEN
+        condition = F.col(_STATUS) == OPEN
         if self.table:
-            found = found & dead_letters.of_table(TableName(self.schema, self.table))
+            condition = condition & dead_letters.of_table(TableName(self.schema, self.table))
         if self.rule:
-            found = found & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
+            condition = condition & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
         if self.since:
-            found = found & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
-        return found
+            condition = condition & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
+        return condition
 
 
 @dataclass(slots=True)
@@ -193,8 +193,8 @@ class _Part:
 
     def carry_out(self) -> Mapping[str, int]:
         """Number of records by their new status."""
-        known = self.context.tables.find(self.source)
-        if known is not None and _is_multiset(known) and EXCHANGED.is_in(known.changes.properties):
+        pair = self.context.tables.find(self.source)
+        if pair is not None and _is_multiset(pair) and EXCHANGED.is_in(pair.changes.properties):
             return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
         writer = self._writer()
         if writer is None or writer.table is None:
@@ -292,9 +292,9 @@ class _Part:
 
     def _mark(self, rows: DataFrame) -> None:
         status = F.when(F.col(_STATUS) == SUPERSEDED, SUPERSEDED).otherwise(REDRIVEN)
-        at = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
+        place = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
         if not rows.isEmpty():
-            self.context.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
+            self.context.records.mark(self.what, rows.select(*place, status.alias(_STATUS)))
 
 
 def _by_cut(context: PipelineContext) -> bool:

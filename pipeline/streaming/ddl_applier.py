@@ -399,7 +399,7 @@ class DdlApplier:
         why = TO_BE_REMOVED if self.context.settings.warehouse.drop_table == "drop" else ""
         if pair.state is not State.DROPPED:  # else a first try has done this
             self.context.records.mark_dropped(pair.source, at)
-            self.context.tables.set_state(pair, State.DROPPED, why, at=at, spans=_ended(pair.spans, key, at))
+            self.context.tables.set_state(pair, State.DROPPED, why, dropped_at=at, spans=_ended(pair.spans, key, at))
         return "dropped" if why else "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, at: int) -> Done:

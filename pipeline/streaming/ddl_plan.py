@@ -197,7 +197,7 @@ class DdlPlan:
         if self.context.settings.warehouse.drop_table == "drop":
             self.context.tables.forget(table)
             return "dropped"
-        self.context.tables.set_state(table, State.DROPPED, at=at)
+        self.context.tables.set_state(table, State.DROPPED, dropped_at=at)
         return "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, at: int) -> Done:

@@ -63,10 +63,10 @@ class _News:
     @classmethod
     def of(cls, table: WarehouseTable, until: int) -> _News:
         """All appends that the current table may not show in full."""
-        found = cls(table, until)
+        news = cls(table, until)
         if table.changes.head() != table.applied:
-            found.appends = list(_appends(table))
-        return found
+            news.appends = list(_appends(table))
+        return news
 
     @property
     def fresh(self) -> list[_Append]:
@@ -219,16 +219,16 @@ def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] =
 
     What is before all of them went is left out.
     """
-    known = layout.handles or ((0, layout.handle or ()),)
-    edges = {since for since, _ in known[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
-    found: list[Segment] = []
+    handles = layout.handles or ((0, layout.handle or ()),)
+    edges = {since for since, _ in handles[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
+    path: list[Segment] = []
     low = -1
     for high in sorted(edges):
-        handle = next((handle for since, handle in reversed(known) if since < high), known[0][1])
-        found.append(Segment(low, high, handle, tuple(r for r in removals if r.at == high)))
+        handle = next((handle for since, handle in reversed(handles) if since < high), handles[0][1])
+        path.append(Segment(low, high, handle, tuple(r for r in removals if r.at == high)))
         low = high
-    last = max((at for at, segment in enumerate(found) if segment.empties), default=0)
-    return found[last:]
+    last = max((index for index, segment in enumerate(path) if segment.empties), default=0)
+    return path[last:]
 
 
 def _bring(publisher: Publisher, segment: Segment, rows: DataFrame | None, *, few: bool) -> int:
@@ -299,20 +299,20 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
 def _is_gone(table: WarehouseTable, timezone: str) -> Column:
     """Whether the row that a late change leaves went with its partition, or with all, as the table shows."""
     moves = [removal.at for removal in table.layout.removals if removal.other]
-    at = taken(table.layout, timezone, table.removed_done)
-    return at.isNotNull() & ~at.isin(*moves)
+    taken_at = taken(table.layout, timezone, table.removed_done)
+    return taken_at.isNotNull() & ~taken_at.isin(*moves)
 
 
 def _joined(appends: Sequence[_Append]) -> list[tuple[int | None, int, int]]:
     """Appends that follow each other, read as one."""
-    found: list[tuple[int | None, int, int]] = []
+    ranges: list[tuple[int | None, int, int]] = []
     for append in appends:
-        if found and found[-1][1] == append.parent:
-            first, _, size = found.pop()
-            found.append((first, append.snapshot, size + append.bytes))
+        if ranges and ranges[-1][1] == append.parent:
+            first, _, size = ranges.pop()
+            ranges.append((first, append.snapshot, size + append.bytes))
         else:
-            found.append((append.parent, append.snapshot, append.bytes))
-    return found
+            ranges.append((append.parent, append.snapshot, append.bytes))
+    return ranges
 
 
 def _show(publisher: Publisher, segment: Segment, rows: DataFrame, *, few: bool) -> int:

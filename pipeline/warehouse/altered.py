@@ -47,21 +47,21 @@ def look(pair: WarehouseTable) -> None:
     seen = (pair.changes.schema_id, current and current.schema_id, pair.layout)
     if seen == pair.looked_at and not pair.altered:
         return
-    found = _compared(pair)
-    pair.altered = reason([fault for one in found.values() for fault in one.faults])
-    pair.not_ours, pair.not_ours_in_current = found[IN_CHANGES].not_ours, found[IN_CURRENT].not_ours
+    alterations = _compared(pair)
+    pair.altered = reason([fault for of_table in alterations.values() for fault in of_table.faults])
+    pair.not_ours, pair.not_ours_in_current = alterations[IN_CHANGES].not_ours, alterations[IN_CURRENT].not_ours
     pair.looked_at = seen
 
 
 def _compared(pair: WarehouseTable) -> dict[str, Alterations]:
     claimed = (pair.changes.property_of(COLUMNS) or NOTHING_NOTED).claimed
-    found = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
+    alterations = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
     current = pair.current
     if current is None:
-        return {**found, IN_CURRENT: Alterations()}
+        return {**alterations, IN_CURRENT: Alterations()}
     # A process that has died between the two tables has evolved the current one alone: each says what it has.
     layout = current.property_of(LAYOUT) or pair.layout
-    return {**found, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
+    return {**alterations, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
 
 
 def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alterations:
@@ -72,11 +72,11 @@ def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alter
 
 def clashing(pair: WarehouseTable, layout: Layout) -> dict[str, list[str]]:
     """The columns of users, by role of the table, whose names a new layout needs."""
-    found = {
+    needed = {
         IN_CHANGES: _among(pair.not_ours, of_changes(layout)),
         IN_CURRENT: _among(pair.not_ours_in_current, of_current(layout)),
     }
-    return {role: names for role, names in found.items() if names}
+    return {role: names for role, names in needed.items() if names}
 
 
 def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
@@ -86,7 +86,7 @@ def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
 
 def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = None) -> None:
     """Let a pair that is held for its columns say what a release has to know (`claimed` as `clashing` gives it)."""
-    lost = {role: one.lost for role, one in _compared(pair).items() if one.lost}
+    lost = {role: of_table.lost for role, of_table in _compared(pair).items() if of_table.lost}
     pair.changes.set_properties(COLUMNS.entry(Noted(claimed or {}, lost)))
     pair.looked_at = ()
     look(pair)
@@ -96,11 +96,11 @@ def refuse(pair: WarehouseTable, what: str) -> None:
     """Raise `Refused` where the columns of a pair do not let it be written. `what`: is not done with it."""
     refreshed(pair)
     if pair.altered:
-        found = _compared(pair)
-        faults = [fault for one in found.values() for fault in one.faults]
-        said = "; ".join(fault.sentence for fault in faults)
+        alterations = _compared(pair)
+        faults = [fault for of_table in alterations.values() for fault in of_table.faults]
+        sentences = "; ".join(fault.sentence for fault in faults)
         raise Refused(
-            COLUMNS_CHANGED, f"{pair.source} is not {what}: {said}", f"first, in Spark SQL: {undone_by(faults)}"
+            COLUMNS_CHANGED, f"{pair.source} is not {what}: {sentences}", f"first, in Spark SQL: {undone_by(faults)}"
         )
 
 

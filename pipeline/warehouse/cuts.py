@@ -43,12 +43,12 @@ def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) ->
 
 def _there(spark: SparkSession, pairs: Iterable[WarehouseTable]) -> DataFrame:
     """The snapshots that each current table has: `table_uuid`, an array of ids."""
-    found = []
+    snapshots = []
     for pair in pairs:
         if pair.current is not None:
             pair.current.refresh()
-            found.append({"table_uuid": pair.uuid, _THERE: sorted(pair.current.snapshots())})
-    return spark.range(1).select(F.inline(F.from_json(F.lit(json.dumps(found)), _KIND, {"mode": "FAILFAST"})))
+            snapshots.append({"table_uuid": pair.uuid, _THERE: sorted(pair.current.snapshots())})
+    return spark.range(1).select(F.inline(F.from_json(F.lit(json.dumps(snapshots)), _KIND, {"mode": "FAILFAST"})))
 
 
 def _is_idle() -> Column:

@@ -49,8 +49,8 @@ def meet(
     shows: its fields are matched to columns that can hold them, and what no column holds gets one that only the
     changes table has. The column of that name shows it converted: the rows of one partition may come so late.
     """
-    known = layout.version(version.version)
-    if known is not None:
+    seen_before = layout.version(version.version)
+    if seen_before is not None:
         fits = not (layout.settled or stale) and _fits(layout, version)
         return (_settle(layout, version) if fits else layout), ()
     if stale:
@@ -128,8 +128,8 @@ def _place(layout: Layout, field: SourceColumn, number: int, *, first: bool) -> 
         layout, note = add_column(layout, field, number)
         return layout, () if first else (note,)
     if _holds(layout, column, field):
-        told = more_telling(column.source_type, field.source_type)
-        return layout.with_column(column.defined(field.tidb_type, told)), ()
+        source_type = more_telling(column.source_type, field.source_type)
+        return layout.with_column(column.defined(field.tidb_type, source_type)), ()
     return change_type(layout, column, field, number)
 
 
@@ -165,7 +165,7 @@ def drop_column(layout: Layout, source: str, policy: Policy) -> tuple[Layout, No
     return layout.with_column(dropped), Note("keep_column" if keep else "drop_column", column.name)
 
 
-def let_leave(layout: Layout, known: Layout, shown: int) -> Layout:
+def let_leave(layout: Layout, earlier: Layout, shown: int) -> Layout:
     """Columns dropped by policy leave the current table, but for those by which its rows are told apart until then.
 
     These are of a handle, or decide on a partition, of a time beyond `shown`. What a `known` layout has let go is gone.
@@ -173,7 +173,7 @@ def let_leave(layout: Layout, known: Layout, shown: int) -> Layout:
     ends = [*(since for since, _ in layout.handles[1:]), EVER + 1]
     needed = {number for (_, key), end in zip(layout.handles, ends, strict=False) if end > shown for number in key}
     needed |= {number for removal in layout.removals if removal.at > shown for _, number, _ in removal.columns}
-    needed -= {column.id for column in known.columns if not column.in_current}
+    needed -= {column.id for column in earlier.columns if not column.in_current}
     for column in layout.columns:
         if column.id in needed and not column.in_current:
             layout = layout.with_column(replace(column, in_current=True, leaves=True))
@@ -247,15 +247,15 @@ def exactly(actions: tuple[Action, ...], version: TableVersion) -> tuple[Action,
     That is a TIMESTAMP's default: the text has it by the clock of a session, of which nobody tells the zone.
     """
     moments = [field for field in version.columns if SourceType.of(field.source_type).name == "TIMESTAMP"]
-    known = {folded(field.name): field.default for field in moments if field.default.kind is DefaultKind.LITERAL}
+    defaults = {folded(field.name): field.default for field in moments if field.default.kind is DefaultKind.LITERAL}
 
-    def told(action: Action) -> Action:
+    def with_default(action: Action) -> Action:
         if not isinstance(action, ddl.AddColumn) or action.column.default.kind is not DefaultKind.LITERAL:
             return action
-        default = known.get(folded(action.column.name), action.column.default)
+        default = defaults.get(folded(action.column.name), action.column.default)
         return replace(action, column=replace(action.column, default=default))
 
-    return tuple(map(told, actions))
+    return tuple(map(with_default, actions))
 
 
 def _clause(layout: Layout, action: Action, number: int, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:

@@ -239,8 +239,8 @@ class Table:
     def former_schemas(self) -> list[Mapping[str, Any]]:
         """The schemas that it has had, oldest first; an expiry may have removed some."""
         now = self.schema_id
-        found = [schema for schema in self._java.schemas().values() if schema.schemaId() != now]
-        return [self._catalog.as_json(schema) for schema in sorted(found, key=lambda schema: int(schema.schemaId()))]
+        former = [schema for schema in self._java.schemas().values() if schema.schemaId() != now]
+        return [self._catalog.as_json(schema) for schema in sorted(former, key=lambda schema: int(schema.schemaId()))]
 
     def set_schema(self, schema: Mapping[str, Any]) -> None:
         """Let it have exactly this schema, field ids included: what no statement can do."""
@@ -304,17 +304,17 @@ class Table:
 
         Where the snapshot has been expired, everything is one append: the table as it stands.
         """
-        found: list[tuple[int | None, int]] = []
+        appends: list[tuple[int | None, int]] = []
         snapshot = self._java.currentSnapshot()
         while snapshot is not None and snapshot.snapshotId() != snapshot_id:
             parent = snapshot.parentId()
             before = None if parent is None else self._java.snapshot(parent)
             if snapshot.operation() == "append" or before is None:  # the oldest that is left shows all before it
-                found.append((None if before is None else int(parent), int(snapshot.snapshotId())))
+                appends.append((None if before is None else int(parent), int(snapshot.snapshotId())))
             snapshot = before
         if snapshot is None and snapshot_id is not None:
             return [(None, int(self._java.currentSnapshot().snapshotId()))]
-        return list(reversed(found))
+        return list(reversed(appends))
 
     def added_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
         """The least and the greatest of a BIGINT column among the rows that a snapshot added, by its files.
@@ -335,14 +335,14 @@ class Table:
 
     def _between(self, files: Iterable[Any], column: str) -> tuple[int, int] | None:
         number = self._java.schema().findField(column).fieldId()
-        found: list[int] = []
+        bounds: list[int] = []
         for file in files:
-            for bounds in (file.lowerBounds(), file.upperBounds()):
-                bound = None if bounds is None else bounds.get(number)
+            for by_column in (file.lowerBounds(), file.upperBounds()):
+                bound = None if by_column is None else by_column.get(number)
                 if bound is None:
                     return None
-                found.append(self._catalog.long_of(bound))
-        return (min(found), max(found)) if found else None
+                bounds.append(self._catalog.long_of(bound))
+        return (min(bounds), max(bounds)) if bounds else None
 
     def added_rows(self, snapshot_id: int) -> int:
         """How many rows a snapshot added, by its summary."""

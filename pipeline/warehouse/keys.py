@@ -170,21 +170,19 @@ class Keys:
             arguments |= {"low": low, "high": high}
         return " AND ".join(terms), arguments
 
-    def literals(self, found: Sequence[Key]) -> tuple[str, dict[str, Any]]:
+    def literals(self, few: Sequence[Key]) -> tuple[str, dict[str, Any]]:
         """A predicate that names a few keys by their values, and its parameters."""
         whole_values, arguments = self._nothing_lost()
         names = [quoted(column.name) for column in self.columns]
-        for index, key in enumerate(found):
+        for index, key in enumerate(few):
             for number, (column, value) in enumerate(zip(self.columns, key, strict=True)):
                 plain = str(value) if types.decimal_parameters(column.type) else value
                 arguments[f"p{index}_{number}"] = plain
-        listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))
+        listed = ", ".join(self._parameter(index, 0) for index in range(len(few)))
         first = f"{names[0]} IN ({listed}){whole_values}"  # prunes files
         if len(names) == 1:
             return first, arguments
-        keys = (
-            ", ".join(self._parameter(index, number) for number in range(len(names))) for index in range(len(found))
-        )
+        keys = (", ".join(self._parameter(index, number) for number in range(len(names))) for index in range(len(few)))
         whole = ", ".join(f"({key})" for key in keys)
         return f"{first} AND ({', '.join(names)}) IN ({whole})", arguments
 

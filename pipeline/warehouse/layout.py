@@ -158,7 +158,7 @@ class Layout:
     met_at: int = 0
     """By commit ts: `ddl_at` when the newest version was met. From then on the handle is known to be what it is."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
-    """How the source is partitioned, as `model.ddl.partitions` writes it; None where it is not, or nobody has said."""
+    """How the source is partitioned, as `ddl.partitions` writes it; None where it is not, or that is unknown."""
     removals: tuple[Removal, ...] = field(default=(), hash=False)
     """By commit ts: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
 
@@ -205,9 +205,9 @@ class Layout:
 
     def with_column(self, column: Column) -> Layout:
         """This layout with the column of the same id replaced, or the column added at the end."""
-        known = any(c.id == column.id for c in self.columns)
+        has_column = any(c.id == column.id for c in self.columns)
         columns = tuple(column if c.id == column.id else c for c in self.columns)
-        return replace(self, columns=columns if known else (*columns, column))
+        return replace(self, columns=columns if has_column else (*columns, column))
 
     def next_id(self) -> int:
         """A column id that was never used."""

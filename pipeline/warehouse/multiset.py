@@ -58,19 +58,19 @@ def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
 
 def _eras(layout: Layout) -> dict[Era, list[SchemaId]]:
     """All eras with their versions, oldest first: in the first one everything counts, and nothing is guessed."""
-    found: dict[Era, list[SchemaId]] = {Era(): []}
+    eras: dict[Era, list[SchemaId]] = {Era(): []}
     for version in sorted(layout.versions, key=lambda version: version.number):
-        found.setdefault(era_of(layout, version), []).append(version.version)
-    return found
+        eras.setdefault(era_of(layout, version), []).append(version.version)
+    return eras
 
 
 def _era(eras: Mapping[Era, Sequence[SchemaId]]) -> Column:
     """The number of a change's era."""
-    found = F.lit(0)
+    era_number = F.lit(0)
     for number, versions in enumerate(eras.values()):
         if number:
-            found = F.when(F.col(change.SCHEMA_ID).isin(*versions), number).otherwise(found)
-    return found
+            era_number = F.when(F.col(change.SCHEMA_ID).isin(*versions), number).otherwise(era_number)
+    return era_number
 
 
 def _go_through(publisher: Publisher, mine: DataFrame, names: list[str], era: Era, *, fewer: bool) -> None:
@@ -79,36 +79,36 @@ def _go_through(publisher: Publisher, mine: DataFrame, names: list[str], era: Er
     there = fewer and not publisher.current.is_empty(publisher.branch)
     if there or (fewer and era.dead):
         gone = mine.where(F.col(_FEWER) > 0).withColumn(_KEPT, _kept(F.col(_LOST), era.dead))
-        found = _take(publisher, gone, names, era, there=there)
+        counted = _take(publisher, gone, names, era, there=there)
         for guess in era.guesses if there else ():
-            gone = _unfound(found, names, era, guess)
+            gone = _unfound(counted, names, era, guess)
             if gone.isEmpty():
                 break
-            _append(publisher, _stay(found, names), names)
-            found = _take(publisher, gone, names, era, there=there)
-        added = added.unionByName(_stay(found, names))
+            _append(publisher, _stay(counted, names), names)
+            counted = _take(publisher, gone, names, era, there=there)
+        added = added.unionByName(_stay(counted, names))
     publisher.step("keys-deleted")
     _append(publisher, added, names)
 
 
 def _take(publisher: Publisher, gone: DataFrame, names: list[str], era: Era, *, there: bool) -> DataFrame:
     """Let all rows go of which some go; how many of each there were and how many stay, with guesses also where none."""
-    found = _found(_candidates(publisher, gone, names, era), names, era.dead)
-    found = found if era.guesses else found.where(F.col(_STAY) > 0)
-    found = found.localCheckpoint()  # Spark would ask a cached one of the table again
+    counted = _found(_candidates(publisher, gone, names, era), names, era.dead)
+    counted = counted if era.guesses else counted.where(F.col(_STAY) > 0)
+    counted = counted.localCheckpoint()  # Spark would ask a cached one of the table again
     if there:
         _delete(publisher, gone, names, era.dead)
-    return found
+    return counted
 
 
-def _unfound(found: DataFrame, names: list[str], era: Era, guess: frozenset[str]) -> DataFrame:
+def _unfound(counted: DataFrame, names: list[str], era: Era, guess: frozenset[str]) -> DataFrame:
     """What was to go and was not there, as rows show it that are older than the columns of a guess: NULL in them."""
     live = _live(names, era.dead)
     missing, newest = F.max(_FEWER) - F.sum(_TIMES), F.max(change.COMMIT_TS).alias(change.COMMIT_TS)
-    rows = found.groupBy(*_own(live), _KEPT).agg(missing.alias(_FEWER), newest).where(F.col(_FEWER) > 0)
+    rows = counted.groupBy(*_own(live), _KEPT).agg(missing.alias(_FEWER), newest).where(F.col(_FEWER) > 0)
     without = era.dead | guess
     images = [
-        F.lit(None).cast(found.schema[name].dataType).alias(name) if name in without else F.col(quoted(name))
+        F.lit(None).cast(counted.schema[name].dataType).alias(name) if name in without else F.col(quoted(name))
         for name in names
     ]
     older = rows.select(*images, _kept(F.col(_KEPT), guess).alias(_KEPT), change.COMMIT_TS, _FEWER)
@@ -196,11 +196,11 @@ def _candidates(publisher: Publisher, gone: DataFrame, names: list[str], era: Er
     )
     there = stored.alias("t").join(gone.alias("s"), F.expr(_same(names, era.dead, f"t.{_KEPT}")))
     own = [F.col(f"t.{quoted(name)}").alias(name) for name in (*names, _LOST, _KEPT, change.COMMIT_TS)]
-    found = there.select(*own, F.col(f"s.{_FEWER}").alias(_FEWER), F.lit(1).cast("bigint").alias(_TIMES))
+    stored_rows = there.select(*own, F.col(f"s.{_FEWER}").alias(_FEWER), F.lit(1).cast("bigint").alias(_TIMES))
     if era == Era():
-        return found
+        return stored_rows
     brought = gone.withColumn(_TIMES, F.col(_MORE))  # of most nothing: so that what was not there is known
-    return found.unionByName(brought.select(*found.columns))
+    return stored_rows.unionByName(brought.select(*stored_rows.columns))
 
 
 def _found(candidates: DataFrame, names: list[str], dead: frozenset[str]) -> DataFrame:
@@ -218,8 +218,8 @@ def _found(candidates: DataFrame, names: list[str], dead: frozenset[str]) -> Dat
     return each.withColumn(_STAY, F.col(_TIMES) - go)
 
 
-def _stay(found: DataFrame, names: list[str]) -> DataFrame:
-    rows = found.where(F.col(_STAY) > 0)
+def _stay(counted: DataFrame, names: list[str]) -> DataFrame:
+    rows = counted.where(F.col(_STAY) > 0)
     return rows.select(*_own(names), _LOST, change.COMMIT_TS, F.col(_STAY).alias(_TIMES))
 
 

@@ -178,19 +178,19 @@ def read_published(table: WarehouseTable) -> None:
 
 def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
     """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
-    found: dict[str, tuple[Column, int]] = {}
+    due: dict[str, tuple[Column, int]] = {}
     for column in layout.current:
         if column.default.kind == "literal":
-            found[f"{column.id}:0"] = (column, 0)
+            due[f"{column.id}:0"] = (column, 0)
         for number in range(1, len(column.conversions) + 1):
-            found[f"{column.id}:{number}"] = (column, number)
-    return found
+            due[f"{column.id}:{number}"] = (column, number)
+    return due
 
 
 def name_at(spans: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
     """The name that a pair has after the statements of a commit ts; None where nobody knows, or it has none."""
-    found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
-    return next(found, None)
+    names = (TableName(span.schema, span.table) for span in spans if span.since <= commit_ts < span.until)
+    return next(names, None)
 
 
 def written_state(state: State, reason: str = "") -> dict[str, str]:

@@ -117,8 +117,8 @@ def check_catalog(warehouse: Warehouse) -> None:
 
 def check_readable(warehouse: Warehouse) -> None:
     """Refuse a warehouse that was moved, as `check_place` does; one that was copied can be looked at."""
-    found = {name: location for name, location in _own_locations(warehouse).items() if _METADATA.search(location)}
-    check_place(found, warehouse)
+    locations = {name: location for name, location in _own_locations(warehouse).items() if _METADATA.search(location)}
+    check_place(locations, warehouse)
 
 
 def _own_locations(warehouse: Warehouse) -> dict[str, str]:

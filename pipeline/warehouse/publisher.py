@@ -101,12 +101,12 @@ class Publisher:
         Raises `BatchFailed` (`MAIN_MOVED`) where it moves again, or where that was a publish of another pipeline: what
         this one knows of the table is out of date.
         """
-        known = self.current.inherited(OPERATION)
+        last_operation = self.current.inherited(OPERATION)
         try:
             return publish()
         except BatchFailed as failed:
             self.current.refresh()
-            if failed.code != MAIN_MOVED or self.current.inherited(OPERATION) != known:
+            if failed.code != MAIN_MOVED or self.current.inherited(OPERATION) != last_operation:
                 raise
         return publish()
 
@@ -131,9 +131,9 @@ class Publisher:
         self.write(filled).overwrite(F.lit(True))
         self.step("backfilled")
 
-    def empty(self, at: int = EVER) -> None:
+    def empty(self, commit_ts: int = EVER) -> None:
         """Let all rows up to a commit ts go: files, without a look into them, where the table shows nothing newer."""
-        self._let_go(f"{change.COMMIT_TS} <= {at:d}" if self.table.cut > at else "true")
+        self._let_go(f"{change.COMMIT_TS} <= {commit_ts:d}" if self.table.cut > commit_ts else "true")
 
     def _truncate(self) -> None:
         """Let rows go that a TRUNCATE has ended."""
@@ -153,10 +153,10 @@ class Publisher:
             args=arguments,
         )
 
-    def delete_few(self, keys: Keys, found: Sequence[Key]) -> None:
+    def delete_few(self, keys: Keys, few: Sequence[Key]) -> None:
         """Delete the rows of a handful of keys, by their values."""
-        if found and not self.current.is_empty(self.branch):
-            predicate, arguments = keys.literals(found)
+        if few and not self.current.is_empty(self.branch):
+            predicate, arguments = keys.literals(few)
             self.spark.sql(f"DELETE FROM {self.target} WHERE {predicate}", args=arguments)  # noqa: S608 - names of ours, values as parameters
 
     def remove(self, keys: Keys, rows: DataFrame, which: Column) -> None:
@@ -210,8 +210,8 @@ def facts_of(keys: Keys, last: DataFrame, *further: Column) -> dict[str, Any]:
     """How many keys there are, the range of the first key column where it prunes, and further aggregates."""
     bounds = [F.min("k0").alias("low"), F.max("k0").alias("high")] if keys.prunable else []
     row = last.agg(F.count(F.lit(1)).alias("keys"), *further, *bounds).collect()[0]
-    told = {"low": None, "high": None, **row.asDict()}
-    return told if survive((told["low"], told["high"])) else {**told, "low": None, "high": None}
+    facts = {"low": None, "high": None, **row.asDict()}
+    return facts if survive((facts["low"], facts["high"])) else {**facts, "low": None, "high": None}
 
 
 @lru_cache(maxsize=1024)

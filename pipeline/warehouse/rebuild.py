@@ -58,8 +58,8 @@ def replay(
     """
     if table.current is None:
         return Published()
-    known = table.layout
-    tables.evolve(table, let_leave(known, Layout(), 0))
+    layout = table.layout
+    tables.evolve(table, let_leave(layout, Layout(), 0))
     done = advance.advance(spark, table, timezone, operation, step, table.cut, afresh=True)
-    tables.evolve(table, let_leave(table.layout, known, table.cut))
+    tables.evolve(table, let_leave(table.layout, layout, table.cut))
     return done

@@ -93,12 +93,12 @@ class Records:
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
         """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER, COLUMNS_CHANGED."""
-        known = catalog.table(where("batches"))
-        check_form(known.properties if known else {}, data)
+        batches = catalog.table(where("batches"))
+        check_form(batches.properties if batches else {}, data)
         records = Records(spark, catalog, data, pipeline, {})
         for name in DEFINITIONS:
-            found = catalog.table(where(name))
-            records.tables[name] = found or records._make(name)
+            table = catalog.table(where(name))
+            records.tables[name] = table or records._make(name)
             _check_columns(name, records.tables[name])
         return records
 
@@ -179,8 +179,8 @@ class Records:
         """How many records of `dead_letters` or `quarantine` are open that may be missing up to a commit ts."""
         if self.tables[name].head() is None:
             return 0
-        known = F.col("commit_ts")
-        rows = self.read(name).where((F.col("status") == "open") & (known.isNull() | (known <= commit_ts)))
+        row_ts = F.col("commit_ts")
+        rows = self.read(name).where((F.col("status") == "open") & (row_ts.isNull() | (row_ts <= commit_ts)))
         return rows.count()
 
     def newest_cuts(self) -> dict[str, tuple[int, str]]:
@@ -243,9 +243,9 @@ class Records:
         )
         self.tables[name].refresh()
 
-    def mark(self, name: str, found: DataFrame) -> None:
+    def mark(self, name: str, statuses: DataFrame) -> None:
         """Give open records their `status`, by where they stand (`AT`)."""
-        found.createOrReplaceTempView(_FOUND)
+        statuses.createOrReplaceTempView(_FOUND)
         same = " AND ".join(f"t.{column} = s.{column}" for column in AT)
         self.spark.sql(
             f"MERGE INTO {where(name).sql} t USING {_FOUND} s ON t.status = 'open' AND {same} "
@@ -297,8 +297,8 @@ def _check_columns(name: str, table: Table) -> None:
     former = former_ids(table.former_schemas()) if wanted.keys() - now.keys() else {}
     faults = compared(table.name, wanted, now, former).faults
     if faults:
-        said = "; ".join(fault.sentence for fault in faults)
-        raise Refused(COLUMNS_CHANGED, said, f"in Spark SQL: {undone_by(faults)}")
+        sentences = "; ".join(fault.sentence for fault in faults)
+        raise Refused(COLUMNS_CHANGED, sentences, f"in Spark SQL: {undone_by(faults)}")
 
 
 def check_form(properties: Mapping[str, str], data: str) -> None:

@@ -174,8 +174,8 @@ def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], ow
         source = layout.column(conversion.source)
         step = converted(value.column, source.type, column.type, conversion.was, conversion.tidb_type, timezone)
         if value.lost is not None and source.narrows and _is_text(conversion.tidb_type):
-            told = converted(value.lost, STRING, column.type, "", conversion.tidb_type, timezone)
-            value = Value(F.coalesce(step.column, told.column), step.lost)
+            from_text = converted(value.lost, STRING, column.type, "", conversion.tidb_type, timezone)
+            value = Value(F.coalesce(step.column, from_text.column), step.lost)
         else:
             texts = [text for text in (value.lost, step.lost) if text is not None]
             value = Value(step.column, F.coalesce(*texts) if texts else None)
@@ -195,10 +195,10 @@ def _defaulted(layout: Layout, column: Column, timezone: str) -> tuple[str, Valu
 
 def default_value(column: Column, timezone: str) -> Value:
     """The origin default as a value of the column's type."""
-    said = column.default.text
+    literal = column.default.text
     if SourceType.of(column.source_type).name != "TIMESTAMP":
-        return parsed(F.lit(said), column.type, timezone)
-    text, zone = F.lit(said.removesuffix(IN_UTC)), "UTC" if said.endswith(IN_UTC) else timezone
+        return parsed(F.lit(literal), column.type, timezone)
+    text, zone = F.lit(literal.removesuffix(IN_UTC)), "UTC" if literal.endswith(IN_UTC) else timezone
     if column.type == STRING:
         return under(timestamp(text, zone), TIMESTAMP, STRING)
     return parsed(text, column.type, zone)

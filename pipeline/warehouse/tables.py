@@ -128,11 +128,11 @@ class Tables:
 
     def sweep(self) -> None:
         """Drop the branches of a process that has died: whoever goes on makes them anew."""
-        for table in self:
-            for one in filter(None, (table.changes, table.current)):
-                for branch in one.branches():
+        for pair in self:
+            for table in filter(None, (pair.changes, pair.current)):
+                for branch in table.branches():
                     if branch.startswith(STAGE):
-                        one.drop_branch(branch)
+                        table.drop_branch(branch)
 
     def find(self, source: TableName) -> WarehouseTable | None:
         """The pair that this source name means today; dropped tables have no name any more."""
@@ -143,8 +143,8 @@ class Tables:
 
     def waiting_for(self, source: TableName) -> WarehouseTable | None:
         """The pair that means this name as soon as the one that has it by now gives it up."""
-        found = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
-        return min(found, key=lambda table: table.renamed_at, default=None)
+        waiting = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
+        return min(waiting, key=lambda table: table.renamed_at, default=None)
 
     def by_uuid(self, uuid: str) -> WarehouseTable | None:
         """The pair of this identity."""
@@ -188,8 +188,8 @@ class Tables:
         """
         ours = {_spelled(p.name.changes) for p in pairs} | {_spelled(p.name) for p in pairs if p.current is not None}
         for name in (to, to.changes):
-            found = None if _spelled(name) in ours else self.catalog.table(name)
-            if found is None or _is_left_over(found) or (renamed is not None and _has_moved(found, renamed.source, to)):
+            table = None if _spelled(name) in ours else self.catalog.table(name)
+            if table is None or _is_left_over(table) or (renamed is not None and _has_moved(table, renamed.source, to)):
                 continue
             return f"{name} is there already, and no source table's"
         return None
@@ -280,7 +280,12 @@ class Tables:
                 table.set_properties(NAME.entry(name) | NEXT_NAME.entry(None))
 
     def rename(
-        self, table: WarehouseTable, source: TableName, at: int, spans: tuple[StoredBinding, ...] = (), reason: str = ""
+        self,
+        table: WarehouseTable,
+        source: TableName,
+        commit_ts: int,
+        spans: tuple[StoredBinding, ...] = (),
+        reason: str = "",
     ) -> None:
         """The source table has another name since the commit ts `at`: so has its pair. What that says goes last.
 
@@ -294,30 +299,37 @@ class Tables:
             self._say_names(target)
         held = HELD_REASON.entry(reason) if reason else {}
         # what was put off, and is released, is no other name
-        streams = {} if table.renamed_at == at else STREAMS.entry(None)
-        self._name(table, source, {**RENAMED.entry(at), **streams, **DUE.entry(None), **held, **written_spans(spans)})
+        streams = {} if table.renamed_at == commit_ts else STREAMS.entry(None)
+        self._name(
+            table, source, {**RENAMED.entry(commit_ts), **streams, **DUE.entry(None), **held, **written_spans(spans)}
+        )
         table.streams = frozenset() if streams else table.streams
-        table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
+        table.renamed_at, table.due, table.held_reason = commit_ts, None, reason or table.held_reason
         table.spans = spans or table.spans
 
     def put_off(
-        self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[StoredBinding, ...] = ()
+        self,
+        table: WarehouseTable,
+        source: TableName,
+        commit_ts: int,
+        reason: str,
+        spans: tuple[StoredBinding, ...] = (),
     ) -> None:
         """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
-        held = written_state(State.HELD, reason) | DUE.entry(source) | RENAMED.entry(at) | STREAMS.entry(None)
-        self._name(table, self.put_off_name(table, source, at), {**held, **written_spans(spans)})
-        table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
+        held = written_state(State.HELD, reason) | DUE.entry(source) | RENAMED.entry(commit_ts) | STREAMS.entry(None)
+        self._name(table, self.put_off_name(table, source, commit_ts), {**held, **written_spans(spans)})
+        table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, commit_ts, source
         table.streams = frozenset()
         table.spans = spans or table.spans
 
-    def put_off_name(self, table: WarehouseTable, source: TableName, at: int) -> TableName:
+    def put_off_name(self, table: WarehouseTable, source: TableName, commit_ts: int) -> TableName:
         """What the source table of a pair that is put off is called: as in the source, unless another pair is.
 
         That one will give the name up (`take_name`). Until then it is the old name and when that ended: a new table
         may have the old name.
         """
         taken = self.find(source) not in (None, table)
-        return TableName(source.schema, f"{table.source.table}@{at}") if taken else source
+        return TableName(source.schema, f"{table.source.table}@{commit_ts}") if taken else source
 
     def take_name(self, table: WarehouseTable, noted: Mapping[str, str]) -> None:
         """The name that a pair waits for is the source's now. `noted`: further properties."""
@@ -338,14 +350,14 @@ class Tables:
         table: WarehouseTable,
         state: State,
         reason: str = "",
-        at: CommitTs | int = 0,
+        dropped_at: CommitTs | int = 0,
         spans: tuple[StoredBinding, ...] = (),
     ) -> None:
         """Hold, release or mark a table as dropped, durably."""
         properties = {**written_state(state, reason), **written_spans(spans)}
-        if at:
-            properties |= DROPPED.entry(at)
-            table.dropped_at = int(at)
+        if dropped_at:
+            properties |= DROPPED.entry(dropped_at)
+            table.dropped_at = int(dropped_at)
         table.changes.set_properties(properties)
         table.state, table.held_reason = state, reason
         table.spans = spans or table.spans
@@ -357,17 +369,17 @@ class Tables:
 
     def note_sends(self, table: WarehouseTable, places: Iterable[Place]) -> None:
         """Remember where rows begin to be sent again."""
-        known = table.sends.union(places)
-        if known != table.sends:
-            table.changes.set_properties(SENDS.entry(known))
-            table.sends = known
+        all_places = table.sends.union(places)
+        if all_places != table.sends:
+            table.changes.set_properties(SENDS.entry(all_places))
+            table.sends = all_places
 
     def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
         """Remember streams (ids) that bring the table under its newest name (`WarehouseTable.streams_at`)."""
-        known = table.streams.union(streams)
-        if known != table.streams:
-            table.changes.set_properties(STREAMS.entry(known))
-            table.streams = known
+        all_streams = table.streams.union(streams)
+        if all_streams != table.streams:
+            table.changes.set_properties(STREAMS.entry(all_streams))
+            table.streams = all_streams
 
     def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
         """The same streams (`note_streams`) under the identities that they have by now."""
@@ -376,10 +388,10 @@ class Tables:
             table.changes.set_properties(STREAMS.entry(streams))
             table.streams = streams
 
-    def truncate(self, table: WarehouseTable, at: int) -> None:
+    def truncate(self, table: WarehouseTable, commit_ts: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""
-        table.changes.set_properties(TRUNCATED.entry(at))
-        table.truncated_at = at
+        table.changes.set_properties(TRUNCATED.entry(commit_ts))
+        table.truncated_at = commit_ts
 
     def forget(self, table: WarehouseTable) -> None:
         """Drop a pair and its files."""
