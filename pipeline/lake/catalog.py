@@ -1,8 +1,8 @@
-"""The warehouse as its catalog and metadata files tell it, for commands that only look.
+"""The warehouse as its catalog and metadata files describe it, for commands that only look.
 
-Read with PyIceberg: no Spark, no Kafka, no writer's lock, so looking takes a second and disturbs nobody. The
-embedded catalog is asked directly (one query gives all names); any other through PyIceberg, with the
-properties that Spark gets.
+It is read with PyIceberg: no Spark, no Kafka, no writer's lock. So looking takes a second and disturbs no run. The
+embedded catalog is asked directly, since one query gives all names. Any other catalog is asked through PyIceberg, with
+the properties that Spark gets.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Reader(Protocol):
 def reader(settings: Settings) -> Reader:
     """Open the warehouse of these settings to look at it.
 
-    Raises `Refused` (`NO_WAREHOUSE`) where nothing has been written yet, `EnvironmentFault`
-    (`CATALOG_UNREADABLE`) where the catalog does not answer. One whose tables lie elsewhere can be looked at, unless
-    nothing is there any more (`WAREHOUSE_ELSEWHERE`).
+    Raises `Refused` (`NO_WAREHOUSE`) where nothing has been written yet, and `EnvironmentFault`
+    (`CATALOG_UNREADABLE`) where the catalog does not answer. A warehouse whose tables lie elsewhere can be looked at,
+    unless nothing is left there (`WAREHOUSE_ELSEWHERE`).
     """
     if not settings.warehouse.catalog.embedded:
         return _Remote(settings)
@@ -118,8 +118,8 @@ def batches(reader: Reader, name: str, columns: Sequence[str], where: str = "") 
 def extent(reader: Reader, name: str, pipeline: str) -> tuple[int, int | None]:
     """How many rows one of the pipeline's own tables has of a pipeline, and their greatest `batch_id`.
 
-    The files' own statistics tell it, where each file is of one pipeline. No batch: they do not tell that. Raises as
-    `records`.
+    It takes the files' own statistics where each file is of one pipeline. The `batch_id` is None where they do not have
+    it. Raises as `records`.
     """
     scan = _scan(reader, name, ("pipeline",), of_pipeline(pipeline))
     schema = reader.table(WarehouseName(PIPELINE_NAMESPACE, name)).schema()
@@ -223,7 +223,7 @@ class _Remote:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Say what is behind the errors of a catalog: each has its own. That a table is not there is an answer."""
+        """Explain the errors of a catalog: each library has its own. A missing table is an answer, no error."""
         try:
             yield
         except (NoSuchTableError, NoSuchNamespaceError, PipelineError):

@@ -187,7 +187,7 @@ class _Fates:
 
     @staticmethod
     def of(reader: Reader, pairs: Sequence[Pair], rows: Iterable[dict[str, Any]]) -> _Fates:
-        """What is known, also of the tables in these rows of `cuts` that are no more."""
+        """The fates of these pairs, and of the tables in these rows of `cuts` that no longer exist."""
         by_uuid = {str(pair.changes.table_uuid): pair for pair in pairs}
         dropped_pairs = {uuid: pair for uuid, pair in by_uuid.items() if pair.state is State.DROPPED}
         dropped = {uuid: DROPPED.required(pair.changes.properties) for uuid, pair in dropped_pairs.items()}
@@ -213,7 +213,7 @@ class _Fates:
         )
 
     def is_usable(self, uuid: str, snapshot: int) -> bool:
-        """Whether a cut with this snapshot can be offered. A table that went nobody knows when stops none."""
+        """Whether a cut with this snapshot can be offered. A table that went at an unknown time stops none."""
         return snapshot in self.snapshots[uuid] if uuid in self.snapshots else uuid not in self.dropped
 
 
@@ -256,7 +256,7 @@ def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:
 
 
 def _removed(reader: Reader, newest: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """When the source dropped tables that are no more, by their newest cuts and the statements after them."""
+    """When the source dropped tables that no longer exist, by their newest cuts and the statements after them."""
     fields = ("commit_ts", "schema_name", "table_name", "ddl_type")
     drops = records(reader, "ddl_history", fields, "ddl_type in ('DropTable', 'DropDatabase')").to_pylist()
     dropped = {}

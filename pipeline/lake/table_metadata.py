@@ -213,7 +213,7 @@ def forsaken(reader: Reader, data: Path | None, before: float) -> list[Leftover]
         return []
     with ThreadPoolExecutor(_READERS) as pool:
         tables = list(pool.map(lambda name: _metadata(reader, name), reader.names()))
-    if None in tables:  # a writer renames or drops just now: whose folder is whose cannot be told
+    if None in tables:  # a writer is renaming or dropping: no folder can be matched with its table
         return []
     return leftovers(data, [table.location for table in tables if table is not None], before)
 

@@ -1,9 +1,9 @@
 """Redriving: what was set aside is judged anew and enters its table, by the function that lands any record.
 
-Rows that still break a rule stay where they are. One that is older than what the changes table has of its key, deletes
-included, becomes `superseded`: applied, it would undo the newer one. One whose row EXCHANGE PARTITION has put into
-another table since stays until the row changes there. The operation and its selection stand in a property of the table
-that is redriven until all is done, so that whoever opens the warehouse after a crash ends it.
+Rows that still break a rule stay where they are. A change becomes `superseded` if the changes table has a newer one of
+its key, deletes included: applied, it would undo that one. A change stays if EXCHANGE PARTITION has put its row into
+another table since, until the row changes there. A property of the table that is redriven has the operation and its
+selection until all is done. So the next run that opens the warehouse after a crash finishes it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Redriven:
     """Of dead letters: those that can be read by now, and break a rule."""
     open: int = 0
     exchanged: int = 0
-    """Of the open ones: those whose rows are another table's since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
+    """Open ones whose rows belong to another table since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
 
 
 def redrive(context: PipelineContext, selection: Selection) -> Redriven:
@@ -154,7 +154,7 @@ def _named(context: PipelineContext, what: str) -> None:
 
 
 def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
-    """The records of each table with what they are; those of which no table was known, by what they say now."""
+    """The records of each table with their messages. Those without a table are decoded again, and go by that."""
     columns = [
         F.col(name).alias(_RAW.get(name, name))
         for name in (*AT, "recorded_at", "key", "value", "batch_id", "code", "key_values")
@@ -173,7 +173,7 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
 
 
 def _rows_of(context: PipelineContext, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
-    """The records of one table, among those of which none was known."""
+    """The records of one table, among those that had no table."""
     if not _by_cut(context):
         return waiting.where(context.protocol.where(named))
     places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
@@ -265,7 +265,7 @@ class _Part:
         return self._fenced(decided) if self.what == QUARANTINE else decided
 
     def _fenced(self, decided: DataFrame) -> DataFrame:
-        """Let what waits behind another change of its key wait on, where that stays in quarantine."""
+        """Let a fenced change wait on where an earlier change of its key stays in quarantine."""
         entering = decided.where(~F.col(_STATUS).isin(*_STAYS) & ~F.col(change.FENCED)).select(
             *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
         )
@@ -277,7 +277,7 @@ class _Part:
         return rows.withColumn(_STATUS, F.when(waits, OPEN).otherwise(F.col(_STATUS)))
 
     def _entered(self, table: WarehouseTable) -> DataFrame:
-        """Where the rows stand that a first try of this operation has appended."""
+        """The places of the rows that a first try of this operation has appended."""
         begun = table.changes.inherited(OPERATION) == self.operation
         rows = self.context.spark.table(table.name.changes.sql).where(F.lit(begun))
         return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))

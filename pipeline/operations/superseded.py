@@ -1,4 +1,4 @@
-"""Which of the changes that were set aside their tables have passed, or EXCHANGE PARTITION has put elsewhere."""
+"""Which changes that were set aside are superseded by now, or have had their rows moved by EXCHANGE PARTITION."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ READ_IN = "_read_in"
 """Column of changes that were set aside: in which batch they came."""
 _PLACE = list(change.POSITION)
 _KNOWN = (*change.POSITION, change.COMMIT_TS, change.BATCH_ID)
-"""What tells which of two changes of a key is the later one."""
+"""The columns that decide which of two changes of a key is the later one."""
 _WAS = "_was"
 
 
 @dataclass(frozen=True, slots=True)
 class SupersededChanges:
-    """How changes of a table that were set aside stand to what has happened since."""
+    """What has happened to a table since changes of it were set aside."""
 
     context: PipelineContext
     table: WarehouseTable
@@ -52,7 +52,7 @@ class SupersededChanges:
         return rows.join(self._superseded(rows), _PLACE, "left")
 
     def _with_moves(self, rows: DataFrame) -> DataFrame:
-        """Of an update that does not say what the row was, that is not known as soon as there was an exchange."""
+        """The rows with `MOVED` and `WAS_MOVED`, TRUE also where an exchange may have moved an unknown former row."""
         begun = [one.removal.at for one in self._exchanges(self.table)]
         if not begun:
             return rows.withColumns({MOVED: F.lit(None).cast("bigint"), WAS_MOVED: F.lit(False)})
@@ -78,10 +78,10 @@ class SupersededChanges:
         return taken(self.table.layout, self.context.timezone, moves=moves)
 
     def _superseded(self, rows: DataFrame) -> DataFrame:
-        """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
+        """Which rows have a later change of their key in the changes table, or were removed by a statement.
 
         In one partition positions decide; in two, commit timestamps where both are known, else the batch. The rows
-        themselves do not count, when a first try has appended them, or Spark works this out again after the append.
+        themselves do not count: a first try may have appended them, or Spark may compute this again after the append.
         """
         table, keys = self.table, self._keys(self.table)
         mine = rows.select(*_PLACE, change.COMMIT_TS, READ_IN, MOVED, *(key.alias(name) for name, key in keys.items()))
@@ -105,7 +105,7 @@ class SupersededChanges:
         return Keys(table.layout.key, current_shape(table.layout, self.context.timezone)).expressions
 
     def _later_elsewhere(self, mine: DataFrame, exchange: Exchange, keys: Mapping[str, Column]) -> DataFrame:
-        """Which of the rows that an exchange has moved have changed in the other table, until its next exchange."""
+        """Which of the rows that an exchange has moved have changed in the other table before its next exchange."""
         other, moved_at = exchange.other if exchange.table is self.table else exchange.table, exchange.removal.at
         until = min((each.removal.at for each in self._exchanges(other) if each.removal.at > moved_at), default=EVER)
         there = self._keys(other)
@@ -115,9 +115,9 @@ class SupersededChanges:
         return _with_same_key(mine.where(F.col(MOVED) == moved_at), theirs, keys, F.lit(True))
 
     def _gone(self) -> Column:
-        """Which of the rows went with all, or are new ones that went with their partition.
+        """Which rows went when their table was emptied, or are inserts that went with their partition.
 
-        Another change of a row that went with its partition enters: the table may show the row as it was before.
+        An update or delete of a row that went with its partition enters: the table may show the row as it was before.
         """
         taken_at, removals = self._taken(), self.table.layout.removals
         emptied = [removal.at for removal in removals if removal.empties]
@@ -139,7 +139,7 @@ def _kinds(table: WarehouseTable) -> list[tuple[str, str]]:
 
 
 def _others(rows: DataFrame, keys: Mapping[str, Column]) -> DataFrame:
-    """Where changes stand, and their keys, under names that begin with x."""
+    """The places and keys of changes, under names that begin with x."""
     places = (F.col(name).alias(f"x{name}") for name in _KNOWN)
     return rows.select(*places, *(key.alias(f"x{name}") for name, key in keys.items()))
 

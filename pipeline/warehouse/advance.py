@@ -1,8 +1,8 @@
 """Publishing by commit ts: a current table shows exactly what its changes table has up to one commit ts.
 
-A key's last change is the greatest by (commit ts, delete before upsert, position); an update that moves a key is also
-the delete of the old one. What lies at or below the table's cut is a re-send and shows nothing, but for rows that
-were set aside when their time came (`changes.Entry.late`).
+A key's last change is the greatest by (commit ts, delete before upsert, position). An update that moves a key is also
+the delete of the old key. A change at or below the table's cut is a redelivery and shows nothing, unless it was set
+aside when its time came (`changes.Entry.late`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _News:
 
     @property
     def late(self) -> list[_Append]:
-        """Those with rows that the cut has passed before they came."""
+        """Those with rows that came when the cut had already passed them."""
         unseen = [a for a in self.appends if a.late and a.rows and a.snapshot not in self.table.late_shown]
         return [a for a in unseen if a.low <= self.table.cut]
 
@@ -197,9 +197,9 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Changes with a commit ts in (`low`, `high`], told apart by this handle; empty: the rows are a multiset.
+    """Changes with a commit ts in (`low`, `high`], with this handle as the key; without one the rows are a multiset.
 
-    The first begins with whatever there is: rows that come late are of its time, or older.
+    The first segment also has what is older: rows that come late.
     """
 
     low: int
@@ -210,14 +210,14 @@ class Segment:
 
     @property
     def empties(self) -> bool:
-        """Whether nothing that is there before its end stays."""
+        """Whether the table is empty at its end."""
         return any(removal.empties for removal in self.removals)
 
 
 def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] = ()) -> list[Segment]:
     """The time from `cut` to `until`, divided where the handle changed and where rows went.
 
-    What is before all of them went is left out.
+    Segments before the last one that empties the table are left out.
     """
     handles = layout.handles or ((0, layout.handle or ()),)
     edges = {since for since, _ in handles[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
@@ -232,7 +232,7 @@ def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] =
 
 
 def _bring(publisher: Publisher, segment: Segment, rows: DataFrame | None, *, few: bool) -> int:
-    """Let the branch go through a segment, with what goes at its end; how many keys that concerned."""
+    """Apply a segment to the branch, with the removals at its end; how many keys that concerned."""
     if segment.empties:
         publisher.empty(segment.high)
         return 0
@@ -260,9 +260,10 @@ def _everything(publisher: Publisher) -> DataFrame | None:
 
 
 def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append], cut: int) -> DataFrame | None:
-    """The rows of these appends, in order: of the fresh ones those beyond the cut, of the late ones those before it.
+    """The rows of these appends: those beyond the cut of fresh ones, those up to it of late ones.
 
-    A late one that a removal has let go since, which the table shows, is the end of what the table has of its keys.
+    The table may already show a removal by which a late row has gone since. Such a row deletes what the table has of
+    its key.
     """
     beyond, there = F.col(change.COMMIT_TS) > cut, _is_there()
     frames = [publisher.appended(first, last, size).where(beyond) for first, last, size in _joined(fresh)]
@@ -277,7 +278,7 @@ def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append
 def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | None:
     """What `_everything` or `_rows` gives, with the number of its send.
 
-    For that all is read that lies between two equal changes.
+    The number depends on all rows between two equal changes, so all of these are read.
     """
     if afresh:
         rows = _everything(publisher)
@@ -297,7 +298,7 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
 
 
 def _is_gone(table: WarehouseTable, timezone: str) -> Column:
-    """Whether the row that a late change leaves went with its partition, or with all, as the table shows."""
+    """Whether the row of a late change has gone with its partition, or with all rows, as the table shows already."""
     moves = [removal.at for removal in table.layout.removals if removal.other]
     taken_at = taken(table.layout, timezone, table.removed_done)
     return taken_at.isNotNull() & ~taken_at.isin(*moves)

@@ -1,8 +1,8 @@
 """Whether a table still has the columns that its layout says, and what undoes it where it has not.
 
-A user may add columns of their own: they stay, and are NULL in new rows. A column of ours that was renamed, dropped,
-given another type or made required without a DDL event of the source can be written no more, or wrongly. Everything
-here is pure: schemas come as the JSON of Iceberg's spec, which Iceberg and PyIceberg both give.
+A user may add columns: they stay, and are NULL in new rows. A column of ours can no longer be written, or only wrongly,
+if it was renamed, dropped, given another type or made required without a DDL event of the source. Everything here is
+pure: schemas come as the JSON of Iceberg's spec, which Iceberg and PyIceberg both give.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _compared(pair: WarehouseTable) -> dict[str, Alterations]:
     current = pair.current
     if current is None:
         return {**alterations, IN_CURRENT: Alterations()}
-    # A process that has died between the two tables has evolved the current one alone: each says what it has.
+    # A process that died between the two tables has evolved the current one alone, so each table has its own layout.
     layout = current.property_of(LAYOUT) or pair.layout
     return {**alterations, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
 
@@ -71,7 +71,7 @@ def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alter
 
 
 def clashing(pair: WarehouseTable, layout: Layout) -> dict[str, list[str]]:
-    """The columns of users, by role of the table, whose names a new layout needs."""
+    """The columns of users that have names which a new layout needs, by role of the table."""
     needed = {
         IN_CHANGES: _among(pair.not_ours, of_changes(layout)),
         IN_CURRENT: _among(pair.not_ours_in_current, of_current(layout)),
@@ -93,7 +93,7 @@ def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = Non
 
 
 def refuse(pair: WarehouseTable, what: str) -> None:
-    """Raise `Refused` where the columns of a pair do not let it be written. `what`: is not done with it."""
+    """Raise `Refused` if the columns of a pair keep it from being written. `what`: what is not done with it, then."""
     refreshed(pair)
     if pair.altered:
         alterations = _compared(pair)

@@ -1,11 +1,11 @@
 """Appending to a changes table: the durable record of what was sent.
 
-What an append has is counted in the pass that writes it (`observe`). Spark counts a row so once where the counting
-stands in the last stage of the job: of each of its tasks the driver takes one success, attempts that failed and
-speculative copies count nothing (`DAGScheduler.handleTaskCompletion`; an `AggregatingAccumulator` leaves failed ones
-out). Below a shuffle that is not so: a map stage counts again when it is run again for a lost executor, and a range
-partitioning, which `WRITE ORDERED BY` asks for, runs all of it once before to sample it. So an append is written
-without a shuffle, whatever the table's distribution is, and what was counted is compared with what was committed.
+The rows of an append are counted in the pass that writes them (`observe`). Spark counts each row once if the count is
+in the last stage of the job. The driver takes one success of each task there; failed attempts and speculative copies
+count nothing (`DAGScheduler.handleTaskCompletion`; an `AggregatingAccumulator` leaves failed ones out). Below a shuffle
+a row may count twice. A map stage counts again when it is run again for a lost executor. A range partitioning, which
+`WRITE ORDERED BY` asks for, runs everything once before, to sample it. So an append is written without a shuffle,
+whatever the table's distribution is, and the count is compared with what was committed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STAMP = "_stamp"
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
 NO_RULES = RuleSet()
 IN_ONE_STAGE = {"distribution-mode": "none"}
-"""Each task writes its own rows, in the table's sort order if it has one: no shuffle stands above the counting."""
+"""Each task writes its own rows, in the table's sort order if it has one: no shuffle comes after the count."""
 
 
 @dataclass(frozen=True, slots=True)

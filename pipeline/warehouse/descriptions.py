@@ -1,4 +1,4 @@
-"""Versions of source tables as `_pipeline.schemas` has them: written once, read by whoever meets them again."""
+"""Versions of source tables as `_pipeline.schemas` has them: written once, read when they are met again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Known = tuple[tuple[str, str], SchemaId]
 
 
 def known_as(version: TableVersion) -> Known:
-    """What tells a version from all others."""
+    """What identifies a version."""
     return version.table.key, version.version
 
 
@@ -90,7 +90,7 @@ class Descriptions:
     def learn(self, versions: Iterable[TableVersion]) -> None:
         """Take note of what a batch describes. It is durable when `unwritten` has been written.
 
-        What was found virtual stays so: a message that repeats the version lists such columns again.
+        A column that was found virtual stays so: a message that repeats the version lists such columns again.
         """
         for version in versions:
             name = known_as(version)
@@ -133,7 +133,7 @@ class Descriptions:
         self._known.update({name: version for name, version in stored.items() if name in wanted})
 
     def _read(self, where: Callable[[], Column]) -> dict[Known, TableVersion]:
-        """What is durable; of several rows of a version the newest."""
+        """The versions that are durable. The newest row of a version counts."""
         if self._records.tables["schemas"].head() is None:
             return {}
         rows = self._records.read("schemas").where(where()).orderBy("batch_id")

@@ -86,7 +86,7 @@ def _holds(layout: Layout, column: Column, field: SourceColumn) -> bool:
 
 
 def _casts(layout: Layout, column: Column, field: SourceColumn) -> bool:
-    """Whether a DECIMAL column takes the field's values by cast: DECIMAL as text, whose digits nobody has said."""
+    """Whether a DECIMAL column takes the field's values by cast: DECIMAL as text, without a number of digits."""
     as_text = (field.tidb_type, field.type) == ("DECIMAL", STRING)
     return as_text and _is_decimal(column) and _was_sent(layout, column)
 
@@ -166,9 +166,10 @@ def drop_column(layout: Layout, source: str, policy: Policy) -> tuple[Layout, No
 
 
 def let_leave(layout: Layout, earlier: Layout, shown: int) -> Layout:
-    """Columns dropped by policy leave the current table, but for those by which its rows are told apart until then.
+    """Columns that were dropped by policy leave the current table as soon as publishing no longer needs them.
 
-    These are of a handle, or decide on a partition, of a time beyond `shown`. What a `known` layout has let go is gone.
+    A column is needed if a time after `shown` has it in the handle, or in what decides on a removed partition. A column
+    that had left the current table in the `earlier` layout does not come back.
     """
     ends = [*(since for since, _ in layout.handles[1:]), EVER + 1]
     needed = {number for (_, key), end in zip(layout.handles, ends, strict=False) if end > shown for number in key}
@@ -242,9 +243,10 @@ def apply_actions(
 
 
 def exactly(actions: tuple[Action, ...], version: TableVersion) -> tuple[Action, ...]:
-    """ADD COLUMN of a statement with what `version`, which it has made, knows better than its text.
+    """The actions of a statement, corrected by the `version` that it has made.
 
-    That is a TIMESTAMP's default: the text has it by the clock of a session, of which nobody tells the zone.
+    This concerns the default of a TIMESTAMP that ADD COLUMN adds. The statement has it in the time zone of a session,
+    and no message says which zone that is.
     """
     moments = [field for field in version.columns if SourceType.of(field.source_type).name == "TIMESTAMP"]
     defaults = {folded(field.name): field.default for field in moments if field.default.kind is DefaultKind.LITERAL}
@@ -364,9 +366,9 @@ def keyed_as(layout: Layout, version: TableVersion) -> Layout:
 
 
 def surely_keyed(layout: Layout) -> Layout:
-    """The layout of a table that all columns stand for which are never NULL, without those that may be NULL here.
+    """The layout of a table whose handle is all columns that are never NULL, without those that may be NULL here.
 
-    Existing rows show NULL in a column that was added with a default that nobody has told exactly.
+    Existing rows show NULL in a column that was added with a default which is not known exactly.
     """
     key = (layout.column(number) for number in layout.handle or ())
     sure = (column.id for column in key if column.added <= 1 or column.default.kind is not DefaultKind.UNKNOWN)

@@ -1,7 +1,7 @@
 """EXCHANGE PARTITION: the rows of a partition and those of a table change places, and none of them is sent.
 
-Both current tables show the commit ts of the statement first. A table that has exchanged rows cannot be built anew from
-its changes: the rows that it got stand in the other one's.
+First, both current tables show the commit ts of the statement. A table that has exchanged rows cannot be built again
+from its changes, because the other table's changes have the rows that it got.
 """
 
 from __future__ import annotations

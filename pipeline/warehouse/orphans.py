@@ -1,4 +1,4 @@
-"""Tables whose files lie in the warehouse while the catalog does not know them (design.md, rule 3)."""
+"""Tables that have files in the warehouse but are not in the catalog (design.md, rule 3)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Knowing(Protocol):
 def lost_tables(catalog: Knowing, data: Path | None) -> dict[str, tuple[WarehouseName, Path]]:
     """Name → (warehouse name, newest metadata file) of every table with data that the catalog has forgotten.
 
-    `data`: where they lie; None: in a store, whose catalog is its keeper's matter. A folder without a snapshot is what
-    a crash in the middle of CREATE TABLE leaves behind: nothing is lost with it.
+    `data`: the folder of the tables. None if they are in a store: whoever runs the store looks after its catalog. A
+    crash in the middle of CREATE TABLE leaves a folder without a snapshot: nothing is lost with it.
     """
     if data is None:
         return {}

@@ -75,35 +75,35 @@ class WarehouseTable:
     created_as: tuple[str, str] | None = None
     """The name (`TableName.key`) that the CREATE TABLE gave, as far as it is known."""
     keyspace: str = ""
-    """Where the rows that made the pair come from (`Origin.keyspace`); none is any."""
+    """Where the rows that made the pair come from (`Origin.keyspace`); empty if any will do."""
     renamed_at: int = 0
     due: TableName | None = None
-    """The source's name that the pair is to get, which was taken: it is held under its old one.
+    """The source's name that the pair is to get. It was taken, so the pair is held under its old name.
 
-    As long as another pair has that name by what is known, `source` is one that no table has (`put_off`)."""
+    As long as another pair has that name, as far as is known, `source` is a name that no table has (`put_off`)."""
     truncated_at: int = 0
-    """The newest TRUNCATE TABLE; by commit ts one that an earlier version has noted (now: `Layout.removals`)."""
+    """The newest TRUNCATE TABLE. By commit ts only earlier versions noted it here (now: `Layout.removals`)."""
     truncated_done: int = 0
     dropped_at: int = 0
     cut: int = 0
     """By commit ts: the commit ts up to which the current table shows the changes."""
     late_shown: frozenset[int] = frozenset()
-    """Appends after `applied` whose rows came after their time, and are shown already."""
+    """Appends after `applied` that came late, and are shown already."""
     removed_done: int = 0
     """The newest removal of partitions that the current table shows."""
     spans: tuple[StoredBinding, ...] = ()
     """By commit ts: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
-    """By commit ts, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
+    """By commit ts, without a key: where redeliveries begin, as watermarks show (`streaming.redeliveries`)."""
     ends: dict[PartitionId, int] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
-    """Those (ids) in which rows are under the name that the newest RENAME has given, or which a person has accepted."""
+    """Ids of streams with rows under the name that the newest RENAME gave, or that a person has accepted."""
     applied: int | None = None
     filled: frozenset[str] = frozenset()
     unshown: bool = True
     """Whether the current table may have no snapshot with its columns of now."""
     altered: str = ""
-    """Why neither table may be written: columns that only a DDL event may change are not what the layout says."""
+    """Why neither table may be written: columns that only a DDL event may change differ from the layout."""
     not_ours: tuple[str, ...] = ()
     """Columns of users in the changes table: new rows are NULL there."""
     not_ours_in_current: tuple[str, ...] = ()
@@ -116,9 +116,9 @@ class WarehouseTable:
         return self.changes.uuid
 
     def streams_at(self, commit_ts: int = EVER) -> frozenset[str]:
-        """Streams (ids) that bring the table under the name which it has at a time; none as long as no row has told it.
+        """Ids of the streams that bring the table under its name at a commit ts; none until a row shows one.
 
-        A changefeed sends rows by the name of their table, so those of another name may stand in another stream.
+        A changefeed sends rows by the name of their table, so after a RENAME they may come in another stream.
         """
         if 0 < self.renamed_at < commit_ts:
             return self.streams
@@ -127,12 +127,12 @@ class WarehouseTable:
 
     @property
     def parked(self) -> bool:
-        """Whether another pair has the source's name, by what is known so far."""
+        """Whether another pair has the source's name, as far as is known."""
         return self.due is not None and self.due.key != self.source.key
 
 
 def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
-    """The pair whose changes table has this name, as the catalog knows it; None where that is no changes table."""
+    """The pair whose changes table has this name in the catalog; None if the table is no changes table."""
     changes = catalog.table(name)
     if changes is None or ROLE.read(changes.properties) != "changes":
         return None
@@ -188,7 +188,7 @@ def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
 
 
 def name_at(spans: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
-    """The name that a pair has after the statements of a commit ts; None where nobody knows, or it has none."""
+    """The name that a pair has after the statements of a commit ts; None if it has none, or it is unknown."""
     names = (TableName(span.schema, span.table) for span in spans if span.since <= commit_ts < span.until)
     return next(names, None)
 

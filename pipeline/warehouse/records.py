@@ -61,13 +61,13 @@ SUPERSEDED, DROPPED = "superseded", "dropped"
 """What open rows become when the source drops their table: set aside ones, and those in `held`."""
 
 LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
-"""How the reasons in `held` begin that end by themselves (ordering by commit ts)."""
+"""Beginnings of the reasons in `held` that end by themselves (ordering by commit ts)."""
 
 Waiting = Mapping[tuple[TableName, str], int]
-"""Open records of `held`: how many, by source table and by which of `LET_IN` they wait for ("": for a person)."""
+"""How many records of `held` are open, by source table and the one of `LET_IN` they wait for ("": a person)."""
 
 AT = ("topic", "kafka_partition", "offset", "index")
-"""Where a change stands, as `dead_letters` and `quarantine` say it."""
+"""The place of a change, by the columns of `dead_letters` and `quarantine`."""
 
 _FOUND = "_ticdc_found"
 _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
@@ -205,17 +205,18 @@ class Records:
         self._update("held", source, "status = :status", {"status": status})
 
     def drop_held(self, source: TableName, streams: Collection[str]) -> None:
-        """What waits under a table's name, but comes from streams of another table, is not to come into this one."""
+        """Drop what waits under a table's name but comes from streams of another table: it must not enter this one."""
         for stream in sorted(streams):
             self._update("held", source, "status = :status", {"status": DROPPED, "topic": stream}, "topic = :topic")
 
     def mark_dropped(self, source: TableName, until: int | None = None, of: Sequence[str] = ASIDE) -> None:
-        """What is set aside of a table that is gone is not to come back into another one of its name.
+        """Close what is set aside of a table that was dropped, so that it does not enter a new table of that name.
 
-        The rows stay, with their bytes: a DROP TABLE is later than any change, so they are superseded by it.
-        `until`: what has a commit ts after it is another table's, and so may be what waits by itself. What else is
-        `held` has no commit ts, and is that of the table which has the name today: of one that had it before, only
-        what is in `of` is meant (`LETTERS`).
+        The rows stay, with their bytes. A DROP TABLE is later than any change, so it supersedes them.
+
+        `until`: what has a later commit ts is another table's. So may be what waits by itself in `held`. Other rows of
+        `held` have no commit ts, and belong to the table that has the name today. For a table that had the name before,
+        give `of` without `held` (`LETTERS`).
         """
         for name in self._used_asides(of):
             status = {"status": DROPPED if name == "held" else SUPERSEDED}
@@ -224,7 +225,7 @@ class Records:
     def rename_aside(
         self, source: TableName, to: TableName, until: int | None = None, of: Sequence[str] = ASIDE
     ) -> None:
-        """What is set aside of a source table goes with it to its new name; `until`, `of` as in `mark_dropped`."""
+        """Let what is set aside of a source table follow it to its new name; `until`, `of` as in `mark_dropped`."""
         names = {"to_schema": to.schema, "to_table": to.table}
         for name in self._used_asides(of):
             change = "schema_name = :to_schema, table_name = :to_table"
@@ -244,7 +245,7 @@ class Records:
         self.tables[name].refresh()
 
     def mark(self, name: str, statuses: DataFrame) -> None:
-        """Give open records their `status`, by where they stand (`AT`)."""
+        """Give open records a new status, by their place (`AT`). `statuses`: place and `status`."""
         statuses.createOrReplaceTempView(_FOUND)
         same = " AND ".join(f"t.{column} = s.{column}" for column in AT)
         self.spark.sql(
@@ -268,7 +269,7 @@ def waiting_in(held: DataFrame) -> DataFrame:
 
 
 def waits_by_itself() -> str:
-    """Whether a row of `held` is let in without anybody's doing, in SQL."""
+    """The condition, in SQL, that a row of `held` is let in without a person."""
     reasons = " OR ".join(f"startswith(reason, '{reason}')" for reason in LET_IN)
     return f"(status = 'open' AND ({reasons}))"
 
@@ -291,7 +292,7 @@ def schema(name: str, *, shared: bool = True) -> StructType:
 
 
 def _check_columns(name: str, table: Table) -> None:
-    """Raise `Refused` where one of our tables cannot be written any more: no table can go on without it."""
+    """Raise `Refused` if one of our tables can no longer be written: without it the pipeline cannot go on."""
     wanted: dict[Place, str] = {(column.name,): column.dataType.simpleString() for column in schema(name).fields}
     now = fields(table.schema())
     former = former_ids(table.former_schemas()) if wanted.keys() - now.keys() else {}
@@ -313,9 +314,9 @@ def check_form(properties: Mapping[str, str], data: str) -> None:
 
 
 def check_owner(properties: Mapping[str, str], pipeline: str, data: str) -> None:
-    """Refuse a warehouse of another pipeline: what is older than that one's cut would count as sent again.
+    """Refuse a warehouse of another pipeline: what is older than that one's cut would count as a redelivery.
 
-    `properties`: of `batches`; a warehouse that does not say whose it is, is anybody's.
+    `properties`: of `batches`. A warehouse without an owner is free for any pipeline.
     """
     owner = OWNER.read(properties)
     if owner is not None and owner != pipeline:

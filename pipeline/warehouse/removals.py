@@ -1,6 +1,6 @@
 """Rows that go by TRUNCATE TABLE, or with their partition (TRUNCATE, DROP PARTITION): no deletes are sent.
 
-A layout keeps the definitions of the partitions and what was removed with them; a publish lets the rows go that lie in
+A layout keeps the definitions of the partitions, and which were removed when. A publish deletes the rows that are in
 them at that commit ts (`advance`).
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def removed(layout: Layout, removal: Removal, shape: Shape | None = None) -> Column:
-    """Which rows of the current table went; with a `shape`, of changes that it makes such rows."""
+    """Which rows of the current table went. With a `shape`: which changes, as it makes rows of them."""
     condition = _predicate(removal.scheme, removal.names, {name: kind for name, _, kind in removal.columns})
     if isinstance(condition, ddl.NotUnderstood):
         raise AssertionError(condition.reason)  # noqa: TRY004 - it was understood when the removal was noted
@@ -44,9 +44,10 @@ def removed(layout: Layout, removal: Removal, shape: Shape | None = None) -> Col
 
 
 def taken(layout: Layout, timezone: str, shown: int = EVER, moves: Collection[int] = ()) -> Column:
-    """The commit ts at which the row that a change leaves was taken from its table by a statement; NULL: it was not.
+    """The commit ts of the statement that took the row of a change from its table; NULL if none did.
 
-    That is the first `Removal` after the change, up to `shown`, or of the exchanges at `moves`: all rows went by them.
+    That is the first after the change: a `Removal` up to `shown`, or one of the exchanges at `moves`, by which all rows
+    went.
     """
     removals = [removal for removal in layout.removals if removal.at <= shown]
     named = {number for removal in removals for _, number, _ in removal.columns}
@@ -73,7 +74,7 @@ def defined(layout: Layout, scheme: PartitionScheme | None) -> Layout:
 def apply_to_rows(layout: Layout, action: Action, commit_ts: int, other: str = "") -> tuple[Layout, str]:
     """The layout after TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
 
-    `other`: the pair with which EXCHANGE PARTITION swaps rows; without it the table stays as it is.
+    `other`: the pair with which EXCHANGE PARTITION swaps rows. Without it the table stays as it is.
     """
     why = ""
     if isinstance(action, ddl.TruncateTable):
@@ -94,7 +95,7 @@ def apply_to_rows(layout: Layout, action: Action, commit_ts: int, other: str = "
 
 
 def _decided(removal: Removal) -> Removal:
-    """The removal with what decides on its rows and no more: it is kept for as long as its changes are."""
+    """The removal with no more than decides which rows went: it is kept as long as its changes are."""
     if removal.names is None or removal.scheme is None:
         return replace(removal, scheme=None, columns=())
     scheme = from_json(dict(removal.scheme)).deciding(removal.names)
@@ -106,7 +107,7 @@ def _decided(removal: Removal) -> Removal:
 def forgotten(layout: Layout, shown: int) -> Layout:
     """The layout without the removals that make no difference, once the current table shows this commit ts.
 
-    Of what was there before all rows went, none is to be removed again.
+    A removal before one that emptied the table makes no difference.
     """
     since = max((removal.at for removal in layout.removals if removal.empties and removal.at <= shown), default=0)
     kept = tuple(removal for removal in layout.removals if removal.other or removal.at >= since)

@@ -1,8 +1,8 @@
 """The tables of the warehouse: which source table has which pair, in which state.
 
-What a table is (its source, state, layout, how far it has come) stands in its own properties and snapshots, never
-elsewhere; `_pipeline.tables` is a readable copy. One process writes a warehouse, so what was loaded at the start
-stays true until this process changes it.
+A table's own properties and snapshots say what it is (its source, state, layout, how far it has come), and nothing else
+does; `_pipeline.tables` is a readable copy. One process writes a warehouse, so what was loaded at the start stays true
+until this process changes it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Tables:
                 table.changes.ensure(change.BEFORE, *_LOST_BEFORE)
 
     def sweep(self) -> None:
-        """Drop the branches of a process that has died: whoever goes on makes them anew."""
+        """Drop the branches of a process that has died: the next try makes them again."""
         for pair in self:
             for table in filter(None, (pair.changes, pair.current)):
                 for branch in table.branches():
@@ -135,14 +135,14 @@ class Tables:
                         table.drop_branch(branch)
 
     def find(self, source: TableName) -> WarehouseTable | None:
-        """The pair that this source name means today; dropped tables have no name any more."""
+        """The pair that this source name means today; dropped tables no longer have a name."""
         return next(
             (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED),
             None,
         )
 
     def waiting_for(self, source: TableName) -> WarehouseTable | None:
-        """The pair that means this name as soon as the one that has it by now gives it up."""
+        """The pair that gets this name as soon as the pair that has it gives it up."""
         waiting = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
         return min(waiting, key=lambda table: table.renamed_at, default=None)
 
@@ -182,9 +182,9 @@ class Tables:
     def _stranger(
         self, to: WarehouseName, pairs: Iterable[WarehouseTable], renamed: WarehouseTable | None
     ) -> str | None:
-        """A table that no pair has, where a pair is to come; not what a crash has left there, or has moved already.
+        """Why a table of no pair has the name, if one has. What a crash has left or moved there does not count.
 
-        `pairs`: those that are there, and make way.
+        `pairs`: those that have the name now, and make way.
         """
         ours = {_spelled(p.name.changes) for p in pairs} | {_spelled(p.name) for p in pairs if p.current is not None}
         for name in (to, to.changes):
@@ -267,7 +267,7 @@ class Tables:
             table.changes = moved
 
     def _go(self, name: WarehouseName, to: WarehouseName) -> None:
-        """Rename one table, which says so before: a crash in between is not to look like a table that is lost."""
+        """Rename one table. It says its next name first, so that after a crash in between it does not look lost."""
         table = self.catalog.table(name)
         if table is not None:
             table.set_properties(NEXT_NAME.entry(to))
@@ -287,9 +287,9 @@ class Tables:
         spans: tuple[StoredBinding, ...] = (),
         reason: str = "",
     ) -> None:
-        """The source table has another name since the commit ts `at`: so has its pair. What that says goes last.
+        """Rename the pair of a source table that was renamed at a commit ts. The properties that say so go last.
 
-        `reason`: why it is held from now on, if it is.
+        `reason`: why the pair is held from now on, if it is.
         """
         target = stored_table(source, self._namespace)
         self._clear_dropped(target)
@@ -298,7 +298,7 @@ class Tables:
         else:  # a first try may have moved it, and got no further
             self._say_names(target)
         held = HELD_REASON.entry(reason) if reason else {}
-        # what was put off, and is released, is no other name
+        # a rename that was put off and is released gives no new name
         streams = {} if table.renamed_at == commit_ts else STREAMS.entry(None)
         self._name(
             table, source, {**RENAMED.entry(commit_ts), **streams, **DUE.entry(None), **held, **written_spans(spans)}
@@ -315,7 +315,7 @@ class Tables:
         reason: str,
         spans: tuple[StoredBinding, ...] = (),
     ) -> None:
-        """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
+        """As `rename`, but the name is taken: the pair keeps its place, held, until a release renames it."""
         held = written_state(State.HELD, reason) | DUE.entry(source) | RENAMED.entry(commit_ts) | STREAMS.entry(None)
         self._name(table, self.put_off_name(table, source, commit_ts), {**held, **written_spans(spans)})
         table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, commit_ts, source
@@ -323,22 +323,22 @@ class Tables:
         table.spans = spans or table.spans
 
     def put_off_name(self, table: WarehouseTable, source: TableName, commit_ts: int) -> TableName:
-        """What the source table of a pair that is put off is called: as in the source, unless another pair is.
+        """The name of a source table whose rename is put off: its name in the source, if no other pair has it.
 
-        That one will give the name up (`take_name`). Until then it is the old name and when that ended: a new table
-        may have the old name.
+        Else it is `<old name>@<commit ts>` until the other pair gives the name up (`take_name`): a new table may have
+        the old name.
         """
         taken = self.find(source) not in (None, table)
         return TableName(source.schema, f"{table.source.table}@{commit_ts}") if taken else source
 
     def take_name(self, table: WarehouseTable, noted: Mapping[str, str]) -> None:
-        """The name that a pair waits for is the source's now. `noted`: further properties."""
+        """Give a pair the name that it waits for, as the source has it. `noted`: further properties."""
         if table.due is None:
             raise AssertionError(f"{table.source} waits for no name")
         self._name(table, table.due, noted)
 
     def _name(self, table: WarehouseTable, source: TableName, noted: Mapping[str, str]) -> None:
-        """Let a pair say what its source table is called; its changes table last, with what is `noted`."""
+        """Let both tables of a pair say what its source table is called; its changes table last, with `noted`."""
         about = _named(source)
         if table.current is not None:
             table.current.set_properties(about)
@@ -368,7 +368,7 @@ class Tables:
         table.spans = spans
 
     def note_sends(self, table: WarehouseTable, places: Iterable[Place]) -> None:
-        """Remember where rows begin to be sent again."""
+        """Remember where redeliveries begin."""
         all_places = table.sends.union(places)
         if all_places != table.sends:
             table.changes.set_properties(SENDS.entry(all_places))
@@ -434,7 +434,7 @@ def _named(source: TableName) -> dict[str, str]:
 
 
 def _has_moved(table: Table, source: TableName, to: WarehouseName) -> bool:
-    """Whether it is the current table of a source table, which a rename that was cut short has moved here."""
+    """Whether a rename that was interrupted has moved the current table of this source table here."""
     properties = table.properties
     of = TableName(SOURCE_SCHEMA.read(properties) or "", SOURCE_TABLE.read(properties) or "")
     names = (NAME.read(properties), NEXT_NAME.read(properties))
@@ -442,7 +442,7 @@ def _has_moved(table: Table, source: TableName, to: WarehouseName) -> bool:
 
 
 def _is_left_over(table: Table) -> bool:
-    """Whether a crash may have left a table alone that was being made."""
+    """Whether a table may be what a crash left of a pair that was being made."""
     return ROLE.is_in(table.properties) and table.head() is None
 
 
