@@ -30,7 +30,7 @@ def page() -> str:
     order = list(Where)
     for where, keys in groupby(sorted(KEYS, key=lambda key: order.index(key.where)), key=lambda key: key.where):
         parts.append(f"\n## {where[0].upper()}{where[1:]}\n\n{_TABLE}")
-        parts += [f"| `{key.name}` | {key.value} | {key.meaning} | {key.form} |\n" for key in keys]
+        parts += [f"| `{key.name}` | {key.codec.form} | {key.meaning} | {key.form} |\n" for key in keys]
     return "".join(parts)
 
 

@@ -1,1 +1,1 @@
-"""The warehouse as its catalog and metadata files tell it, for commands that only look: no Spark, no lock."""
+"""The warehouse as its catalog and metadata files describe it, for commands that only look: no Spark, no lock."""

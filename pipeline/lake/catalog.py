@@ -1,4 +1,4 @@
-"""The warehouse as its catalog and metadata files tell it, for commands that only look.
+"""The warehouse as its catalog and metadata files describe it, for commands that only look.
 
 PyIceberg reads it, without Spark, without the source and without the writer's lock: looking takes a second and
 disturbs no run. The embedded catalog is asked directly (one query gives all names). Any other catalog is asked
@@ -13,7 +13,7 @@ import sys
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from pyiceberg.conversions import from_bytes
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
     from pipeline.settings import Settings
     from pipeline.settings.sections import Warehouse
+    from pipeline.warehouse.state import StateKey
+
+T = TypeVar("T")
 
 NO_WAREHOUSE = "NO_WAREHOUSE"
 CATALOG_LOST = "CATALOG_LOST"
@@ -72,9 +75,9 @@ class Reader(Protocol):
 def reader(settings: Settings) -> Reader:
     """Open the warehouse of these settings to look at it.
 
-    Raises `Refused` (`NO_WAREHOUSE`) where nothing has been written yet, `EnvironmentFault`
-    (`CATALOG_UNREADABLE`) where the catalog does not answer. One whose tables lie elsewhere can be looked at, unless
-    nothing is there any more (`WAREHOUSE_ELSEWHERE`).
+    Raises `Refused` (`NO_WAREHOUSE`) where nothing has been written yet, and `EnvironmentFault`
+    (`CATALOG_UNREADABLE`) where the catalog does not answer. A warehouse whose tables lie elsewhere can be looked at,
+    unless nothing is left there (`WAREHOUSE_ELSEWHERE`).
     """
     if not settings.warehouse.catalog.embedded:
         return _Remote(settings)
@@ -115,15 +118,15 @@ def batches(reader: Reader, name: str, columns: Sequence[str], where: str = "") 
 def extent(reader: Reader, name: str, pipeline: str) -> tuple[int, int | None]:
     """How many rows one of the pipeline's own tables has of a pipeline, and their greatest `batch_id`.
 
-    The files' own statistics tell it, where each file is of one pipeline. No batch: they do not tell that. Raises as
-    `records`.
+    It takes the files' own statistics where each file is of one pipeline. The `batch_id` is None where they do not have
+    it. Raises as `records`.
     """
     scan = _scan(reader, name, ("pipeline",), of_pipeline(pipeline))
     schema = reader.table(WarehouseName(PIPELINE_NAMESPACE, name)).schema()
     owner, batch = (schema.find_field(column).field_id for column in ("pipeline", "batch_id"))
-    tasks, said = list(scan.plan_files()), pipeline.encode()
+    tasks, owner_bound = list(scan.plan_files()), pipeline.encode()
     whole = all(
-        not task.delete_files and task.file.lower_bounds.get(owner) == task.file.upper_bounds.get(owner) == said
+        not task.delete_files and task.file.lower_bounds.get(owner) == task.file.upper_bounds.get(owner) == owner_bound
         for task in tasks
     )
     tops = [task.file.upper_bounds.get(batch) for task in tasks]
@@ -182,10 +185,10 @@ class _Embedded:
         uri = f"file:{quote(str(self._file))}?mode=ro"
         try:
             with closing(sqlite3.connect(uri, _LOCK_SECONDS, uri=True)) as database:
-                found = database.execute(_NAMES, (CATALOG,)).fetchall()
+                rows = database.execute(_NAMES, (CATALOG,)).fetchall()
         except sqlite3.Error as error:
             raise _unreadable(str(self._file), str(error)) from error
-        return {WarehouseName(namespace, table): location for namespace, table, location in found}
+        return {WarehouseName(namespace, table): location for namespace, table, location in rows}
 
 
 class _Remote:
@@ -220,7 +223,7 @@ class _Remote:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Say what is behind the errors of a catalog: each has its own. That a table is not there is an answer."""
+        """Explain the errors of a catalog: each library has its own. A missing table is an answer, no error."""
         try:
             yield
         except (NoSuchTableError, NoSuchNamespaceError, PipelineError):
@@ -269,10 +272,10 @@ def _load(properties: Mapping[str, Any]) -> Catalog:
 
 def _sqlalchemy(properties: Mapping[str, str]) -> str:
     """Turn a JDBC URL into SQLAlchemy's."""
-    found = _JDBC.fullmatch(properties["uri"])
-    if found is None:
+    parts = _JDBC.fullmatch(properties["uri"])
+    if parts is None:
         raise _unreadable(properties["uri"].split("?")[0], "PyIceberg reads SQLite and PostgreSQL catalogs")
-    kind, rest = found[1], found[2].split("?")[0]
+    kind, rest = parts[1], parts[2].split("?")[0]
     if kind == "sqlite":
         return f"sqlite:///{_sqlite_file(properties)}"
     user, password = properties.get("jdbc.user", ""), properties.get("jdbc.password", "")
@@ -296,13 +299,13 @@ def _unreadable(what: str, why: str) -> EnvironmentFault:
     )
 
 
-def inherited(table: TableMetadata, key: str) -> str | None:
-    """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
+def inherited(table: TableMetadata, key: StateKey[T]) -> T | None:
+    """What the newest snapshot that has a summary entry says in it: maintenance commits do not carry ours."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        told = snapshot.summary.additional_properties if snapshot.summary else {}
-        if key in told:
-            return told[key]
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if key.is_in(summary):
+            return key.read(summary)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return None

@@ -14,7 +14,7 @@ from pipeline.lake.catalog import batches, records
 from pipeline.model.columns import CommitTs, time_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName, folded
-from pipeline.warehouse.pairs import State, name_at, read_spans
+from pipeline.warehouse.pairs import State, name_at
 from pipeline.warehouse.state import DROPPED
 from pipeline.warehouse.state import GONE as REMOVED_PAIRS
 from pipeline.warehouse.tags import CUT_EXPIRED, taken
@@ -106,8 +106,8 @@ class Whole:
     @property
     def level(self) -> str:
         """The least of its tables' levels; a table that is gone makes it `partial`."""
-        found = [cut.level if cut.pair else "partial" for cut in self.cuts]
-        return max(found, key=LEVELS.index, default="exact")
+        levels = [cut.level if cut.pair else "partial" for cut in self.cuts]
+        return max(levels, key=LEVELS.index, default="exact")
 
     @property
     def tag(self) -> str:
@@ -133,15 +133,15 @@ class Whole:
         return not missing
 
 
-def whole(reader: Reader, pairs: Sequence[Pair], at: CommitTs | None) -> Whole:
+def whole(reader: Reader, pairs: Sequence[Pair], until: CommitTs | None) -> Whole:
     """Find the newest cut up to `at` (None: of all).
 
     A table that was dropped at or before that cut is not of it. Raises `Refused`: `NO_CUT`; `CUT_EXPIRED` where a
     snapshot of it is gone, with the oldest cut that can be read whole.
     """
-    rows = newest(reader, "" if at is None else f"cut_ts <= {int(at):d}")
+    rows = newest(reader, "" if until is None else f"cut_ts <= {int(until):d}")
     if not rows:
-        raise Refused(NO_CUT, "there is no cut" + (f" up to {spoken(at)}" if at else ""), _HINT)
+        raise Refused(NO_CUT, "there is no cut" + (f" up to {spoken(until)}" if until else ""), _HINT)
     fates, ts = _Fates.of(reader, pairs, rows), max(row["cut_ts"] for row in rows)
     there = (row for row in rows if fates.dropped.get(row["table_uuid"], EVER) > ts)
     cuts = sorted((fates.cut(row, ts) for row in there), key=lambda cut: (cut.source, cut.uuid))
@@ -187,15 +187,16 @@ class _Fates:
 
     @staticmethod
     def of(reader: Reader, pairs: Sequence[Pair], rows: Iterable[dict[str, Any]]) -> _Fates:
-        """What is known, also of the tables in these rows of `cuts` that are no more."""
-        known = {str(pair.changes.table_uuid): pair for pair in pairs}
-        dropped = {uuid: int(p.changes.properties[DROPPED]) for uuid, p in known.items() if p.state is State.DROPPED}
-        lost = {row["table_uuid"]: row for row in rows if row["table_uuid"] not in known}
+        """The fates of these pairs, and of the tables in these rows of `cuts` that no longer exist."""
+        by_uuid = {str(pair.changes.table_uuid): pair for pair in pairs}
+        dropped_pairs = {uuid: pair for uuid, pair in by_uuid.items() if pair.state is State.DROPPED}
+        dropped = {uuid: DROPPED.required(pair.changes.properties) for uuid, pair in dropped_pairs.items()}
+        lost = {row["table_uuid"]: row for row in rows if row["table_uuid"] not in by_uuid}
         gone = _gone(reader) if lost else {}
         dropped |= {uuid: end for uuid in lost.keys() & gone if (end := max(s.until for s in gone[uuid])) != EVER}
         unsaid = [row for uuid, row in lost.items() if uuid not in dropped]
         dropped |= _removed(reader, unsaid) if unsaid else {}
-        return _Fates(known, {uuid: _snapshots(pair) for uuid, pair in known.items()}, gone, dropped)
+        return _Fates(by_uuid, {uuid: _snapshots(pair) for uuid, pair in by_uuid.items()}, gone, dropped)
 
     def cut(self, row: dict[str, Any], ts: int) -> TablePoint:
         pair = self.pairs.get(row["table_uuid"])
@@ -212,19 +213,19 @@ class _Fates:
         )
 
     def is_usable(self, uuid: str, snapshot: int) -> bool:
-        """Whether a cut with this snapshot can be offered. A table that went nobody knows when stops none."""
+        """Whether a cut with this snapshot can be offered. A table that went at an unknown time stops none."""
         return snapshot in self.snapshots[uuid] if uuid in self.snapshots else uuid not in self.dropped
 
 
 def _oldest(reader: Reader, pairs: Sequence[Pair]) -> int | None:
     """The oldest cut that can be read whole."""
-    known = ", ".join(f"'{pair.changes.table_uuid}'" for pair in pairs)
-    fates = _Fates.of(reader, pairs, newest(reader, f"table_uuid not in ({known})" if known else ""))
+    uuids = ", ".join(f"'{pair.changes.table_uuid}'" for pair in pairs)
+    fates = _Fates.of(reader, pairs, newest(reader, f"table_uuid not in ({uuids})" if uuids else ""))
     lost: set[str] = set()
     for ts, steps in groupby(_steps(reader), key=lambda step: step[0]):
         for _, uuid, snapshot in steps:
             (lost.discard if fates.is_usable(uuid, snapshot) else lost.add)(uuid)
-        if all(fates.dropped.get(one, EVER) <= ts for one in lost):
+        if all(fates.dropped.get(missing, EVER) <= ts for missing in lost):
             return int(ts)
     return None
 
@@ -247,23 +248,23 @@ def _expired(ts: int, lost: Sequence[str], oldest: int | None) -> Refused:
 
 def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:
     """The names of tables that were removed by commit ts."""
-    said = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history")).properties.get(REMOVED_PAIRS)
-    found: dict[str, list[StoredBinding]] = {}
-    for span in read_spans(said):
-        found.setdefault(span.pair, []).append(span)
-    return found
+    history = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history"))
+    by_pair: dict[str, list[StoredBinding]] = {}
+    for span in REMOVED_PAIRS.read(history.properties) or ():
+        by_pair.setdefault(span.pair, []).append(span)
+    return by_pair
 
 
 def _removed(reader: Reader, newest: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """When the source dropped tables that are no more, by their newest cuts and the statements after them."""
+    """When the source dropped tables that no longer exist, by their newest cuts and the statements after them."""
     fields = ("commit_ts", "schema_name", "table_name", "ddl_type")
     drops = records(reader, "ddl_history", fields, "ddl_type in ('DropTable', 'DropDatabase')").to_pylist()
-    found = {}
+    dropped = {}
     for row in newest:
         times = [drop["commit_ts"] for drop in drops if drop["commit_ts"] >= row["cut_ts"] and _is_of(drop, row)]
         if times:
-            found[row["table_uuid"]] = min(times)
-    return found
+            dropped[row["table_uuid"]] = min(times)
+    return dropped
 
 
 def _is_of(drop: dict[str, Any], row: dict[str, Any]) -> bool:

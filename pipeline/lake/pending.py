@@ -28,7 +28,7 @@ class Wait(NamedTuple):
 
 
 def waits(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[str]:
-    """A sentence for each table and reason; of `held` tables `table_metadata.sentences` tells."""
+    """A sentence for each table and reason, but for `held` tables: those have `table_metadata.sentences`."""
     return [wait.sentence for wait in found(reader, held, now)]
 
 
@@ -38,7 +38,7 @@ def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None
     Some wait by themselves, for a schema or a statement; others are of tables that have no place in the warehouse.
     """
     if _HELD not in reader.names() or reader.metadata(_HELD).current_snapshot() is None:
-        return []  # nothing has waited yet: told without reading, which is what takes the time
+        return []  # nothing has waited yet; reading is what takes the time
     now = now or datetime.now(UTC)
     return [
         Wait(_table(row), str(row["reason"]).startswith(LET_IN), _sentence(row, now))
@@ -48,8 +48,8 @@ def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None
 
 def _grouped(reader: Reader, held: Collection[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     open_rows = records(reader, "held", (*_BY, "recorded_at"), "status = 'open'")
-    found = open_rows.group_by(_BY).aggregate([("recorded_at", "min"), ("recorded_at", "count")])
-    for row in sorted(found.to_pylist(), key=lambda row: tuple(str(row[name]) for name in _BY)):
+    groups = open_rows.group_by(_BY).aggregate([("recorded_at", "min"), ("recorded_at", "count")])
+    for row in sorted(groups.to_pylist(), key=lambda row: tuple(str(row[name]) for name in _BY)):
         if str(row["reason"]).startswith(LET_IN) or _table(row).key not in held:
             yield row
 

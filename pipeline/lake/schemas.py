@@ -30,9 +30,9 @@ class DescribedVersions:
 
     def versions(self, wanted: Collection[tuple[TableName, SchemaId]]) -> Mapping[Known, TableVersion]:
         """See `DescribedVersions.versions`."""
-        known = self._all()
+        described = self._all()
         names = [(table.key, version) for table, version in wanted]
-        return {name: known[name] for name in names if name in known}
+        return {name: described[name] for name in names if name in described}
 
     def of_tables(self, tables: Collection[TableName]) -> Collection[TableVersion]:
         """See `DescribedVersions.of_tables`."""
@@ -49,10 +49,10 @@ class DescribedVersions:
 
     def _rows(self) -> list[dict[str, Any]]:
         try:
-            found = reader(self._settings)
+            lake = reader(self._settings)
         except Refused:  # nothing was written yet
             return []
-        if _NAME not in found.names() or found.metadata(_NAME).current_snapshot() is None:
+        if _NAME not in lake.names() or lake.metadata(_NAME).current_snapshot() is None:
             return []
-        rows: list[dict[str, Any]] = records(found, "schemas", (*_COLUMNS, "batch_id")).sort_by("batch_id").to_pylist()
+        rows: list[dict[str, Any]] = records(lake, "schemas", (*_COLUMNS, "batch_id")).sort_by("batch_id").to_pylist()
         return rows

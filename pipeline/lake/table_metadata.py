@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -17,8 +18,8 @@ from pipeline.settings.faults import did_you_mean
 from pipeline.warehouse.alterations import (
     IN_CHANGES,
     IN_CURRENT,
+    NOTHING_NOTED,
     Alterations,
-    Noted,
     compared,
     fields,
     former_ids,
@@ -28,7 +29,7 @@ from pipeline.warehouse.alterations import (
 )
 from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
-from pipeline.warehouse.pairs import State, read_spans
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import COLUMNS as COLUMNS_NOTED
 from pipeline.warehouse.state import HELD_REASON, LAYOUT, OPERATION, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, SPANS, STATE
 
@@ -99,31 +100,31 @@ class Pair:
     @property
     def state(self) -> State:
         """Live, held, releasing or dropped."""
-        return State(self.changes.properties.get(STATE, State.LIVE))
+        return STATE.read(self.changes.properties) or State.LIVE
 
     @property
     def held_reason(self) -> str:
         """Why the table is held."""
-        return self.changes.properties.get(HELD_REASON, "") if self.state is State.HELD else ""
+        return (HELD_REASON.read(self.changes.properties) or "") if self.state is State.HELD else ""
 
     @property
     def spans(self) -> tuple[StoredBinding, ...]:
         """The names that the source has had; none without watermarks."""
-        return read_spans(self.changes.properties.get(SPANS))
+        return SPANS.read(self.changes.properties) or ()
 
     @property
     def layout(self) -> Layout:
         """Its columns over time."""
-        return Layout.from_json(self.changes.properties[LAYOUT])
+        return LAYOUT.required(self.changes.properties)
 
 
 def alterations(pair: Pair) -> dict[WarehouseName, Alterations]:
     """Give what users have changed about the columns of each of a pair's tables."""
-    claimed = Noted.of(pair.changes.properties.get(COLUMNS_NOTED)).claimed
+    claimed = (COLUMNS_NOTED.read(pair.changes.properties) or NOTHING_NOTED).claimed
     changes = _altered(pair.name.changes, pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))
     if pair.current is None:
         return {pair.name.changes: changes}
-    wanted = of_current(Layout.from_json(pair.current.properties[LAYOUT]))
+    wanted = of_current(LAYOUT.required(pair.current.properties))
     return {
         pair.name: _altered(pair.name, pair.current, wanted, claimed.get(IN_CURRENT, ())),
         pair.name.changes: changes,
@@ -144,21 +145,21 @@ def _spec(schema: Schema) -> dict[str, Any]:
 def pairs(reader: Reader) -> list[Pair]:
     """Give every source table's pair, by name."""
     names = set(reader.names())
-    found = [n for n in names if n.namespace != PIPELINE_NAMESPACE and n.name.endswith(CHANGES_SUFFIX)]
+    changes_tables = [n for n in names if n.namespace != PIPELINE_NAMESPACE and n.name.endswith(CHANGES_SUFFIX)]
     with ThreadPoolExecutor(_READERS) as pool:
-        loaded = pool.map(lambda changes: _pair(reader, changes, names), found)
+        loaded = pool.map(lambda changes: _pair(reader, changes, names), changes_tables)
         return sorted((pair for pair in loaded if pair), key=lambda pair: pair.source.key)
 
 
 def _pair(reader: Reader, changes: WarehouseName, names: set[WarehouseName]) -> Pair | None:
     metadata = _metadata(reader, changes)
     properties = metadata.properties if metadata else {}
-    if metadata is None or properties.get(ROLE) != "changes":
+    if metadata is None or ROLE.read(properties) != "changes":
         return None
-    source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
+    source = TableName(SOURCE_SCHEMA.required(properties), SOURCE_TABLE.required(properties))
     name = WarehouseName(changes.namespace, changes.name.removesuffix(CHANGES_SUFFIX))
     current = _metadata(reader, name) if name in names else None
-    ours = current is not None and ROLE in current.properties
+    ours = current is not None and ROLE.is_in(current.properties)
     return Pair(source, name, metadata, current if ours else None)
 
 
@@ -175,12 +176,12 @@ def pair_named(reader: Reader, wanted: str) -> Pair:
 
     A living table goes before a dropped one of the same name.
     """
-    known = sorted(pairs(reader), key=lambda pair: pair.state is State.DROPPED)
+    living_first = sorted(pairs(reader), key=lambda pair: pair.state is State.DROPPED)
     asked = folded(wanted)
-    for pair in known:
+    for pair in living_first:
         if asked in {folded(str(pair.source)), folded(str(pair.name))}:
             return pair
-    near = did_you_mean(wanted, (str(pair.source) for pair in known))
+    near = did_you_mean(wanted, (str(pair.source) for pair in living_first))
     hint = "ticdc-warehouse tables list shows what there is"
     raise Refused(TABLE_UNKNOWN, f"the warehouse has no table {wanted}{near}", hint)
 
@@ -199,8 +200,9 @@ def names_of(reader: Reader, wanted: str | None) -> list[WarehouseName]:
     if wanted is None:
         names = reader.names()
         with ThreadPoolExecutor(_READERS) as pool:
-            ours = pool.map(lambda name: (found := _metadata(reader, name)) and ROLE in found.properties, names)
-            return sorted((name for name, mine in zip(names, ours, strict=True) if mine), key=str)
+            tables = pool.map(partial(_metadata, reader), names)
+            ours = (name for name, table in zip(names, tables, strict=True) if table and ROLE.is_in(table.properties))
+            return sorted(ours, key=str)
     pair = pair_named(reader, wanted)
     return [pair.name.changes] if pair.current is None else [pair.name, pair.name.changes]
 
@@ -210,16 +212,16 @@ def forsaken(reader: Reader, data: Path | None, before: float) -> list[Leftover]
     if data is None:
         return []
     with ThreadPoolExecutor(_READERS) as pool:
-        found = list(pool.map(lambda name: _metadata(reader, name), reader.names()))
-    if None in found:  # a writer renames or drops just now: whose folder is whose cannot be told
+        tables = list(pool.map(lambda name: _metadata(reader, name), reader.names()))
+    if None in tables:  # a writer is renaming or dropping: no folder can be matched with its table
         return []
-    return leftovers(data, [table.location for table in found if table is not None], before)
+    return leftovers(data, [table.location for table in tables if table is not None], before)
 
 
-def locations(found: Sequence[Pair]) -> dict[str, str]:
+def locations(chosen: Sequence[Pair]) -> dict[str, str]:
     """Where the tables of these pairs lie, by name."""
-    tables = {str(pair.name.changes): pair.changes.location for pair in found}
-    return tables | {str(pair.name): pair.current.location for pair in found if pair.current is not None}
+    tables = {str(pair.name.changes): pair.changes.location for pair in chosen}
+    return tables | {str(pair.name): pair.current.location for pair in chosen if pair.current is not None}
 
 
 def listed(pair: Pair) -> dict[str, Any]:
@@ -281,12 +283,12 @@ def columns(layout: Layout) -> list[tuple[Any, ...]]:
 
 def others(pair: Pair) -> list[tuple[Any, ...]]:
     """Give the columns of users in either table, as rows under `COLUMNS`."""
-    found = {}
-    for name, one in alterations(pair).items():
+    type_of = {}
+    for name, altered in alterations(pair).items():
         table = pair.current if name == pair.name else pair.changes
         kinds = {} if table is None else {field.name: str(field.field_type) for field in table.schema().fields}
-        found.update({column: kinds.get(column) for column in one.not_ours})
-    return [(column, kind, None, None, None, None, None, NOT_OURS) for column, kind in found.items()]
+        type_of.update({column: kinds.get(column) for column in altered.not_ours})
+    return [(column, kind, None, None, None, None, None, NOT_OURS) for column, kind in type_of.items()]
 
 
 def _column(layout: Layout, column: Column) -> tuple[Any, ...]:
@@ -355,7 +357,7 @@ def _snapshot(snapshot: Snapshot) -> tuple[Any, ...]:
         moment(snapshot.timestamp_ms),
         _total(snapshot, "records") - _total(snapshot, "position-deletes"),
         _total(snapshot, "data-files") + _total(snapshot, "delete-files"),
-        _summary(snapshot).get(OPERATION, done),
+        OPERATION.read(_summary(snapshot)) or done,
     )
 
 
@@ -386,16 +388,16 @@ def human(size: int) -> str:
     return f"{size / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
 
 
-def held(found: Iterable[Pair]) -> list[TableName]:
+def held(all_pairs: Iterable[Pair]) -> list[TableName]:
     """The source tables whose records wait for a person, or are being let in."""
-    return [pair.source for pair in found if pair.state in (State.HELD, State.RELEASING)]
+    return [pair.source for pair in all_pairs if pair.state in (State.HELD, State.RELEASING)]
 
 
-def sentences(found: Iterable[Pair]) -> list[str]:
+def sentences(all_pairs: Iterable[Pair]) -> list[str]:
     """Say of each held table why, and how to go on."""
     return [
         f"{pair.source} is held ({pair.held_reason}); to go on: {way_on(pair.source, pair.held_reason)}"
-        for pair in found
+        for pair in all_pairs
         if pair.state is State.HELD
     ]
 

@@ -1,14 +1,13 @@
 """Redriving: what was set aside is judged anew and enters its table, by the function that lands any record.
 
-Rows that still break a rule stay where they are. One that is older than what the changes table has of its key, deletes
-included, becomes `superseded`: applied, it would undo the newer one. One whose row EXCHANGE PARTITION has put into
-another table since stays until the row changes there. The operation and its selection stand in a property of the table
-that is redriven until all is done, so that whoever opens the warehouse after a crash ends it.
+Rows that still break a rule stay where they are. A change becomes `superseded` if the changes table has a newer one of
+its key, deletes included: applied, it would undo that one. A change stays if EXCHANGE PARTITION has put its row into
+another table since, until the row changes there. A property of the table that is redriven has the operation and its
+selection until all is done. So the next run that opens the warehouse after a crash finishes it.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from pipeline.warehouse.pairs import State
 from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
 from pipeline.warehouse.state import EXCHANGED, OPERATION, UNDER_WAY
+from pipeline.warehouse.stored import UnderWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,14 +67,14 @@ class Selection:
 
     def where(self) -> Column:
         """Which of the open records these are."""
-        found = F.col(_STATUS) == OPEN
+        condition = F.col(_STATUS) == OPEN
         if self.table:
-            found = found & dead_letters.of_table(TableName(self.schema, self.table))
+            condition = condition & dead_letters.of_table(TableName(self.schema, self.table))
         if self.rule:
-            found = found & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
+            condition = condition & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
         if self.since:
-            found = found & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
-        return found
+            condition = condition & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
+        return condition
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Redriven:
     """Of dead letters: those that can be read by now, and break a rule."""
     open: int = 0
     exchanged: int = 0
-    """Of the open ones: those whose rows are another table's since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
+    """Open ones whose rows belong to another table since an EXCHANGE PARTITION (`ROWS_EXCHANGED`)."""
 
 
 def redrive(context: PipelineContext, selection: Selection) -> Redriven:
@@ -96,7 +96,7 @@ def redrive(context: PipelineContext, selection: Selection) -> Redriven:
     if records.head() is None:
         return Redriven()
     operation = f"redrive{records.head()}"
-    records.set_properties({UNDER_WAY: json.dumps({"operation": operation, "selection": asdict(selection)})})
+    records.set_properties(UNDER_WAY.entry(UnderWay(operation, asdict(selection))))
     context.step("redrive-begun")
     return _carry_out(context, selection, operation)
 
@@ -104,14 +104,13 @@ def redrive(context: PipelineContext, selection: Selection) -> Redriven:
 def unfinished(context: PipelineContext) -> None:
     """End the redrives that a crash has interrupted."""
     for name in (QUARANTINE, LETTERS):
-        under_way = context.records.tables[name].properties.get(UNDER_WAY)
-        if under_way:
-            begun = json.loads(under_way)
-            if any(t.altered and t.changes.inherited(OPERATION) == begun["operation"] for t in context.tables):
+        begun = UNDER_WAY.read(context.records.tables[name].properties)
+        if begun is not None:
+            if any(t.altered and t.changes.inherited(OPERATION) == begun.operation for t in context.tables):
                 continue  # it ends when the columns of that table are in order again
             _named(context, name)
-            _settle(context, name, begun["operation"])
-            _carry_out(context, Selection(**begun["selection"]), begun["operation"])
+            _settle(context, name, begun.operation)
+            _carry_out(context, Selection(**begun.selection), begun.operation)
 
 
 def _settle(context: PipelineContext, what: str, operation: str) -> None:
@@ -145,7 +144,7 @@ def _carry_out(context: PipelineContext, selection: Selection, operation: str) -
         done.exchanged += counts.get(ELSEWHERE, 0)
     _named(context, selection.what)
     done.open = context.records.read(selection.what).where(selection.where()).count()
-    context.records.tables[selection.what].set_properties({UNDER_WAY: ""})
+    context.records.tables[selection.what].set_properties(UNDER_WAY.entry(None))
     return done
 
 
@@ -155,7 +154,7 @@ def _named(context: PipelineContext, what: str) -> None:
 
 
 def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
-    """The records of each table with what they are; those of which no table was known, by what they say now."""
+    """The records of each table with their messages. Those without a table are decoded again, and go by that."""
     columns = [
         F.col(name).alias(_RAW.get(name, name))
         for name in (*AT, "recorded_at", "key", "value", "batch_id", "code", "key_values")
@@ -174,7 +173,7 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
 
 
 def _rows_of(context: PipelineContext, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
-    """The records of one table, among those of which none was known."""
+    """The records of one table, among those that had no table."""
     if not _by_cut(context):
         return waiting.where(context.protocol.where(named))
     places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
@@ -194,8 +193,8 @@ class _Part:
 
     def carry_out(self) -> Mapping[str, int]:
         """Number of records by their new status."""
-        known = self.context.tables.find(self.source)
-        if known is not None and _is_multiset(known) and EXCHANGED in known.changes.properties:
+        pair = self.context.tables.find(self.source)
+        if pair is not None and _is_multiset(pair) and EXCHANGED.is_in(pair.changes.properties):
             return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
         writer = self._writer()
         if writer is None or writer.table is None:
@@ -266,7 +265,7 @@ class _Part:
         return self._fenced(decided) if self.what == QUARANTINE else decided
 
     def _fenced(self, decided: DataFrame) -> DataFrame:
-        """Let what waits behind another change of its key wait on, where that stays in quarantine."""
+        """Let a fenced change wait on where an earlier change of its key stays in quarantine."""
         entering = decided.where(~F.col(_STATUS).isin(*_STAYS) & ~F.col(change.FENCED)).select(
             *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
         )
@@ -278,7 +277,7 @@ class _Part:
         return rows.withColumn(_STATUS, F.when(waits, OPEN).otherwise(F.col(_STATUS)))
 
     def _entered(self, table: WarehouseTable) -> DataFrame:
-        """Where the rows stand that a first try of this operation has appended."""
+        """The places of the rows that a first try of this operation has appended."""
         begun = table.changes.inherited(OPERATION) == self.operation
         rows = self.context.spark.table(table.name.changes.sql).where(F.lit(begun))
         return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
@@ -293,9 +292,9 @@ class _Part:
 
     def _mark(self, rows: DataFrame) -> None:
         status = F.when(F.col(_STATUS) == SUPERSEDED, SUPERSEDED).otherwise(REDRIVEN)
-        at = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
+        place = [F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True)]
         if not rows.isEmpty():
-            self.context.records.mark(self.what, rows.select(*at, status.alias(_STATUS)))
+            self.context.records.mark(self.what, rows.select(*place, status.alias(_STATUS)))
 
 
 def _by_cut(context: PipelineContext) -> bool:

@@ -46,7 +46,7 @@ def release(context: PipelineContext, source: TableName) -> int:
     """Replay what a held table waits with, then let it live; how many records that were.
 
     Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
-    first one ended. Raises `Refused` where the table is not held, or its reason still stands.
+    first one ended. Raises `Refused` if the table is not held, or the reason for holding it is still there.
     """
     _named(context, source)
     if context.protocol.ordering is Ordering.BY_COMMIT_TS:
@@ -85,7 +85,7 @@ def release(context: PipelineContext, source: TableName) -> int:
 def _release_by_cut(context: PipelineContext, source: TableName) -> int:
     """Let the records go the way of those that wait by themselves, in a batch that has nothing else.
 
-    Where the table is not held, but waits for a schema, what is not described by now is given up (dead letters).
+    If the table is not held but waits for a schema, the rows that still have none become dead letters.
     """
     table = context.tables.find(source)
     _columns_back(table)
@@ -192,10 +192,10 @@ def _renamed(context: PipelineContext, table: WarehouseTable, to: TableName) -> 
 
 
 def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTable]:
-    """The held tables between a table and itself, each of which has the name that the one before waits for; or none.
+    """The held tables of a cycle of names, without the table itself: each has the name that the one before waits for.
 
-    Tables change names in the source by DDL events of one commit ts. Where batches have ended between them, each
-    table has found its new name taken.
+    It is empty without a cycle. Tables change names in the source by DDL events of one commit ts. If a batch ends
+    between two of these, each table finds its new name taken.
     """
     passed: list[WarehouseTable] = []
     owner = context.tables.owner(table.due, table) if table.due else None
@@ -206,7 +206,7 @@ def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTab
 
 
 def _let_change_names(context: PipelineContext, table: WarehouseTable, waiting: Sequence[WarehouseTable]) -> None:
-    """Let the tables of a cycle have their names: this one steps aside, the others are renamed, and stay held."""
+    """Give the tables of a cycle their names: this one steps aside, the others are renamed and stay held."""
     context.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
     context.step("release-stepped-aside")
     for other in reversed(waiting):
@@ -220,10 +220,10 @@ def _release_of(table: TableName) -> str:
 
 
 def unfinished(context: PipelineContext) -> None:
-    """Finish the releases that a crash has interrupted; one that cannot be finished any more holds its table again.
+    """Finish the releases that a crash has interrupted. One that can no longer be finished holds its table again.
 
-    Such a one is a rename whose name is taken by now. An earlier version has begun to release tables without a key,
-    too: what it has appended of such a table goes, for that still waits.
+    That is a rename whose name has been taken since. An earlier version began to release tables without a key, too.
+    What it has appended to such a table is deleted, since the same records are still waiting.
     """
     for table in context.tables:
         if table.state != State.RELEASING:
@@ -253,7 +253,7 @@ def _hold_again(context: PipelineContext, table: WarehouseTable, reason: str) ->
 
 
 def _go_on(context: PipelineContext, table: WarehouseTable) -> None:
-    """Release a table; where columns of users are in the way it is held again."""
+    """Release a table. It is held again if columns of users are in the way."""
     try:
         release(context, table.source)
     except Refused as refused:
@@ -282,7 +282,7 @@ def _set_aside_refused(
 
 
 def _begun(context: PipelineContext, table: WarehouseTable | None) -> str:
-    """The operation's id; it stands in the table's state until the release has ended."""
+    """The operation's id. The table's state has it until the release has ended."""
     if table is not None and table.state == State.RELEASING:
         return table.held_reason
     operation = f"release{context.records.tables['held'].head()}"

@@ -1,4 +1,4 @@
-"""Which of the changes that were set aside their tables have passed, or EXCHANGE PARTITION has put elsewhere."""
+"""Which changes that were set aside are superseded by now, or have had their rows moved by EXCHANGE PARTITION."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ READ_IN = "_read_in"
 """Column of changes that were set aside: in which batch they came."""
 _PLACE = list(change.POSITION)
 _KNOWN = (*change.POSITION, change.COMMIT_TS, change.BATCH_ID)
-"""What tells which of two changes of a key is the later one."""
+"""The columns that decide which of two changes of a key is the later one."""
 _WAS = "_was"
 
 
 @dataclass(frozen=True, slots=True)
 class SupersededChanges:
-    """How changes of a table that were set aside stand to what has happened since."""
+    """What has happened to a table since changes of it were set aside."""
 
     context: PipelineContext
     table: WarehouseTable
@@ -52,22 +52,22 @@ class SupersededChanges:
         return rows.join(self._superseded(rows), _PLACE, "left")
 
     def _with_moves(self, rows: DataFrame) -> DataFrame:
-        """Of an update that does not say what the row was, that is not known as soon as there was an exchange."""
+        """The rows with `MOVED` and `WAS_MOVED`, TRUE also where an exchange may have moved an unknown former row."""
         begun = [one.removal.at for one in self._exchanges(self.table)]
         if not begun:
             return rows.withColumns({MOVED: F.lit(None).cast("bigint"), WAS_MOVED: F.lit(False)})
-        at, says = self._taken(), self.table.layout.before
+        taken_at, says = self._taken(), self.table.layout.before
         changes_a_row = ~F.col(change.OP).isin(Op.INSERT.value, Op.DELETE.value)
         unknown = changes_a_row & (F.col(change.BEFORE).isNull() if says else F.lit(True))
         unsure = unknown & (F.col(change.COMMIT_TS) <= max(begun))
-        rows = rows.withColumns({MOVED: F.when(at.isin(*begun), at), WAS_MOVED: unsure})
+        rows = rows.withColumns({MOVED: F.when(taken_at.isin(*begun), taken_at), WAS_MOVED: unsure})
         if not says:
             return rows
-        known = rows.where(changes_a_row & ~unknown)
-        images = known.select(*_PLACE, change.COMMIT_TS, change.SCHEMA_ID, *as_it_was(self.table.layout))
-        found = images.where(at.isin(*begun)).select(*_PLACE, F.lit(True).alias(_WAS))
+        with_image = rows.where(changes_a_row & ~unknown)
+        images = with_image.select(*_PLACE, change.COMMIT_TS, change.SCHEMA_ID, *as_it_was(self.table.layout))
+        moved_before = images.where(taken_at.isin(*begun)).select(*_PLACE, F.lit(True).alias(_WAS))
         both = F.col(WAS_MOVED) | F.coalesce(F.col(_WAS), F.lit(False))
-        return rows.join(found, _PLACE, "left").withColumn(WAS_MOVED, both).drop(_WAS)
+        return rows.join(moved_before, _PLACE, "left").withColumn(WAS_MOVED, both).drop(_WAS)
 
     def _exchanges(self, table: WarehouseTable) -> list[Exchange]:
         """Those of a table that one of both tables shows."""
@@ -78,10 +78,10 @@ class SupersededChanges:
         return taken(self.table.layout, self.context.timezone, moves=moves)
 
     def _superseded(self, rows: DataFrame) -> DataFrame:
-        """Which of the rows have a later change of their key in the changes table, or went with all, or a partition.
+        """Which rows have a later change of their key in the changes table, or were removed by a statement.
 
         In one partition positions decide; in two, commit timestamps where both are known, else the batch. The rows
-        themselves do not count, when a first try has appended them, or Spark works this out again after the append.
+        themselves do not count: a first try may have appended them, or Spark may compute this again after the append.
         """
         table, keys = self.table, self._keys(self.table)
         mine = rows.select(*_PLACE, change.COMMIT_TS, READ_IN, MOVED, *(key.alias(name) for name, key in keys.items()))
@@ -93,9 +93,9 @@ class SupersededChanges:
             theirs = theirs.unionByName(_others(was, keys))
         is_later = _is_later_by_cut() if self.context.protocol.ordering is Ordering.BY_COMMIT_TS else _is_later()
         here = F.coalesce(F.col(f"x{change.COMMIT_TS}") <= F.col(MOVED), F.lit(True))
-        found = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
-        found += [self._later_elsewhere(mine, one, keys) for one in self._exchanges(table) if keys]
-        places = reduce(DataFrame.union, (each.select(*_PLACE) for each in found))
+        superseded = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
+        superseded += [self._later_elsewhere(mine, exchange, keys) for exchange in self._exchanges(table) if keys]
+        places = reduce(DataFrame.union, (each.select(*_PLACE) for each in superseded))
         return places.select("*", F.lit(True).alias(LATER)).distinct()
 
     def _changes(self, table: WarehouseTable) -> DataFrame:
@@ -104,26 +104,26 @@ class SupersededChanges:
     def _keys(self, table: WarehouseTable) -> dict[str, Column]:
         return Keys(table.layout.key, current_shape(table.layout, self.context.timezone)).expressions
 
-    def _later_elsewhere(self, mine: DataFrame, one: Exchange, keys: Mapping[str, Column]) -> DataFrame:
-        """Which of the rows that an exchange has moved have changed in the other table, until its next exchange."""
-        other, at = one.other if one.table is self.table else one.table, one.removal.at
-        until = min((each.removal.at for each in self._exchanges(other) if each.removal.at > at), default=EVER)
+    def _later_elsewhere(self, mine: DataFrame, exchange: Exchange, keys: Mapping[str, Column]) -> DataFrame:
+        """Which of the rows that an exchange has moved have changed in the other table before its next exchange."""
+        other, moved_at = exchange.other if exchange.table is self.table else exchange.table, exchange.removal.at
+        until = min((each.removal.at for each in self._exchanges(other) if each.removal.at > moved_at), default=EVER)
         there = self._keys(other)
         if _kinds(self.table) != _kinds(other) or list(there) != list(keys):
             return mine.where(F.lit(False))
-        theirs = _others(self._changes(other).where(F.col(change.COMMIT_TS).between(at + 1, until)), there)
-        return _with_same_key(mine.where(F.col(MOVED) == at), theirs, keys, F.lit(True))
+        theirs = _others(self._changes(other).where(F.col(change.COMMIT_TS).between(moved_at + 1, until)), there)
+        return _with_same_key(mine.where(F.col(MOVED) == moved_at), theirs, keys, F.lit(True))
 
     def _gone(self) -> Column:
-        """Which of the rows went with all, or are new ones that went with their partition.
+        """Which rows went when their table was emptied, or are inserts that went with their partition.
 
-        Another change of a row that went with its partition enters: the table may show the row as it was before.
+        An update or delete of a row that went with its partition enters: the table may show the row as it was before.
         """
-        at, known = self._taken(), self.table.layout.removals
-        emptied = [one.at for one in known if one.empties]
-        alone = [one.at for one in known if not (one.other or one.empties)]
+        taken_at, removals = self._taken(), self.table.layout.removals
+        emptied = [removal.at for removal in removals if removal.empties]
+        alone = [removal.at for removal in removals if not (removal.other or removal.empties)]
         is_new = F.col(change.OP) == Op.INSERT.value
-        taken_away = F.coalesce(at.isin(*emptied) | (is_new & at.isin(*alone)), F.lit(False))
+        taken_away = F.coalesce(taken_at.isin(*emptied) | (is_new & taken_at.isin(*alone)), F.lit(False))
         return taken_away | (F.col(change.COMMIT_TS) <= self.table.truncated_at)
 
 
@@ -139,7 +139,7 @@ def _kinds(table: WarehouseTable) -> list[tuple[str, str]]:
 
 
 def _others(rows: DataFrame, keys: Mapping[str, Column]) -> DataFrame:
-    """Where changes stand, and their keys, under names that begin with x."""
+    """The places and keys of changes, under names that begin with x."""
     places = (F.col(name).alias(f"x{name}") for name in _KNOWN)
     return rows.select(*places, *(key.alias(f"x{name}") for name, key in keys.items()))
 
@@ -149,7 +149,7 @@ def _is_later_by_cut() -> Column:
 
 
 def _is_later() -> Column:
-    one = (F.col(change.TOPIC) == F.col(f"x{change.TOPIC}")) & (
+    same_partition = (F.col(change.TOPIC) == F.col(f"x{change.TOPIC}")) & (
         F.col(change.PARTITION) == F.col(f"x{change.PARTITION}")
     )
     by_offset = F.struct(F.col(f"x{change.OFFSET}").alias("o"), F.col(f"x{change.INDEX}").alias("i")) > F.struct(
@@ -157,4 +157,4 @@ def _is_later() -> Column:
     )
     ours, other = F.col(change.COMMIT_TS), F.col(f"x{change.COMMIT_TS}")
     elsewhere = F.coalesce(other > ours, F.col(f"x{change.BATCH_ID}") >= F.col(READ_IN))
-    return F.when(one, by_offset).otherwise(elsewhere)
+    return F.when(same_partition, by_offset).otherwise(elsewhere)

@@ -28,7 +28,7 @@ def audit(
 
     `only`: by those checks that say nothing about batches.
     """
-    found: dict[str, tuple[RuleResult, ...]] = {}
+    by_table: dict[str, tuple[RuleResult, ...]] = {}
     rows: list[dict[str, object]] = []
     for table in tables:
         checks = context.rulebook.of_whole(table.source, only=only)
@@ -39,12 +39,12 @@ def audit(
         frame = context.spark.table(table.name.sql).select(*columns)
         with bound(table=str(table.source)):
             results = context.rulebook.judge(frame, checks, table.source)
-        found[str(table.source)] = results
-        said, head = fingerprint(context.rulebook.checks(table.source)), table.current.head()
-        rows += [as_row(result, table.source, said, head, told(result, ())) for result in results]
+        by_table[str(table.source)] = results
+        suite_fingerprint, head = fingerprint(context.rulebook.checks(table.source)), table.current.head()
+        rows += [as_row(result, table.source, suite_fingerprint, head, told(result, ())) for result in results]
     context.spark.sparkContext.setJobDescription("checks on whole tables: ledger")
     context.records.write("quality_results", max(0, context.ledger.batch_id), rows)
-    return found
+    return by_table
 
 
 def audit_after(context: PipelineContext, tables: frozenset[str]) -> None:

@@ -82,7 +82,7 @@ def orphans(
 def _ours(settings: Settings, catalog: Catalog, wanted: Sequence[WarehouseName]) -> list[Table]:
     """Those of these tables that exist and that this product has made."""
     tables = (catalog.table(name) for name in wanted)
-    ours = [table for table in tables if table is not None and ROLE in table.properties]
+    ours = [table for table in tables if table is not None and ROLE.is_in(table.properties)]
     check_place(placed(ours), settings.warehouse)
     return ours
 

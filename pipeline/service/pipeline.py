@@ -33,7 +33,6 @@ from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.place import (
     WAREHOUSE_COPIED,
     catalog_folder,
@@ -343,7 +342,7 @@ def _succeed(tables: Tables, successors: Mapping[str, str]) -> None:
         if ends != table.ends:
             tables.note_successors(table, successors)
             table.ends = ends
-            table.changes.mark({ENDS: write_ends(ends)}, MAIN)
+            table.changes.mark(ENDS.entry(ends), MAIN)
 
 
 def _accept(tables: Tables, records: Records, ledger: Ledger, resumed: Resumed) -> None:
@@ -356,6 +355,6 @@ def _accept(tables: Tables, records: Records, ledger: Ledger, resumed: Resumed) 
         lower = {at: min(end, shrunk.get(at, end)) for at, end in table.ends.items()}
         if lower != table.ends:
             table.ends = lower
-            table.changes.mark({ENDS: write_ends(lower)}, MAIN)
+            table.changes.mark(ENDS.entry(lower), MAIN)
     ledger.ends, ledger.streams = dict(accepted.ends), dict(accepted.names)
     records.tables["batches"].mark(ledger.summary(), MAIN)

@@ -6,7 +6,6 @@ between the look and the write fails the batch, and the next start says why.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from pipeline.observe.logs import get_logger
@@ -68,8 +67,8 @@ def _hold(context: PipelineContext, table: WarehouseTable) -> None:
 def _tell(table: WarehouseTable) -> None:
     """Log once which columns belong to users."""
     names = sorted({*table.not_ours, *table.not_ours_in_current})
-    if names != json.loads(table.changes.property_of(NOT_OURS) or "[]"):
-        table.changes.set_properties({NOT_OURS: json.dumps(names)})
+    if {*names} != (table.changes.property_of(NOT_OURS) or set()):
+        table.changes.set_properties(NOT_OURS.entry(frozenset(names)))
         if names:
             consequence = "they stay, and are NULL in new rows"
             _log.warning("columns that are not ours", table=str(table.source), columns=names, said=consequence)

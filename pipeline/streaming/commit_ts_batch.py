@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from pipeline.streaming.altered import may_be_written
 from pipeline.streaming.batch import Epoch, TableResult
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier, remove_dropped
-from pipeline.streaming.frontier import NEVER, Frontier, Recorded, Tried
+from pipeline.streaming.frontier import NEVER, EarlierTry, Frontier, Recorded
 from pipeline.streaming.name_bindings import GONE
 from pipeline.streaming.set_aside import pending
 from pipeline.streaming.set_aside.dead_letters import set_aside_refused
@@ -31,9 +30,10 @@ from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse import advance
 from pipeline.warehouse.exchange import Exchange, exchange, exchanges
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import State, StoredBinding, read_ends, write_ends
+from pipeline.warehouse.pairs import State, StoredBinding
 from pipeline.warehouse.records import SUPERSEDED
 from pipeline.warehouse.state import OPERATION, TRIED
+from pipeline.warehouse.stored import Tried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -212,7 +212,7 @@ class CommitTsBatch(SparkBatch):
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
     def _see_progress(
-        self, messages: Messages, streams: Mapping[str, Stream], ends: Mapping[Partition, int], tried: Tried
+        self, messages: Messages, streams: Mapping[str, Stream], ends: Mapping[Partition, int], tried: EarlierTry
     ) -> None:
         """Find how far all streams have been read with this batch, and which of them are late."""
         ledger, source = self.context.ledger, self.context.source
@@ -230,27 +230,22 @@ class CommitTsBatch(SparkBatch):
         self.frontiers, self.read_frontier = reached.frontiers, reached.resolved
         self.late, self.late_frontier = reached.late, reached.late_frontier
 
-    def _tried(self, ends: Mapping[PartitionId, int], streams: Mapping[str, Stream]) -> Tried:
+    def _tried(self, ends: Mapping[PartitionId, int], streams: Mapping[str, Stream]) -> EarlierTry:
         """How far a try that died was resolved, and the partitions that are complete up to there where it ended.
 
         This try may find less of itself: a partition that had been read to its end has got more since then. Nothing is
         known where this one has read less than the other (the checkpoint is lost, and batches are shorter now): DDL
         events that the other one applied are ahead of it then.
         """
-        noted = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
-        if not noted:
-            return Tried()
-        batch, resolved, written = json.loads(noted)
-        if batch < self.context.ledger.unfinished:
-            return Tried()
-        then = read_ends(json.dumps(written))
-        if any(ends.get(at, 0) < end for at, end in then.items()):
-            self.ahead = Frontier(resolved)
-            return Tried()
+        tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
+        if not tried or tried.batch < self.context.ledger.unfinished:
+            return EarlierTry()
+        if any(ends.get(at, 0) < end for at, end in tried.ends.items()):
+            self.ahead = Frontier(tried.resolved)
+            return EarlierTry()
         partitions = (Partition(name, n) for name, stream in streams.items() for n in stream.partitions)
-        return Tried(
-            Frontier(resolved), frozenset(at for at in partitions if (streams[at.stream].id, at.number) in then)
-        )
+        complete = (at for at in partitions if (streams[at.stream].id, at.number) in tried.ends)
+        return EarlierTry(Frontier(tried.resolved), frozenset(complete))
 
     def _note_try(self, ends: Mapping[Partition, int], streams: Mapping[str, Stream]) -> None:
         """Let a second try know how far this one has read; without DDL events applied, tables tell by themselves.
@@ -260,8 +255,8 @@ class CommitTsBatch(SparkBatch):
         if self.applier.applied and self.ahead <= self.read_frontier:
             in_time = [at for at in self.frontiers if at.stream in streams and at.stream not in self.late]
             places = {(streams[at.stream].id, at.number): ends.get(at, 0) for at in in_time}
-            tried = json.dumps([self.batch_id, self.read_frontier, json.loads(write_ends(places))])
-            self.context.records.tables["batches"].set_properties({TRIED: tried})
+            tried = Tried(self.batch_id, self.read_frontier, places)
+            self.context.records.tables["batches"].set_properties(TRIED.entry(tried))
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another stream brings one of the same name."""
@@ -461,7 +456,7 @@ class CommitTsBatch(SparkBatch):
                 continue
             table.unshown = not table.current.shows_its_columns()
             if table.unshown and (table.current.head() is not None or 0 < table.created_at <= cut_ts):
-                table.current.mark({OPERATION: f"batch{self.batch_id}"}, MAIN)
+                table.current.mark(OPERATION.entry(f"batch{self.batch_id}"), MAIN)
                 table.unshown = False
                 found.append((table, table.current.head()))
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -95,7 +94,7 @@ class CommitTsTableWriter(TableWriter):
         if self.table is None:
             if not self.messages.versions:
                 return
-            noted = {**self._noted(), **self._held_by(State.LIVE), SPANS: json.dumps(self.spans)}
+            noted = {**self._noted(), **self._held_by(State.LIVE), **SPANS.entry(tuple(self.spans))}
             self.table = self.context.tables.create(self.messages.table, layout, 0, noted)
         elif not self._has_room(layout):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,11 +15,10 @@ from pipeline.sources.source import Committed
 from pipeline.streaming.fast_path.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.warehouse.evolution import Policy
-from pipeline.warehouse.pairs import read_ends, write_ends
 from pipeline.warehouse.state import BATCH, ENDS, MARKS, MOMENTS, RESOLVED, STREAM_NAMES, UNFINISHED, WATERMARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.records import Records
+    from pipeline.warehouse.stored import Mark
     from pipeline.warehouse.tables import Tables
 
 SAMPLE_SECONDS = 60.0
@@ -65,29 +64,30 @@ class Ledger:
         ends = table.inherited(ENDS)
         if ends is None:
             return Ledger()
-        batch_id = int(table.inherited(BATCH) or "-1")
+        batch, unfinished = table.inherited(BATCH), table.inherited(UNFINISHED)
+        batch_id = -1 if batch is None else batch
         return Ledger(
             batch_id,
-            read_ends(ends),
-            json.loads(table.inherited(STREAM_NAMES) or "{}"),
-            marks_from_json(table.inherited(WATERMARKS)),
-            {at: Frontier(ts) for at, ts in marks_from_json(table.inherited(MOMENTS)).items()},
-            Frontier(int(table.inherited(RESOLVED) or "0")),
-            int(table.inherited(UNFINISHED) or batch_id + 1),
-            marks_from_json(table.inherited(MARKS)),
+            ends,
+            table.inherited(STREAM_NAMES) or {},
+            _by_partition(table.inherited(WATERMARKS)),
+            {partition: Frontier(mark) for partition, mark in _by_partition(table.inherited(MOMENTS)).items()},
+            Frontier(table.inherited(RESOLVED) or 0),
+            batch_id + 1 if unfinished is None else unfinished,
+            _by_partition(table.inherited(MARKS)),
         )
 
     def summary(self) -> dict[str, str]:
         """What the ledger's commit carries."""
         return {
-            BATCH: str(self.batch_id),
-            ENDS: write_ends(self.ends),
-            STREAM_NAMES: json.dumps(self.streams),
-            WATERMARKS: marks_to_json(self.watermarks),
-            MOMENTS: marks_to_json(self.frontiers),
-            RESOLVED: str(self.resolved),
-            UNFINISHED: str(self.unfinished),
-            MARKS: marks_to_json(self.last_watermarks),
+            **BATCH.entry(self.batch_id),
+            **ENDS.entry(self.ends),
+            **STREAM_NAMES.entry(self.streams),
+            **WATERMARKS.entry(_rows(self.watermarks)),
+            **MOMENTS.entry(_rows(self.frontiers)),
+            **RESOLVED.entry(self.resolved),
+            **UNFINISHED.entry(self.unfinished),
+            **MARKS.entry(_rows(self.last_watermarks)),
         }
 
     @property
@@ -96,14 +96,13 @@ class Ledger:
         return Committed(self.ends, self.streams)
 
 
-def marks_to_json(last_watermarks: Mapping[Partition, int]) -> str:
-    """Watermarks by stream and partition as JSON."""
-    return json.dumps([[at.stream, at.number, mark] for at, mark in sorted(last_watermarks.items())])
+def _rows(marks: Mapping[Partition, int]) -> tuple[Mark, ...]:
+    return tuple((partition.stream, partition.number, mark) for partition, mark in marks.items())
 
 
-def marks_from_json(text: str | None) -> dict[Partition, CommitTs]:
-    """The inverse of `marks_to_json`."""
-    return {Partition(t, p): CommitTs(mark) for t, p, mark in json.loads(text or "[]")}
+def _by_partition(rows: Iterable[Mark] | None) -> dict[Partition, CommitTs]:
+    """The inverse of `_rows`."""
+    return {Partition(stream, number): CommitTs(mark) for stream, number, mark in rows or ()}
 
 
 @dataclass(slots=True)

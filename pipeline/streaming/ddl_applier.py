@@ -6,7 +6,6 @@ deferred, and later rows of the tables that it concerns are pending. What was ap
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from pipeline.streaming.statements import classified, named
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import State, read_spans, written_spans, written_state
+from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.pairs import StoredBinding as Kept
 from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
@@ -233,7 +232,7 @@ class DdlApplier:
         if pair is None or partner is None or not all(_was_there(one, at) for one in (pair, partner)):
             return self._hold_all(statement, "EXCHANGE PARTITION needs both tables")
         for one in (pair, partner):
-            one.changes.set_properties({EXCHANGED: str(at)})
+            one.changes.set_properties(EXCHANGED.entry(at))
         self.partners[at] = partner.uuid
         if partner.state is State.HELD:  # it is noted, and done when both live
             return Done.held(other)
@@ -320,8 +319,7 @@ class DdlApplier:
         layout, _ = meet(layout, version, self.context.policy)
         layout = defined(with_handles(layout, span.since), scheme)
         created = span.since if span.cause else 0
-        spans = json.dumps([span])
-        made = self.context.tables.create(table, layout, created, {SPANS: spans})
+        made = self.context.tables.create(table, layout, created, SPANS.entry((span,)))
         if table_ref not in self.ambiguous:
             held_names.forget(self.context.records, table)
         self.pairs[table_ref] = made
@@ -384,8 +382,8 @@ class DdlApplier:
         records.rename_aside(name, own, at)
         first, _ = self.ambiguous.pop(span.table_ref, ("", 0))
         why = also(first, why)
-        spans = [Kept(name.schema, name.table, span.since, EVER, span.cause)]
-        noted = {**written_state(State.HELD, why), DUE: json.dumps([name.schema, name.table]), SPANS: json.dumps(spans)}
+        spans = (Kept(name.schema, name.table, span.since, EVER, span.cause),)
+        noted = written_state(State.HELD, why) | DUE.entry(name) | SPANS.entry(spans)
         pair = self.context.tables.create(own, Layout(before=self.context.protocol.sends_before), noted=noted)
         pair.state, pair.held_reason, pair.due = State.HELD, why, name
         self.pairs[span.table_ref] = pair
@@ -401,7 +399,7 @@ class DdlApplier:
         why = TO_BE_REMOVED if self.context.settings.warehouse.drop_table == "drop" else ""
         if pair.state is not State.DROPPED:  # else a first try has done this
             self.context.records.mark_dropped(pair.source, at)
-            self.context.tables.set_state(pair, State.DROPPED, why, at=at, spans=_ended(pair.spans, key, at))
+            self.context.tables.set_state(pair, State.DROPPED, why, dropped_at=at, spans=_ended(pair.spans, key, at))
         return "dropped" if why else "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, at: int) -> Done:
@@ -469,7 +467,7 @@ def _spans(context: PipelineContext) -> Iterable[NameBinding]:
     for pair in context.tables:
         for kept in pair.spans:
             yield NameBinding(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
-    for kept in read_spans(context.records.tables["ddl_history"].properties.get(GONE)):
+    for kept in GONE.read(context.records.tables["ddl_history"].properties) or ():
         yield NameBinding(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
 
 
@@ -498,7 +496,7 @@ def remove_dropped(context: PipelineContext) -> int:
     found = [pair for pair in dropped if pair.uuid not in needed]
     for pair in found:
         mine = (span._replace(pair=pair.uuid) for span in pair.spans)
-        gone = (*read_spans(history.properties.get(GONE)), *mine)
-        history.set_properties({GONE: written_spans(gone)[SPANS]})
+        gone = (*(GONE.read(history.properties) or ()), *mine)
+        history.set_properties(GONE.entry(gone))
         context.tables.forget(pair)
     return len(found)

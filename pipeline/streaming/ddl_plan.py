@@ -6,7 +6,6 @@ the batch begins with the same meanings as the first, whatever that one has rena
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,10 @@ from pipeline.streaming.shared_names import checked
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import BINDINGS, BORN, CALLED, NAMED
+from pipeline.warehouse.stored import BoundAt, SourceNames, StoredNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Bindings, Name
     from pipeline.streaming.origins import Origins
-    from pipeline.streaming.shared_names import Called
     from pipeline.warehouse.pairs import WarehouseTable
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
@@ -83,14 +82,13 @@ class DdlPlan:
     def _meanings(context: PipelineContext, batch_id: int, statements: Sequence[Statement]) -> Bindings:
         """What names meant before the first statement of this batch, also in a second try of it."""
         history = context.records.tables["ddl_history"]
-        saved = json.loads(history.inherited(BINDINGS) or "{}")
-        if saved.get("batch") == batch_id:
-            return {(schema, table): uuid for schema, table, uuid in saved["names"]}
-        names: Bindings = {t.source.key: t.uuid for t in context.tables if t.state != State.DROPPED}
+        saved = history.inherited(BINDINGS)
+        if saved is not None and saved.batch == batch_id:
+            return dict(saved.names)
+        names = {t.source.key: t.uuid for t in context.tables if t.state != State.DROPPED}
         if any(statement.naming for statement in statements):
-            listed = [[*name, uuid] for name, uuid in sorted(names.items())]
-            history.mark({BINDINGS: json.dumps({"batch": batch_id, "names": listed})}, "main")
-        return names
+            history.mark(BINDINGS.entry(StoredNames(batch_id, names)), "main")
+        return dict(names)
 
     def writer(self, raw: DataFrame, messages: TableMessages, stream_ids: Mapping[str, str]) -> TableWriter:
         """The part of the batch that belongs to the table which a name means now."""
@@ -134,8 +132,8 @@ class DdlPlan:
             elif holder is None and self.bindings.get(table.due.key) in (None, table.uuid):
                 self.context.records.rename_aside(table.source, table.due)
                 self.bindings[table.due.key] = table.uuid
-                named = [self.batch_id, self.entered, *table.due.key]
-                self.context.tables.take_name(table, {NAMED: json.dumps(named)})
+                named = BoundAt(self.batch_id, self.entered, *table.due.key)
+                self.context.tables.take_name(table, NAMED.entry(named))
 
     def _bind_made(self) -> None:
         """Bind the names that pairs got here in an unfinished try, from rows or from other pairs.
@@ -143,10 +141,10 @@ class DdlPlan:
         The pairs may have new names since.
         """
         for table in self.context.tables if self.statements and self.context.recovering else ():
-            for noted in (BORN, NAMED):
-                batch_id, entered, *name = json.loads(table.changes.properties.get(noted, "[-1, 0]"))
-                if (batch_id, entered) == (self.batch_id, self.entered):
-                    self.bindings = {tuple(name): table.uuid, **self.bindings}
+            for key in (BORN, NAMED):
+                bound = key.read(table.changes.properties)
+                if bound is not None and (bound.batch, bound.entered) == (self.batch_id, self.entered):
+                    self.bindings = {(bound.schema, bound.table): table.uuid, **self.bindings}
 
     def _act(self, action: text.Action, statement: Statement) -> None:
         commit_ts = statement.ddl.commit_ts
@@ -202,7 +200,7 @@ class DdlPlan:
         if self.context.settings.warehouse.drop_table == "drop":
             self.context.tables.forget(table)
             return "dropped"
-        self.context.tables.set_state(table, State.DROPPED, at=commit_ts)
+        self.context.tables.set_state(table, State.DROPPED, dropped_at=commit_ts)
         return "kept, marked dropped"
 
     def _hold(self, name: TableName, reason: str, commit_ts: int) -> Done:
@@ -250,23 +248,14 @@ def _told_apart(
     if not news:
         return statements
     history = context.records.tables["ddl_history"]
-    saved = json.loads(history.inherited(CALLED) or "{}")
-    called = _read_called(saved.get("before" if saved.get("batch") == batch_id else "after", ()))
+    saved = history.inherited(CALLED) or SourceNames(-1, {}, {})
+    called = dict(saved.before if saved.batch == batch_id else saved.after)
     parked = {table.source.key for table in context.tables if table.parked}
     safe, after = checked(news, called, names.keys() - parked)
     if after != called:
-        noted = {"batch": batch_id, "before": _written_called(called), "after": _written_called(after)}
-        history.mark({CALLED: json.dumps(noted)}, "main")
+        history.mark(CALLED.entry(SourceNames(batch_id, called, after)), "main")
     by_id = {id(statement): new for statement, new in zip(news, safe, strict=True)}
     return tuple(by_id.get(id(statement), statement) for statement in statements)
-
-
-def _read_called(saved: Iterable[Sequence[str]]) -> Called:
-    return {(schema, table): TableName(*source) for schema, table, *source in saved}
-
-
-def _written_called(called: Called) -> list[list[str]]:
-    return [[*name, source.schema, source.table] for name, source in sorted(called.items())]
 
 
 @dataclass(frozen=True, slots=True)

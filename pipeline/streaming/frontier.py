@@ -112,7 +112,7 @@ class Recorded(NamedTuple):
     begun: Collection[str]
 
 
-class Tried(NamedTuple):
+class EarlierTry(NamedTuple):
     """What a try of this batch that died had read: `complete` partitions have everything up to `resolved`."""
 
     resolved: Frontier = NEVER
@@ -139,7 +139,7 @@ def reached(
     oldest: Mapping[str, Frontier],
     streams: Mapping[str, Sequence[Partition]],
     unread: Collection[Partition],
-    tried: Tried,
+    tried: EarlierTry,
 ) -> Reached:
     """How far the changefeed has come with a batch.
 
@@ -165,7 +165,7 @@ def _joined(
     read: Mapping[Partition, Frontier],
     oldest: Mapping[str, Frontier],
     streams: Mapping[str, Sequence[Partition]],
-    tried: Tried,
+    tried: EarlierTry,
 ) -> tuple[dict[Partition, Frontier], frozenset[str]]:
     """The frontiers of streams, new ones among them, and the new ones that show nothing yet.
 

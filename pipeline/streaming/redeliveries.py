@@ -8,7 +8,6 @@ with the table, when the rows come, whether they wait then or not.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -151,13 +150,10 @@ def _starts() -> Column:
 
 def remembered(records: Records) -> dict[Name, set[Place]]:
     """Where pending rows were sent again, by the names that they have; it is noted here while they have no pair."""
-    places: defaultdict[Name, set[Place]] = defaultdict(set)
-    for schema, table, *place in json.loads(records.tables["held"].properties.get(RESENT) or "[]"):
-        places[schema, table].add(Place(*place))
-    return dict(places)
+    places = RESENT.read(records.tables["held"].properties) or {}
+    return {name: set(of_name) for name, of_name in places.items()}
 
 
 def remember(records: Records, places: Mapping[Name, Collection[Place]]) -> None:
     """Let these be what is remembered."""
-    rows = sorted([*name, *place] for name, some in places.items() for place in some)
-    records.tables["held"].set_properties({RESENT: json.dumps(rows)})
+    records.tables["held"].set_properties(RESENT.entry(places))

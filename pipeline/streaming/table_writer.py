@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from pipeline.warehouse.evolution import Note, apply_actions, keyed_as, meet, me
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import BORN, CREATED_AS, KEYSPACE, NOTES
+from pipeline.warehouse.stored import BoundAt, LayoutNotes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,21 +177,21 @@ class TableWriter:
 
     def _noted(self) -> dict[str, str]:
         """What this batch has to say of the layout, for the commit that changes it: a second try finds it changed."""
-        notes = [[note.action, note.column, note.detail] for note in self.notes]
-        return {NOTES: json.dumps({"batch": self.batch_id, "notes": notes, "met": sorted(self.met)})}
+        notes = [(note.action, note.column, note.detail) for note in self.notes]
+        return NOTES.entry(LayoutNotes(self.batch_id, notes, self.met))
 
     def _born(self) -> dict[str, str]:
         """Where in which batch the pair was made: a second try finds it under whatever name it has by then."""
-        born = json.dumps([self.batch_id, self.entered, *self.messages.table.key])
-        created = {CREATED_AS: json.dumps(self.birth.name)} if self.birth else {}
-        keyspace = {KEYSPACE: self.messages.origin.keyspace} if self.messages.origin else {}
-        return {**self._noted(), BORN: born, **created, **keyspace}
+        born = BORN.entry(BoundAt(self.batch_id, self.entered, *self.messages.table.key))
+        created = CREATED_AS.entry(self.birth.name) if self.birth else {}
+        keyspace = KEYSPACE.entry(self.messages.origin.keyspace) if self.messages.origin else {}
+        return {**self._noted(), **born, **created, **keyspace}
 
     def _recall(self, table: WarehouseTable) -> None:
-        saved = json.loads(table.changes.properties.get(NOTES, "{}"))
-        if saved.get("batch", -1) >= self.context.ledger.unfinished:
-            self.notes += [Note(*note) for note in saved["notes"]]
-            self.met |= set(saved["met"])
+        saved = NOTES.read(table.changes.properties)
+        if saved is not None and saved.batch >= self.context.ledger.unfinished:
+            self.notes += [Note(*note) for note in saved.notes]
+            self.met |= set(saved.met)
 
     def _met(self, layout: Layout, seen: SeenVersion) -> Layout:
         if layout.version(seen.version.version) is None:

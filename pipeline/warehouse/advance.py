@@ -1,13 +1,12 @@
 """Publishing by commit ts: a current table shows exactly what its changes table has up to one commit ts.
 
-A key's last change is the greatest by (commit ts, delete before upsert, position); an update that moves a key is also
-the delete of the old one. What lies at or below the table's cut is a re-send and shows nothing, but for rows that
-were set aside when their time came (`changes.Entry.late`).
+A key's last change is the greatest by (commit ts, delete before upsert, position). An update that moves a key is also
+the delete of the old key. A change at or below the table's cut is a redelivery and shows nothing, unless it was set
+aside when its time came (`changes.Entry.late`).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -64,10 +63,10 @@ class _News:
     @classmethod
     def of(cls, table: WarehouseTable, until: int) -> _News:
         """All appends that the current table may not show in full."""
-        found = cls(table, until)
+        news = cls(table, until)
         if table.changes.head() != table.applied:
-            found.appends = list(_appends(table))
-        return found
+            news.appends = list(_appends(table))
+        return news
 
     @property
     def fresh(self) -> list[_Append]:
@@ -78,7 +77,7 @@ class _News:
 
     @property
     def late(self) -> list[_Append]:
-        """Those with rows that the cut has passed before they came."""
+        """Those with rows that came when the cut had already passed them."""
         unseen = [a for a in self.appends if a.late and a.rows and a.snapshot not in self.table.late_shown]
         return [a for a in unseen if a.low <= self.table.cut]
 
@@ -108,15 +107,12 @@ def _appends(table: WarehouseTable) -> Iterator[_Append]:
         if parent is None and expired:  # all that is left of what was before
             _, newest = changes.standing_between(snapshot, change.COMMIT_TS) or (0, EVER)
             low, high, rows = 0, newest, FEW_ROWS + 1
-        yield _Append(parent, snapshot, low, high, LATE in summary, rows, size)
+        yield _Append(parent, snapshot, low, high, LATE.is_in(summary), rows, size)
 
 
 def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[int, int]:
     """What the commit ts of an append lie between, by its commit or, where that was made too early, by its files."""
-    if TIMES in summary:
-        low, _, high = summary[TIMES].partition(":")
-        return int(low), int(high)
-    return changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
+    return TIMES.read(summary) or changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
 
 
 def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
@@ -131,7 +127,7 @@ def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
 
 def _batch_of(summary: Mapping[str, str]) -> int:
     """The number of the batch that an append is of; -1 where it is of something else."""
-    number = summary.get(OPERATION, "").removeprefix("batch")
+    number = (OPERATION.read(summary) or "").removeprefix("batch")
     return int(number) if number.isdecimal() else -1
 
 
@@ -180,7 +176,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     passed = news.passed()
     shown = news.late_shown(passed)
     gone = max((removal.at for removal in removals), default=table.removed_done)
-    marks = {CUT: str(until), LATE_SHOWN: json.dumps(sorted(shown)), REMOVED: str(gone)}
+    marks = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
 
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
@@ -191,7 +187,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
         if any(not segment.handle for segment in path) and (fresh or late or afresh):
             sent = _sent(publisher, news, afresh=afresh)
         keys = sum(_bring(publisher, segment, keyed if segment.handle else sent, few=few) for segment in path)
-        publisher.show(marks if passed is None else {**marks, APPLIED: str(passed)})
+        publisher.show(marks if passed is None else marks | APPLIED.entry(passed))
         return Published(keys, 0, publisher.current.head())
 
     done = publisher.carry_out(staged)
@@ -201,9 +197,9 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Changes with a commit ts in (`low`, `high`], told apart by this handle; empty: the rows are a multiset.
+    """Changes with a commit ts in (`low`, `high`], with this handle as the key; without one the rows are a multiset.
 
-    The first begins with whatever there is: rows that come late are of its time, or older.
+    The first segment also has what is older: rows that come late.
     """
 
     low: int
@@ -214,29 +210,29 @@ class Segment:
 
     @property
     def empties(self) -> bool:
-        """Whether nothing that is there before its end stays."""
+        """Whether the table is empty at its end."""
         return any(removal.empties for removal in self.removals)
 
 
 def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] = ()) -> list[Segment]:
     """The time from `cut` to `until`, divided where the handle changed and where rows went.
 
-    What is before all of them went is left out.
+    Segments before the last one that empties the table are left out.
     """
-    known = layout.handles or ((0, layout.handle or ()),)
-    edges = {since for since, _ in known[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
-    found: list[Segment] = []
+    handles = layout.handles or ((0, layout.handle or ()),)
+    edges = {since for since, _ in handles[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
+    path: list[Segment] = []
     low = -1
     for high in sorted(edges):
-        handle = next((handle for since, handle in reversed(known) if since < high), known[0][1])
-        found.append(Segment(low, high, handle, tuple(r for r in removals if r.at == high)))
+        handle = next((handle for since, handle in reversed(handles) if since < high), handles[0][1])
+        path.append(Segment(low, high, handle, tuple(r for r in removals if r.at == high)))
         low = high
-    last = max((at for at, segment in enumerate(found) if segment.empties), default=0)
-    return found[last:]
+    last = max((index for index, segment in enumerate(path) if segment.empties), default=0)
+    return path[last:]
 
 
 def _bring(publisher: Publisher, segment: Segment, rows: DataFrame | None, *, few: bool) -> int:
-    """Let the branch go through a segment, with what goes at its end; how many keys that concerned."""
+    """Apply a segment to the branch, with the removals at its end; how many keys that concerned."""
     if segment.empties:
         publisher.empty(segment.high)
         return 0
@@ -264,9 +260,10 @@ def _everything(publisher: Publisher) -> DataFrame | None:
 
 
 def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append], cut: int) -> DataFrame | None:
-    """The rows of these appends, in order: of the fresh ones those beyond the cut, of the late ones those before it.
+    """The rows of these appends: those beyond the cut of fresh ones, those up to it of late ones.
 
-    A late one that a removal has let go since, which the table shows, is the end of what the table has of its keys.
+    The table may already show a removal by which a late row has gone since. Such a row deletes what the table has of
+    its key.
     """
     beyond, there = F.col(change.COMMIT_TS) > cut, _is_there()
     frames = [publisher.appended(first, last, size).where(beyond) for first, last, size in _joined(fresh)]
@@ -281,7 +278,7 @@ def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append
 def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | None:
     """What `_everything` or `_rows` gives, with the number of its send.
 
-    For that all is read that lies between two equal changes.
+    The number depends on all rows between two equal changes, so all of these are read.
     """
     if afresh:
         rows = _everything(publisher)
@@ -301,22 +298,22 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
 
 
 def _is_gone(table: WarehouseTable, timezone: str) -> Column:
-    """Whether the row that a late change leaves went with its partition, or with all, as the table shows."""
+    """Whether the row of a late change has gone with its partition, or with all rows, as the table shows already."""
     moves = [removal.at for removal in table.layout.removals if removal.other]
-    at = taken(table.layout, timezone, table.removed_done)
-    return at.isNotNull() & ~at.isin(*moves)
+    taken_at = taken(table.layout, timezone, table.removed_done)
+    return taken_at.isNotNull() & ~taken_at.isin(*moves)
 
 
 def _joined(appends: Sequence[_Append]) -> list[tuple[int | None, int, int]]:
     """Appends that follow each other, read as one."""
-    found: list[tuple[int | None, int, int]] = []
+    ranges: list[tuple[int | None, int, int]] = []
     for append in appends:
-        if found and found[-1][1] == append.parent:
-            first, _, size = found.pop()
-            found.append((first, append.snapshot, size + append.bytes))
+        if ranges and ranges[-1][1] == append.parent:
+            first, _, size = ranges.pop()
+            ranges.append((first, append.snapshot, size + append.bytes))
         else:
-            found.append((append.parent, append.snapshot, append.bytes))
-    return found
+            ranges.append((append.parent, append.snapshot, append.bytes))
+    return ranges
 
 
 def _show(publisher: Publisher, segment: Segment, rows: DataFrame, *, few: bool) -> int:

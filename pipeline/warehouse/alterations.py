@@ -1,8 +1,8 @@
 """Whether a table still has the columns that its layout says, and what undoes it where it has not.
 
-A user may add columns of their own: they stay, and are NULL in new rows. A column of ours that was renamed, dropped,
-given another type or made required without a DDL event of the source can be written no more, or wrongly. Everything
-here is pure: schemas come as the JSON of Iceberg's spec, which Iceberg and PyIceberg both give.
+A user may add columns: they stay, and are NULL in new rows. A column of ours can no longer be written, or only wrongly,
+if it was renamed, dropped, given another type or made required without a DDL event of the source. Everything here is
+pure: schemas come as the JSON of Iceberg's spec, which Iceberg and PyIceberg both give.
 """
 
 from __future__ import annotations
@@ -79,13 +79,15 @@ def of_changes(layout: Layout) -> dict[Place, str]:
 
 def fields(schema: Mapping[str, Any]) -> dict[Place, Field]:
     """The columns of a schema, and those of `_before`."""
-    found: dict[Place, Field] = {}
+    by_place: dict[Place, Field] = {}
     for field in schema["fields"]:
         kind, within = field["type"], field["name"] == change.BEFORE and _is_struct(field["type"])
-        found[field["name"],] = Field(field["id"], _STRUCT if within else _spark_type(kind), field["required"])
-        for one in kind["fields"] if within else ():
-            found[change.BEFORE, one["name"]] = Field(one["id"], _spark_type(one["type"]), one["required"])
-    return found
+        by_place[field["name"],] = Field(field["id"], _STRUCT if within else _spark_type(kind), field["required"])
+        for member in kind["fields"] if within else ():
+            by_place[change.BEFORE, member["name"]] = Field(
+                member["id"], _spark_type(member["type"]), member["required"]
+            )
+    return by_place
 
 
 def _is_struct(kind: Any) -> bool:
@@ -156,31 +158,31 @@ def compared(
 
 
 def _renamed(table: WarehouseName, place: Place, to: Place) -> ColumnFault:
-    said = f"the column {_told(place)} of {table} is called {to[-1]}, and no DDL event has renamed it"
+    sentence = f"the column {_told(place)} of {table} is called {to[-1]}, and no DDL event has renamed it"
     steps = [to[-1], place[-1]]
     if confusable(to[-1]) == confusable(place[-1]):  # Spark takes such a name for the one that is there
         steps.insert(1, f"{place[-1]}__")
     renames = pairwise(steps)
     return ColumnFault(
-        said, tuple(_alter(table, f"RENAME COLUMN {quoted(*to[:-1], a)} TO {quoted(b)}") for a, b in renames)
+        sentence, tuple(_alter(table, f"RENAME COLUMN {quoted(*to[:-1], a)} TO {quoted(b)}") for a, b in renames)
     )
 
 
 def _gone(table: WarehouseName, place: Place, wanted: Mapping[Place, str]) -> ColumnFault:
-    said = f"the column {_told(place)} of {table} is gone, and no DDL event has dropped it"
-    return ColumnFault(said, (_alter(table, f"ADD COLUMN {quoted(*place)} {_written(place, wanted)}"),))
+    sentence = f"the column {_told(place)} of {table} is gone, and no DDL event has dropped it"
+    return ColumnFault(sentence, (_alter(table, f"ADD COLUMN {quoted(*place)} {_written(place, wanted)}"),))
 
 
 def _retyped(table: WarehouseName, place: Place, now: Field, wanted: Mapping[Place, str]) -> ColumnFault:
     kind = _written(place, wanted)
-    said = f"the column {_told(place)} of {table} is {now.type or 'of a type that Spark has not'} instead of {kind}"
+    sentence = f"the column {_told(place)} of {table} is {now.type or 'of a type that Spark has not'} instead of {kind}"
     drop = _alter(table, f"DROP COLUMN {quoted(*place)}")
-    return ColumnFault(said, (drop, _alter(table, f"ADD COLUMN {quoted(*place)} {kind}")))
+    return ColumnFault(sentence, (drop, _alter(table, f"ADD COLUMN {quoted(*place)} {kind}")))
 
 
 def _required(table: WarehouseName, place: Place) -> ColumnFault:
-    said = f"the column {_told(place)} of {table} must not be NULL, which new rows may be there"
-    return ColumnFault(said, (_alter(table, f"ALTER COLUMN {quoted(*place)} DROP NOT NULL"),))
+    sentence = f"the column {_told(place)} of {table} must not be NULL, which new rows may be there"
+    return ColumnFault(sentence, (_alter(table, f"ALTER COLUMN {quoted(*place)} DROP NOT NULL"),))
 
 
 def _of_others(
@@ -196,23 +198,23 @@ def _of_others(
         name = place[-1]
         if len(place) > 1:
             if place[:-1] in wanted:
-                said = f"{_told(place)} of {table} is not ours, and the struct is written as a whole"
-                yield ColumnFault(said, (_alter(table, f"DROP COLUMN {quoted(*place)}"),))
+                sentence = f"{_told(place)} of {table} is not ours, and the struct is written as a whole"
+                yield ColumnFault(sentence, (_alter(table, f"DROP COLUMN {quoted(*place)}"),))
         elif confusable(name) in ours | needed:
             yield _taken(table, name, [place[0] for place in (*now, *wanted)])
         elif not now[place].type:
-            said = f"the column {name} of {table}, which is not ours, has a type that Spark cannot read"
-            yield ColumnFault(said, (_alter(table, f"DROP COLUMN {quoted(name)}"),))
+            sentence = f"the column {name} of {table}, which is not ours, has a type that Spark cannot read"
+            yield ColumnFault(sentence, (_alter(table, f"DROP COLUMN {quoted(name)}"),))
         elif now[place].required:
             yield _required(table, place)
 
 
 def _taken(table: WarehouseName, name: str, names: Sequence[str]) -> ColumnFault:
-    known, number = {confusable(one) for one in names}, 2
-    while confusable(f"{name}_{number}") in known:
+    taken, number = {confusable(one) for one in names}, 2
+    while confusable(f"{name}_{number}") in taken:
         number += 1
-    said = f"the source's table has a column {name}, and so has {table} one that is not ours"
-    return ColumnFault(said, (_alter(table, f"RENAME COLUMN {quoted(name)} TO {quoted(f'{name}_{number}')}"),))
+    sentence = f"the source's table has a column {name}, and so has {table} one that is not ours"
+    return ColumnFault(sentence, (_alter(table, f"RENAME COLUMN {quoted(name)} TO {quoted(f'{name}_{number}')}"),))
 
 
 def _written(place: Place, wanted: Mapping[Place, str]) -> str:
@@ -233,8 +235,8 @@ def _alter(table: WarehouseName, what: str) -> str:
 
 def reason(faults: Sequence[ColumnFault]) -> str:
     """Why a table is held."""
-    said = "; ".join(fault.sentence for fault in faults)
-    return f"{COLUMNS_CHANGED}: {said}; undone by: {undone_by(faults)}" if faults else ""
+    sentences = "; ".join(fault.sentence for fault in faults)
+    return f"{COLUMNS_CHANGED}: {sentences}; undone by: {undone_by(faults)}" if faults else ""
 
 
 def undone_by(faults: Sequence[ColumnFault]) -> str:
@@ -256,22 +258,27 @@ def _with_id(field: Mapping[str, Any], place: Place, ids: Mapping[Place, int]) -
     return {**field, "id": ids.get(place, field["id"]), "type": kind}
 
 
-def noted(claimed: Mapping[str, Collection[str]], lost: Mapping[str, Mapping[Place, int]]) -> str:
-    """What a held table remembers of its columns, by role of the table: names that the source needs, and field ids."""
-    ids = {role: sorted([list(place), number] for place, number in found.items()) for role, found in lost.items()}
-    return json.dumps({"claimed": {role: sorted(names) for role, names in claimed.items()}, "ids": ids})
-
-
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What `noted` has written."""
+    """What a held pair remembers of its columns, by role of the table.
+
+    `claimed`: the names that the source needs. `ids`: the field ids of columns to bring back.
+    """
 
     claimed: Mapping[str, Sequence[str]]
     ids: Mapping[str, Mapping[Place, int]]
 
+    def to_json(self) -> str:
+        """As a property keeps it."""
+        ids = {role: sorted([list(place), number] for place, number in lost.items()) for role, lost in self.ids.items()}
+        return json.dumps({"claimed": {role: sorted(names) for role, names in self.claimed.items()}, "ids": ids})
+
     @staticmethod
-    def of(text: str | None) -> Noted:
-        """Read the property."""
-        told = json.loads(text or "{}")
-        ids = {role: {tuple(place): number for place, number in found} for role, found in told.get("ids", {}).items()}
-        return Noted(told.get("claimed", {}), ids)
+    def from_json(text: str) -> Noted:
+        """What `to_json` has written."""
+        raw = json.loads(text)
+        ids = {role: {tuple(place): number for place, number in lost} for role, lost in raw.get("ids", {}).items()}
+        return Noted(raw.get("claimed", {}), ids)
+
+
+NOTHING_NOTED = Noted({}, {})

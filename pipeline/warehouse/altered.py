@@ -10,19 +10,18 @@ from pipeline.warehouse.alterations import (
     COLUMNS_CHANGED,
     IN_CHANGES,
     IN_CURRENT,
+    NOTHING_NOTED,
     Alterations,
     Noted,
     compared,
     fields,
     former_ids,
-    noted,
     of_changes,
     of_current,
     reason,
     undone_by,
     with_ids,
 )
-from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.state import COLUMNS, LAYOUT
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.iceberg import Table
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
 
@@ -47,21 +47,21 @@ def look(pair: WarehouseTable) -> None:
     seen = (pair.changes.schema_id, current and current.schema_id, pair.layout)
     if seen == pair.looked_at and not pair.altered:
         return
-    found = _compared(pair)
-    pair.altered = reason([fault for one in found.values() for fault in one.faults])
-    pair.not_ours, pair.not_ours_in_current = found[IN_CHANGES].not_ours, found[IN_CURRENT].not_ours
+    alterations = _compared(pair)
+    pair.altered = reason([fault for of_table in alterations.values() for fault in of_table.faults])
+    pair.not_ours, pair.not_ours_in_current = alterations[IN_CHANGES].not_ours, alterations[IN_CURRENT].not_ours
     pair.looked_at = seen
 
 
 def _compared(pair: WarehouseTable) -> dict[str, Alterations]:
-    claimed = Noted.of(pair.changes.property_of(COLUMNS)).claimed
-    found = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
+    claimed = (pair.changes.property_of(COLUMNS) or NOTHING_NOTED).claimed
+    alterations = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
     current = pair.current
     if current is None:
-        return {**found, IN_CURRENT: Alterations()}
-    # A process that has died between the two tables has evolved the current one alone: each says what it has.
-    layout = Layout.from_json(current.property_of(LAYOUT) or pair.layout.to_json())
-    return {**found, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
+        return {**alterations, IN_CURRENT: Alterations()}
+    # A process that died between the two tables has evolved the current one alone, so each table has its own layout.
+    layout = current.property_of(LAYOUT) or pair.layout
+    return {**alterations, IN_CURRENT: _of(current, of_current(layout), claimed.get(IN_CURRENT, ()))}
 
 
 def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alterations:
@@ -71,12 +71,12 @@ def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alter
 
 
 def clashing(pair: WarehouseTable, layout: Layout) -> dict[str, list[str]]:
-    """The columns of users, by role of the table, whose names a new layout needs."""
-    found = {
+    """The columns of users that have names which a new layout needs, by role of the table."""
+    needed = {
         IN_CHANGES: _among(pair.not_ours, of_changes(layout)),
         IN_CURRENT: _among(pair.not_ours_in_current, of_current(layout)),
     }
-    return {role: names for role, names in found.items() if names}
+    return {role: names for role, names in needed.items() if names}
 
 
 def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
@@ -86,35 +86,34 @@ def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
 
 def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = None) -> None:
     """Let a pair that is held for its columns say what a release has to know (`claimed` as `clashing` gives it)."""
-    lost = {role: one.lost for role, one in _compared(pair).items() if one.lost}
-    pair.changes.set_properties({COLUMNS: noted(claimed or {}, lost)})
+    lost = {role: of_table.lost for role, of_table in _compared(pair).items() if of_table.lost}
+    pair.changes.set_properties(COLUMNS.entry(Noted(claimed or {}, lost)))
     pair.looked_at = ()
     look(pair)
 
 
 def refuse(pair: WarehouseTable, what: str) -> None:
-    """Raise `Refused` where the columns of a pair do not let it be written. `what`: is not done with it."""
+    """Raise `Refused` if the columns of a pair keep it from being written. `what`: what is not done with it, then."""
     refreshed(pair)
     if pair.altered:
-        found = _compared(pair)
-        faults = [fault for one in found.values() for fault in one.faults]
-        said = "; ".join(fault.sentence for fault in faults)
+        alterations = _compared(pair)
+        faults = [fault for of_table in alterations.values() for fault in of_table.faults]
+        sentences = "; ".join(fault.sentence for fault in faults)
         raise Refused(
-            COLUMNS_CHANGED, f"{pair.source} is not {what}: {said}", f"first, in Spark SQL: {undone_by(faults)}"
+            COLUMNS_CHANGED, f"{pair.source} is not {what}: {sentences}", f"first, in Spark SQL: {undone_by(faults)}"
         )
 
 
 def restore(pair: WarehouseTable) -> None:
     """Give columns that were added again, in the place of dropped ones, the field ids that the files know them by."""
-    remembered = pair.changes.property_of(COLUMNS)
-    if not remembered:
+    noted = pair.changes.property_of(COLUMNS)
+    if noted is None:
         return
-    ids = Noted.of(remembered).ids
     for role, table in ((IN_CHANGES, pair.changes), (IN_CURRENT, pair.current)):
         schema = table.schema() if table is not None else {}
-        with_old = with_ids(schema, ids[role]) if role in ids else schema
+        with_old = with_ids(schema, noted.ids[role]) if role in noted.ids else schema
         if table is not None and with_old != schema:
             table.set_schema(with_old)
-    pair.changes.set_properties({COLUMNS: ""})
+    pair.changes.set_properties(COLUMNS.entry(None))
     pair.looked_at = ()
     look(pair)

@@ -1,11 +1,11 @@
 """Appending to a changes table: the durable record of what was sent.
 
-What an append has is counted in the pass that writes it (`observe`). Spark counts a row so once where the counting
-stands in the last stage of the job: of each of its tasks the driver takes one success, attempts that failed and
-speculative copies count nothing (`DAGScheduler.handleTaskCompletion`; an `AggregatingAccumulator` leaves failed ones
-out). Below a shuffle that is not so: a map stage counts again when it is run again for a lost executor, and a range
-partitioning, which `WRITE ORDERED BY` asks for, runs all of it once before to sample it. So an append is written
-without a shuffle, whatever the table's distribution is, and what was counted is compared with what was committed.
+The rows of an append are counted in the pass that writes them (`observe`). Spark counts each row once if the count is
+in the last stage of the job. The driver takes one success of each task there; failed attempts and speculative copies
+count nothing (`DAGScheduler.handleTaskCompletion`; an `AggregatingAccumulator` leaves failed ones out). Below a shuffle
+a row may count twice. A map stage counts again when it is run again for a lost executor. A range partitioning, which
+`WRITE ORDERED BY` asks for, runs everything once before, to sample it. So an append is written without a shuffle,
+whatever the table's distribution is, and the count is compared with what was committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pipeline.model.projection import Projection
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.state import ENDS, LATE, OPERATION, TIMES
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ _STAMP = "_stamp"
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
 NO_RULES = RuleSet()
 IN_ONE_STAGE = {"distribution-mode": "none"}
-"""Each task writes its own rows, in the table's sort order if it has one: no shuffle stands above the counting."""
+"""Each task writes its own rows, in the table's sort order if it has one: no shuffle comes after the count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +94,10 @@ class Entry:
     @property
     def marks(self) -> dict[str, str]:
         """What its commit says of itself, besides how far the table has come."""
-        marks = {OPERATION: self.operation}
+        marks = OPERATION.entry(self.operation)
         if self.times is not None:
-            marks[TIMES] = f"{self.times[0]}:{self.times[1]}"
-        return {**marks, LATE: "true"} if self.late else marks
+            marks |= TIMES.entry(self.times)
+        return marks | LATE.entry(True) if self.late else marks
 
 
 def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
@@ -110,7 +109,7 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
     made, judged, counters = _prepared(table, frame, entry)
     rows = _rows(made, judged.observe(observed, *counters), entry)
-    _write(rows, target, {ENDS: write_ends(reached), **entry.marks})
+    _write(rows, target, {**ENDS.entry(reached), **entry.marks})
     table.changes.refresh()
     if not branch:
         table.ends = reached

@@ -28,7 +28,7 @@ _FLOATS = (t.FLOAT, t.DOUBLE)
 def converted(value: Column, old: WarehouseType, new: WarehouseType, was: str, becomes: str, timezone: str) -> Value:
     """A value of type `old` as the new column of type `new` shows it.
 
-    `was` and `becomes`: these types at the source, in full (`model.source_types`); `was` is empty where nobody knows.
+    `was` and `becomes`: these types at the source, in full (`model.source_types`); `was` is empty if unknown.
     """
     source, target = SourceType.of(was), SourceType.of(becomes)
     read, kind = _read(value, old, new, source, target)
@@ -43,7 +43,7 @@ def converted(value: Column, old: WarehouseType, new: WarehouseType, was: str, b
 def _read(
     value: Column, old: WarehouseType, new: WarehouseType, source: SourceType, target: SourceType
 ) -> tuple[Column, WarehouseType]:
-    """What is behind a value: text behind bytes, and numbers behind names and times of day where one is wanted."""
+    """The value as it is converted from: bytes as text; names and times of day as numbers, where a number is wanted."""
     if old == t.BINARY and new != t.BINARY:
         return F.try_validate_utf8(value.cast("string")), t.STRING
     if old != t.STRING or not target.is_number:

@@ -1,7 +1,7 @@
 """Publishing by offset: bringing a current table up to its changes table, as one visible step.
 
-What is new is what the changes table has appended since the snapshot that the current table was last built from;
-that id stands in the summary of the publishing snapshot, so a crash at any point is made good by doing it again.
+A publish takes what the changes table has appended since the snapshot from which the current table was last built. The
+summary of the publishing snapshot has the id of that one, so after a crash at any point the publish is simply repeated.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _ByOffset:
         return self._appends(self.table.applied)
 
     def everything(self, head: int | None) -> list[Append]:
-        """All changes: at once where one stream gave them, whose positions are an order; else append by append."""
+        """All changes: at once if one stream gave them, since its positions are an order; else append by append."""
         if head is None:
             return []
         if len({stream_id for stream_id, _ in self.table.ends}) <= 1:  # one made again counts as another
@@ -71,7 +71,7 @@ class _ByOffset:
         return self._appends(None)
 
     def bring(self, news: Sequence[Append]) -> list[Published]:
-        """Apply appends in turn; one after the other where a key has changes in several partitions of `several`."""
+        """Apply appends. They are read again, one by one, if a key has changes in several partitions of `several`."""
         done = [self.apply(append) for append in news]
         if None in done:
             return self.bring(self._appends(None))
@@ -89,7 +89,7 @@ class _ByOffset:
         return Append(frame, FEW_ROWS + 1 if parent is None else changes.added_rows(snapshot))
 
     def apply(self, append: Append) -> Published | None:
-        """Delete the keys that changed, append what they are now. None: that takes the order of the appends."""
+        """Delete the keys that changed, append what they are now. None if that needs the order of the appends."""
         keys = keys_of(self.table.layout, self.publisher.timezone)
         rows = placed(append.frame)
         if append.rows <= FEW_ROWS and keys.few_are_literals:
@@ -99,7 +99,7 @@ class _ByOffset:
         return self._apply_many(keys, rows, several=append.several)
 
     def _apply_few(self, keys: Keys, rows: DataFrame) -> Published | None:
-        """A handful of rows, their keys and places as literals. None where a key stands in two partitions."""
+        """A handful of rows, their keys and places as literals. None if a key has changes in two partitions."""
         last = keys.few_last_places(_halves(self.table.layout, rows.coalesce(1)))
         if last is None:
             return None
@@ -173,7 +173,7 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
 ) -> Published:
     """Bring the current table up to the changes table. Nothing is done where nothing is new.
 
-    `arrivals` gives (`_topic, _kafka_partition, _offset, _arrived_at`), which orders keys that stand in two partitions.
+    `arrivals` gives (`_topic, _kafka_partition, _offset, _arrived_at`), the order of keys in two partitions.
     `afresh`: as if the current table were empty; readers see the old rows until the new ones are complete.
     """
     if table.current is None:
@@ -190,7 +190,7 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
         published = work.bring(news)
-        publisher.show({} if head is None else {APPLIED: str(head)})
+        publisher.show({} if head is None else APPLIED.entry(head))
         conflicts = sum(p.order_unknown for p in published)
         return Published(sum(p.keys for p in published), conflicts, publisher.current.head())
 

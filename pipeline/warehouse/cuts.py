@@ -23,8 +23,9 @@ _KIND = "array<struct<table_uuid: string, _ticdc_there: array<bigint>>>"
 def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) -> int:
     """Delete the rows without which `tables as-of` answers as before; how many.
 
-    A cut whose snapshot of a table has expired is refused from its row on up to the table's next. Where that one's has
-    expired, too, the first says it for both. The newest row of a table stays, and so do all of tables that are gone.
+    A cut is refused if its snapshot of a table has expired, and so is every cut up to the table's next row. If the
+    next row's snapshot has expired, too, the first row is enough for both. The newest row of a table stays. So do all
+    rows of tables that no longer exist.
     """
     cuts.refresh()
     if cuts.head() is None:
@@ -43,16 +44,16 @@ def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) ->
 
 def _there(spark: SparkSession, pairs: Iterable[WarehouseTable]) -> DataFrame:
     """The snapshots that each current table has: `table_uuid`, an array of ids."""
-    found = []
+    snapshots = []
     for pair in pairs:
         if pair.current is not None:
             pair.current.refresh()
-            found.append({"table_uuid": pair.uuid, _THERE: sorted(pair.current.snapshots())})
-    return spark.range(1).select(F.inline(F.from_json(F.lit(json.dumps(found)), _KIND, {"mode": "FAILFAST"})))
+            snapshots.append({"table_uuid": pair.uuid, _THERE: sorted(pair.current.snapshots())})
+    return spark.range(1).select(F.inline(F.from_json(F.lit(json.dumps(snapshots)), _KIND, {"mode": "FAILFAST"})))
 
 
 def _is_idle() -> Column:
-    """Whether a row, and the one before it of its table, has a snapshot that has expired; and it is not the newest."""
+    """Whether the snapshots of a row and of its table's row before it have expired, and the row is not the newest."""
     order = Window.partitionBy("table_uuid").orderBy("cut_ts", "batch_id", "recorded_at")
     expired = F.coalesce(~F.array_contains(_THERE, F.col("snapshot_id")), F.lit(False))
     before = F.coalesce(F.lag(expired).over(order), F.lit(False))

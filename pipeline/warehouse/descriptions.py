@@ -1,4 +1,4 @@
-"""Versions of source tables as `_pipeline.schemas` has them: written once, read by whoever meets them again."""
+"""Versions of source tables as `_pipeline.schemas` has them: written once, read when they are met again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Known = tuple[tuple[str, str], SchemaId]
 
 
 def known_as(version: TableVersion) -> Known:
-    """What tells a version from all others."""
+    """What identifies a version."""
     return version.table.key, version.version
 
 
@@ -37,41 +37,42 @@ def as_row(version: TableVersion) -> dict[str, object]:
 
 
 def _column(column: SourceColumn, handle: tuple[str, ...] | None) -> dict[str, object]:
-    told: dict[str, object] = {
+    described: dict[str, object] = {
         "name": column.name, "type": column.type, "tidb_type": column.tidb_type, "nullable": column.nullable,
     }  # fmt: skip
     if column.default.kind is not DefaultKind.NULL:
-        told["default"] = {"kind": column.default.kind.value, "text": column.default.text}
+        described["default"] = {"kind": column.default.kind.value, "text": column.default.text}
     if column.unsigned:
-        told["unsigned"] = True
+        described["unsigned"] = True
     if column.members:
-        told["members"] = list(column.members)
+        described["members"] = list(column.members)
     if column.length:
-        told["length"] = column.length
+        described["length"] = column.length
     if column.written:
-        told["written"] = column.written
+        described["written"] = column.written
     if column.name in (handle or ()):
-        told["key"] = True
-    return told
+        described["key"] = True
+    return described
 
 
 def from_row(schema: str, table: str, version: int, columns: str) -> TableVersion:
     """The inverse of `as_row`, for protocols whose messages all say what they do, and when."""
-    told: list[dict[str, Any]] = json.loads(columns)
-    sent = [column for column in told if not column.get("virtual")]
+    described: list[dict[str, Any]] = json.loads(columns)
+    sent = [column for column in described if not column.get("virtual")]
     handle = tuple(column["name"] for column in sent if column.get("key"))
     return TableVersion(
         TableName(schema, table), SchemaId(version), tuple(map(_source_column, sent)), handle,
-        tells_op=True, tells_commit_ts=True, virtual=tuple(column["name"] for column in told if column.get("virtual")),
+        tells_op=True, tells_commit_ts=True,
+        virtual=tuple(column["name"] for column in described if column.get("virtual")),
     )  # fmt: skip
 
 
-def _source_column(told: Mapping[str, Any]) -> SourceColumn:
-    default = told.get("default", {"kind": "null", "text": ""})
+def _source_column(described: Mapping[str, Any]) -> SourceColumn:
+    default = described.get("default", {"kind": "null", "text": ""})
     return SourceColumn(
-        told["name"], WarehouseType(told["type"]), told["tidb_type"], told["nullable"],
-        Default(DefaultKind(default["kind"]), default["text"]), told.get("unsigned", False),
-        tuple(told.get("members", ())), told.get("length", 0), told.get("written", ""),
+        described["name"], WarehouseType(described["type"]), described["tidb_type"], described["nullable"],
+        Default(DefaultKind(default["kind"]), default["text"]), described.get("unsigned", False),
+        tuple(described.get("members", ())), described.get("length", 0), described.get("written", ""),
     )  # fmt: skip
 
 
@@ -89,12 +90,12 @@ class Descriptions:
     def learn(self, versions: Iterable[TableVersion]) -> None:
         """Take note of what a batch describes. It is durable when `unwritten` has been written.
 
-        What was found virtual stays so: a message that repeats the version lists such columns again.
+        A column that was found virtual stays so: a message that repeats the version lists such columns again.
         """
         for version in versions:
             name = known_as(version)
-            known = self._known.get(name)
-            if known is None or (known != version and set(known.virtual) <= set(version.virtual)):
+            earlier = self._known.get(name)
+            if earlier is None or (earlier != version and set(earlier.virtual) <= set(version.virtual)):
                 self._known[name] = self._unwritten[name] = version
                 self._missing.discard(name)
 
@@ -128,16 +129,16 @@ class Descriptions:
 
     def _load(self, wanted: Collection[Known]) -> None:
         versions = sorted({version for _, version in wanted})
-        found = self._read(lambda: F.col("version").isin(*versions))
-        self._known.update({name: version for name, version in found.items() if name in wanted})
+        stored = self._read(lambda: F.col("version").isin(*versions))
+        self._known.update({name: version for name, version in stored.items() if name in wanted})
 
     def _read(self, where: Callable[[], Column]) -> dict[Known, TableVersion]:
-        """What is durable; of several rows of a version the newest."""
+        """The versions that are durable. The newest row of a version counts."""
         if self._records.tables["schemas"].head() is None:
             return {}
         rows = self._records.read("schemas").where(where()).orderBy("batch_id")
-        found = [from_row(*row) for row in rows.select("schema_name", "table_name", "version", "columns").collect()]
-        return {known_as(version): version for version in found}
+        stored = [from_row(*row) for row in rows.select("schema_name", "table_name", "version", "columns").collect()]
+        return {known_as(version): version for version in stored}
 
 
 def _named(tables: Iterable[TableName]) -> Column:

@@ -49,8 +49,8 @@ def meet(
     shows: its fields are matched to columns that can hold them, and what no column holds gets one that only the
     changes table has. The column of that name shows it converted: the rows of one partition may come so late.
     """
-    known = layout.version(version.version)
-    if known is not None:
+    seen_before = layout.version(version.version)
+    if seen_before is not None:
         fits = not (layout.settled or stale) and _fits(layout, version)
         return (_settle(layout, version) if fits else layout), ()
     if stale:
@@ -86,7 +86,7 @@ def _holds(layout: Layout, column: Column, field: SourceColumn) -> bool:
 
 
 def _casts(layout: Layout, column: Column, field: SourceColumn) -> bool:
-    """Whether a DECIMAL column takes the field's values by cast: DECIMAL as text, whose digits nobody has said."""
+    """Whether a DECIMAL column takes the field's values by cast: DECIMAL as text, without a number of digits."""
     as_text = (field.tidb_type, field.type) == ("DECIMAL", STRING)
     return as_text and _is_decimal(column) and _was_sent(layout, column)
 
@@ -128,8 +128,8 @@ def _place(layout: Layout, field: SourceColumn, number: int, *, first: bool) -> 
         layout, note = add_column(layout, field, number)
         return layout, () if first else (note,)
     if _holds(layout, column, field):
-        told = more_telling(column.source_type, field.source_type)
-        return layout.with_column(column.defined(field.tidb_type, told)), ()
+        source_type = more_telling(column.source_type, field.source_type)
+        return layout.with_column(column.defined(field.tidb_type, source_type)), ()
     return change_type(layout, column, field, number)
 
 
@@ -165,15 +165,16 @@ def drop_column(layout: Layout, source: str, policy: Policy) -> tuple[Layout, No
     return layout.with_column(dropped), Note("keep_column" if keep else "drop_column", column.name)
 
 
-def let_leave(layout: Layout, known: Layout, shown: int) -> Layout:
-    """Columns dropped by policy leave the current table, but for those by which its rows are told apart until then.
+def let_leave(layout: Layout, earlier: Layout, shown: int) -> Layout:
+    """Columns that were dropped by policy leave the current table as soon as publishing no longer needs them.
 
-    These are of a handle, or decide on a partition, of a time beyond `shown`. What a `known` layout has let go is gone.
+    A column is needed if a time after `shown` has it in the handle, or in what decides on a removed partition. A column
+    that had left the current table in the `earlier` layout does not come back.
     """
     ends = [*(since for since, _ in layout.handles[1:]), EVER + 1]
     needed = {number for (_, key), end in zip(layout.handles, ends, strict=False) if end > shown for number in key}
     needed |= {number for removal in layout.removals if removal.at > shown for _, number, _ in removal.columns}
-    needed -= {column.id for column in known.columns if not column.in_current}
+    needed -= {column.id for column in earlier.columns if not column.in_current}
     for column in layout.columns:
         if column.id in needed and not column.in_current:
             layout = layout.with_column(replace(column, in_current=True, leaves=True))
@@ -242,20 +243,21 @@ def apply_actions(
 
 
 def exactly(actions: tuple[Action, ...], version: TableVersion) -> tuple[Action, ...]:
-    """ADD COLUMN of a statement with what `version`, which it has made, knows better than its text.
+    """The actions of a statement, corrected by the `version` that it has made.
 
-    That is a TIMESTAMP's default: the text has it by the clock of a session, of which nobody tells the zone.
+    This concerns the default of a TIMESTAMP that ADD COLUMN adds. The statement has it in the time zone of a session,
+    and no message says which zone that is.
     """
     moments = [field for field in version.columns if SourceType.of(field.source_type).name == "TIMESTAMP"]
-    known = {folded(field.name): field.default for field in moments if field.default.kind is DefaultKind.LITERAL}
+    defaults = {folded(field.name): field.default for field in moments if field.default.kind is DefaultKind.LITERAL}
 
-    def told(action: Action) -> Action:
+    def with_default(action: Action) -> Action:
         if not isinstance(action, ddl.AddColumn) or action.column.default.kind is not DefaultKind.LITERAL:
             return action
-        default = known.get(folded(action.column.name), action.column.default)
+        default = defaults.get(folded(action.column.name), action.column.default)
         return replace(action, column=replace(action.column, default=default))
 
-    return tuple(map(told, actions))
+    return tuple(map(with_default, actions))
 
 
 def _clause(layout: Layout, action: Action, number: int, policy: Policy) -> tuple[Layout, tuple[Note, ...]]:
@@ -364,9 +366,9 @@ def keyed_as(layout: Layout, version: TableVersion) -> Layout:
 
 
 def surely_keyed(layout: Layout) -> Layout:
-    """The layout of a table that all columns stand for which are never NULL, without those that may be NULL here.
+    """The layout of a table whose handle is all columns that are never NULL, without those that may be NULL here.
 
-    Existing rows show NULL in a column that was added with a default that nobody has told exactly.
+    Existing rows show NULL in a column that was added with a default which is not known exactly.
     """
     key = (layout.column(number) for number in layout.handle or ())
     sure = (column.id for column in key if column.added <= 1 or column.default.kind is not DefaultKind.UNKNOWN)

@@ -1,7 +1,7 @@
 """EXCHANGE PARTITION: the rows of a partition and those of a table change places, and none of them is sent.
 
-Both current tables show the commit ts of the statement first. A table that has exchanged rows cannot be built anew from
-its changes: the rows that it got stand in the other one's.
+First, both current tables show the commit ts of the statement. A table that has exchanged rows cannot be built again
+from its changes, because the other table's changes have the rows that it got.
 """
 
 from __future__ import annotations
@@ -50,37 +50,37 @@ class Exchange:
 
 def exchanges(tables: Tables) -> list[Exchange]:
     """All exchanges of the warehouse, in their order."""
-    found = [
+    unordered = [
         Exchange(table, other, removal)
         for table in tables
         for removal in table.layout.removals
         if removal.other and (other := tables.by_uuid(removal.other)) is not None
     ]
-    return sorted(found, key=lambda exchange: exchange.removal.at)
+    return sorted(unordered, key=lambda exchange: exchange.removal.at)
 
 
 def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: str, step: Callable[[str], None]) -> None:
     """Let the rows change places. After a crash between the two tables the second one follows."""
-    table, other, at = wanted.table, wanted.other, wanted.removal.at
+    table, other, commit_ts = wanted.table, wanted.other, wanted.removal.at
     if table.current is None or other.current is None:
         return
     first = Publisher(spark, table, table.current, timezone, f"{operation}_exchange", step)
     second = Publisher(spark, other, other.current, timezone, f"{operation}_exchange", step)
     before = _before(spark, wanted)
     went = before.where(removed(table.layout, wanted.removal))
-    marks = {REMOVED: str(at), CUT: str(at)}
-    if table.removed_done < at:
+    marks = REMOVED.entry(commit_ts) | CUT.entry(commit_ts)
+    if table.removed_done < commit_ts:
         came = _as(spark.table(other.name.sql), other.layout, table.layout)
         table.current.stage(first.branch)
         first.remove(keys_of(table.layout, timezone), before, removed(table.layout, wanted.removal))
         first.fresh(came).append()
     other.current.stage(second.branch)
     second.fresh(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
-    if table.removed_done < at:
-        first.show({**marks, EXCHANGED_FROM: str(table.current.head())})
-        table.removed_done = table.cut = at
+    if table.removed_done < commit_ts:
+        first.show(marks | EXCHANGED_FROM.entry(table.current.head()))
+        table.removed_done = table.cut = commit_ts
     second.show(marks)
-    other.removed_done = other.cut = at
+    other.removed_done = other.cut = commit_ts
 
 
 def _before(spark: SparkSession, wanted: Exchange) -> DataFrame:

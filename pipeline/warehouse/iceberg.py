@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.retention import Retention
+    from pipeline.warehouse.state import StateKey
+
+T = TypeVar("T")
 
 MAIN = "main"
 MAIN_MOVED = "MAIN_MOVED"
@@ -217,10 +220,10 @@ class Table:
         """Its table properties."""
         return dict(self._java.properties())
 
-    def property_of(self, name: str) -> str | None:
-        """One of them; a call, where all take one for each."""
-        value = self._java.properties().get(name)
-        return None if value is None else str(value)
+    def property_of(self, key: StateKey[T]) -> T | None:
+        """The value of one of them; a call, where all take one for each."""
+        text = self._java.properties().get(key.name)
+        return None if text is None else key.decode(str(text))
 
     @property
     def schema_id(self) -> int:
@@ -236,8 +239,8 @@ class Table:
     def former_schemas(self) -> list[Mapping[str, Any]]:
         """The schemas that it has had, oldest first; an expiry may have removed some."""
         now = self.schema_id
-        found = [schema for schema in self._java.schemas().values() if schema.schemaId() != now]
-        return [self._catalog.as_json(schema) for schema in sorted(found, key=lambda schema: int(schema.schemaId()))]
+        former = [schema for schema in self._java.schemas().values() if schema.schemaId() != now]
+        return [self._catalog.as_json(schema) for schema in sorted(former, key=lambda schema: int(schema.schemaId()))]
 
     def set_schema(self, schema: Mapping[str, Any]) -> None:
         """Let it have exactly this schema, field ids included: what no statement can do."""
@@ -277,21 +280,21 @@ class Table:
         """The summary of one snapshot."""
         return self._catalog.summary(self._java.snapshot(snapshot_id))
 
-    def said_at(self, key: str) -> float | None:
+    def said_at(self, key: StateKey[Any]) -> float | None:
         """When the newest snapshot of main was made that has a summary entry, in seconds since the epoch."""
         snapshot = self._java.currentSnapshot()
-        while snapshot is not None and not snapshot.summary().containsKey(key):
+        while snapshot is not None and not snapshot.summary().containsKey(key.name):
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._java.snapshot(parent)
         return None if snapshot is None else snapshot.timestampMillis() / 1000
 
-    def inherited(self, key: str, branch: str = MAIN) -> str | None:
-        """A summary entry of the newest snapshot that has it: maintenance commits do not carry ours."""
+    def inherited(self, key: StateKey[T], branch: str = MAIN) -> T | None:
+        """What the newest snapshot that has a summary entry says in it: maintenance commits do not carry ours."""
         snapshot = self._java.snapshot(branch)
         while snapshot is not None:
-            value = snapshot.summary().get(key)
-            if value is not None:
-                return str(value)
+            text = snapshot.summary().get(key.name)
+            if text is not None:
+                return key.decode(str(text))
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._java.snapshot(parent)
         return None
@@ -301,17 +304,17 @@ class Table:
 
         Where the snapshot has been expired, everything is one append: the table as it stands.
         """
-        found: list[tuple[int | None, int]] = []
+        appends: list[tuple[int | None, int]] = []
         snapshot = self._java.currentSnapshot()
         while snapshot is not None and snapshot.snapshotId() != snapshot_id:
             parent = snapshot.parentId()
             before = None if parent is None else self._java.snapshot(parent)
             if snapshot.operation() == "append" or before is None:  # the oldest that is left shows all before it
-                found.append((None if before is None else int(parent), int(snapshot.snapshotId())))
+                appends.append((None if before is None else int(parent), int(snapshot.snapshotId())))
             snapshot = before
         if snapshot is None and snapshot_id is not None:
             return [(None, int(self._java.currentSnapshot().snapshotId()))]
-        return list(reversed(found))
+        return list(reversed(appends))
 
     def added_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
         """The least and the greatest of a BIGINT column among the rows that a snapshot added, by its files.
@@ -332,27 +335,27 @@ class Table:
 
     def _between(self, files: Iterable[Any], column: str) -> tuple[int, int] | None:
         number = self._java.schema().findField(column).fieldId()
-        found: list[int] = []
+        bounds: list[int] = []
         for file in files:
-            for bounds in (file.lowerBounds(), file.upperBounds()):
-                bound = None if bounds is None else bounds.get(number)
+            for by_column in (file.lowerBounds(), file.upperBounds()):
+                bound = None if by_column is None else by_column.get(number)
                 if bound is None:
                     return None
-                found.append(self._catalog.long_of(bound))
-        return (min(found), max(found)) if found else None
+                bounds.append(self._catalog.long_of(bound))
+        return (min(bounds), max(bounds)) if bounds else None
 
     def added_rows(self, snapshot_id: int) -> int:
         """How many rows a snapshot added, by its summary."""
         return int(self.summary(snapshot_id).get("added-records", 0))
 
-    def added_by(self, key: str, value: str, branch: str = MAIN) -> int:
+    def added_by(self, key: StateKey[str], text: str, branch: str = MAIN) -> int:
         """How many rows the newest commit on a branch added that says this of itself."""
         snapshot = self._java.snapshot(branch)
-        while snapshot is not None and snapshot.summary().get(key) != value:
+        while snapshot is not None and snapshot.summary().get(key.name) != text:
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._java.snapshot(parent)
         if snapshot is None:
-            raise AssertionError(f"no commit of {self.name} says {key} = {value}")
+            raise AssertionError(f"no commit of {self.name} says {key.name} = {text}")
         return int(snapshot.summary().get("added-records") or 0)
 
     def added_bytes(self, snapshot_id: int) -> int:

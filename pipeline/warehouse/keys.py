@@ -133,14 +133,14 @@ class Keys:
         return [(key, source, place) for key, (source, place) in last.items()]
 
     def last_places(self, rows: DataFrame) -> DataFrame:
-        """Per key: the place of its last change, and in which partitions its changes stand.
+        """Per key: the place of its last change, and the partitions that have changes of it.
 
         Only fixed-width numbers are aggregated, which Spark does in a hash table.
         """
         return self._narrow.of(rows).groupBy(*self.expressions).agg(*_extremes())
 
     def last_arrivals(self, rows: DataFrame, arrivals: DataFrame | None) -> DataFrame:
-        """As `last_places`, where keys stand in several partitions: the last by their records' timestamps."""
+        """As `last_places`, if keys have changes in several partitions: the last one is that of the latest record."""
         if arrivals is not None:
             rows = rows.join(arrivals, [change.TOPIC, change.PARTITION, change.OFFSET], "left")
         else:
@@ -170,21 +170,19 @@ class Keys:
             arguments |= {"low": low, "high": high}
         return " AND ".join(terms), arguments
 
-    def literals(self, found: Sequence[Key]) -> tuple[str, dict[str, Any]]:
-        """A predicate that names a few keys by their values, and its parameters."""
+    def literals(self, few: Sequence[Key]) -> tuple[str, dict[str, Any]]:
+        """A predicate for `few` keys, by their values, and its parameters."""
         whole_values, arguments = self._nothing_lost()
         names = [quoted(column.name) for column in self.columns]
-        for index, key in enumerate(found):
+        for index, key in enumerate(few):
             for number, (column, value) in enumerate(zip(self.columns, key, strict=True)):
                 plain = str(value) if types.decimal_parameters(column.type) else value
                 arguments[f"p{index}_{number}"] = plain
-        listed = ", ".join(self._parameter(index, 0) for index in range(len(found)))
+        listed = ", ".join(self._parameter(index, 0) for index in range(len(few)))
         first = f"{names[0]} IN ({listed}){whole_values}"  # prunes files
         if len(names) == 1:
             return first, arguments
-        keys = (
-            ", ".join(self._parameter(index, number) for number in range(len(names))) for index in range(len(found))
-        )
+        keys = (", ".join(self._parameter(index, number) for number in range(len(names))) for index in range(len(few)))
         whole = ", ".join(f"({key})" for key in keys)
         return f"{first} AND ({', '.join(names)}) IN ({whole})", arguments
 

@@ -1,4 +1,4 @@
-"""A warehouse table's columns over time, as data: what stands where, and what older rows show.
+"""A warehouse table's columns over time, as data: which field is in which column, and what older rows show.
 
 A `Layout` lists every warehouse column that a table ever had and, for every version of the source table that was
 seen, which field lands in which column. It is kept as JSON in a property of the Iceberg table and changes in the
@@ -60,18 +60,18 @@ class Column:
     shown_in: int | None = None
     """Of a column that only a stale version fills: the column of the current table that shows its values, converted."""
     leaves: bool = False
-    """Whether it leaves the current table as soon as that needs it no more (`evolution.let_leave`)."""
+    """Whether it leaves the current table as soon as publishing no longer needs it (`evolution.let_leave`)."""
     written: str = ""
     """The type in full (`source_types`), where that says more than `tidb_type`."""
 
     @property
     def source_type(self) -> str:
-        """The type in full, as far as anybody has said it."""
+        """The type in full, as far as it is known."""
         return self.written or self.tidb_type
 
     @property
     def loses(self) -> bool:
-        """Whether its type may not hold what is sent, so that a value is told by its text, too (design.md, rule 7).
+        """Whether its type may not hold a value that is sent, so that its text is kept, too (design.md, rule 7).
 
         Any bytes may be sent as a text.
         """
@@ -110,8 +110,8 @@ class Version:
 class Removal:
     """At the commit ts `at` the rows of these partitions (None: of all) went, and no deletes were sent.
 
-    `scheme`: how the table was partitioned, as far as that tells these rows; `columns`: name, id and TiDB's type of
-    each column by which it does. An earlier version has noted all partitions and all columns.
+    `scheme`: how the table was partitioned, as far as that decides which rows went. `columns`: name, id and TiDB's type
+    of the columns that decide it. An earlier version noted all partitions and all columns.
     """
 
     at: int
@@ -158,7 +158,7 @@ class Layout:
     met_at: int = 0
     """By commit ts: `ddl_at` when the newest version was met. From then on the handle is known to be what it is."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
-    """How the source is partitioned, as `ddl.partitions` writes it; None where it is not, or nobody has said."""
+    """How the source is partitioned, as `ddl.partitions` writes it; None where it is not, or that is unknown."""
     removals: tuple[Removal, ...] = field(default=(), hash=False)
     """By commit ts: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
 
@@ -205,9 +205,9 @@ class Layout:
 
     def with_column(self, column: Column) -> Layout:
         """This layout with the column of the same id replaced, or the column added at the end."""
-        known = any(c.id == column.id for c in self.columns)
+        has_column = any(c.id == column.id for c in self.columns)
         columns = tuple(column if c.id == column.id else c for c in self.columns)
-        return replace(self, columns=columns if known else (*columns, column))
+        return replace(self, columns=columns if has_column else (*columns, column))
 
     def next_id(self) -> int:
         """A column id that was never used."""

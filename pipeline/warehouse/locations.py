@@ -36,7 +36,7 @@ def real_path(location: str) -> Path | None:
     return None if path is None else Path(os.path.realpath(path))
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(location: str, other: str) -> bool:
     """Whether two locations are one place."""
-    here, there = real_path(one), real_path(other)
-    return here == there if here and there else one.rstrip("/") == other.rstrip("/")
+    here, there = real_path(location), real_path(other)
+    return here == there if here and there else location.rstrip("/") == other.rstrip("/")

@@ -1,13 +1,14 @@
 """Tables without a handle: their rows have no identity, so a current table is a multiset (design.md, 4.3).
 
-A delete removes one equal row. At a commit ts the multiplicity of an equal change is the greatest of any one send of
-it; a send ends where the commit ts of a partition goes back, and where watermarks tell (`WarehouseTable.sends`).
+A delete removes one equal row. TiCDC may send the same changes several times. How often an equal change counts at a
+commit ts is the greatest number that any one send has of it. A send ends where the commit ts of a partition goes back,
+and where watermarks show it (`WarehouseTable.sends`).
 
-Equal are rows in the columns that the source had at the time of the change: those that it had dropped by then (or that
-another one replaces) stay in the current table with values that no later image has. So changes apply era by era, an era
-being the time between two such statements. Of several equal rows those go first that have such values, in the order of
-the values: rows of the era itself have none, so it does not matter which changes come in one batch. And a row that is
-older than a column of which nobody knows the default shows NULL in it: such a one goes where no equal one is left.
+Two rows are equal if they agree in the columns that the source had at the time of the change. Columns that were dropped
+or replaced by then stay in the current table, with values that no later image has. So changes apply era by era; an era
+is the time between two such statements. Among equal rows, those with such values go first, in the order of the values.
+Rows of the era itself have none, so it does not matter which changes come in one batch. A row that is older than a
+column shows NULL in it if the column's default is unknown. Such a row goes if no equal one is left.
 """
 
 from __future__ import annotations
@@ -57,58 +58,61 @@ def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
 
 
 def _eras(layout: Layout) -> dict[Era, list[SchemaId]]:
-    """All eras with their versions, oldest first: in the first one everything counts, and nothing is guessed."""
-    found: dict[Era, list[SchemaId]] = {Era(): []}
+    """All eras with their versions, oldest first. In the first one all columns count and nothing is guessed."""
+    eras: dict[Era, list[SchemaId]] = {Era(): []}
     for version in sorted(layout.versions, key=lambda version: version.number):
-        found.setdefault(era_of(layout, version), []).append(version.version)
-    return found
+        eras.setdefault(era_of(layout, version), []).append(version.version)
+    return eras
 
 
 def _era(eras: Mapping[Era, Sequence[SchemaId]]) -> Column:
     """The number of a change's era."""
-    found = F.lit(0)
+    era_number = F.lit(0)
     for number, versions in enumerate(eras.values()):
         if number:
-            found = F.when(F.col(change.SCHEMA_ID).isin(*versions), number).otherwise(found)
-    return found
+            era_number = F.when(F.col(change.SCHEMA_ID).isin(*versions), number).otherwise(era_number)
+    return era_number
 
 
 def _go_through(publisher: Publisher, mine: DataFrame, names: list[str], era: Era, *, fewer: bool) -> None:
-    """Let the branch go through an era."""
+    """Apply the changes of an era to the branch."""
     added = mine.where(F.col(_FEWER) == 0).select(*_own(names), _LOST, change.COMMIT_TS, F.col(_MORE).alias(_TIMES))
     there = fewer and not publisher.current.is_empty(publisher.branch)
     if there or (fewer and era.dead):
         gone = mine.where(F.col(_FEWER) > 0).withColumn(_KEPT, _kept(F.col(_LOST), era.dead))
-        found = _take(publisher, gone, names, era, there=there)
+        counted = _take(publisher, gone, names, era, there=there)
         for guess in era.guesses if there else ():
-            gone = _unfound(found, names, era, guess)
+            gone = _unfound(counted, names, era, guess)
             if gone.isEmpty():
                 break
-            _append(publisher, _stay(found, names), names)
-            found = _take(publisher, gone, names, era, there=there)
-        added = added.unionByName(_stay(found, names))
+            _append(publisher, _stay(counted, names), names)
+            counted = _take(publisher, gone, names, era, there=there)
+        added = added.unionByName(_stay(counted, names))
     publisher.step("keys-deleted")
     _append(publisher, added, names)
 
 
 def _take(publisher: Publisher, gone: DataFrame, names: list[str], era: Era, *, there: bool) -> DataFrame:
-    """Let all rows go of which some go; how many of each there were and how many stay, with guesses also where none."""
-    found = _found(_candidates(publisher, gone, names, era), names, era.dead)
-    found = found if era.guesses else found.where(F.col(_STAY) > 0)
-    found = found.localCheckpoint()  # Spark would ask a cached one of the table again
+    """Delete every row that has an equal among those to go. How many of each there were, and how many stay.
+
+    With guesses, also those of which none stay.
+    """
+    counted = _found(_candidates(publisher, gone, names, era), names, era.dead)
+    counted = counted if era.guesses else counted.where(F.col(_STAY) > 0)
+    counted = counted.localCheckpoint()  # Spark would ask a cached one of the table again
     if there:
         _delete(publisher, gone, names, era.dead)
-    return found
+    return counted
 
 
-def _unfound(found: DataFrame, names: list[str], era: Era, guess: frozenset[str]) -> DataFrame:
-    """What was to go and was not there, as rows show it that are older than the columns of a guess: NULL in them."""
+def _unfound(counted: DataFrame, names: list[str], era: Era, guess: frozenset[str]) -> DataFrame:
+    """The rows that were to go and were not there, with NULL in the columns of a guess: so older rows show them."""
     live = _live(names, era.dead)
     missing, newest = F.max(_FEWER) - F.sum(_TIMES), F.max(change.COMMIT_TS).alias(change.COMMIT_TS)
-    rows = found.groupBy(*_own(live), _KEPT).agg(missing.alias(_FEWER), newest).where(F.col(_FEWER) > 0)
+    rows = counted.groupBy(*_own(live), _KEPT).agg(missing.alias(_FEWER), newest).where(F.col(_FEWER) > 0)
     without = era.dead | guess
     images = [
-        F.lit(None).cast(found.schema[name].dataType).alias(name) if name in without else F.col(quoted(name))
+        F.lit(None).cast(counted.schema[name].dataType).alias(name) if name in without else F.col(quoted(name))
         for name in names
     ]
     older = rows.select(*images, _kept(F.col(_KEPT), guess).alias(_KEPT), change.COMMIT_TS, _FEWER)
@@ -151,7 +155,7 @@ def _net(
 def by_send(publisher: Publisher, rows: DataFrame) -> DataFrame:
     """Changes with the number of their send: a new one begins where the commit ts goes back, or where noted.
 
-    That takes all rows between those that are to be told apart, whatever their commit ts.
+    It needs all rows between those that are compared, whatever their commit ts.
     """
     noted, rows = publisher.table.sends, placed(rows)
     if noted:
@@ -189,18 +193,18 @@ def _kept(lost: Column, dead: frozenset[str]) -> Column:
 
 
 def _candidates(publisher: Publisher, gone: DataFrame, names: list[str], era: Era) -> DataFrame:
-    """The rows of which some go: what the table has of them, and what the era itself brings."""
+    """All equals of the rows that are to go: those that the table has, and those that the era itself brings."""
     lost = _entries(F.col(change.UNREPRESENTABLE))
     stored = publisher.spark.table(publisher.target).select(
         *_own(names), lost.alias(_LOST), _kept(lost, era.dead).alias(_KEPT), change.COMMIT_TS
     )
     there = stored.alias("t").join(gone.alias("s"), F.expr(_same(names, era.dead, f"t.{_KEPT}")))
     own = [F.col(f"t.{quoted(name)}").alias(name) for name in (*names, _LOST, _KEPT, change.COMMIT_TS)]
-    found = there.select(*own, F.col(f"s.{_FEWER}").alias(_FEWER), F.lit(1).cast("bigint").alias(_TIMES))
+    stored_rows = there.select(*own, F.col(f"s.{_FEWER}").alias(_FEWER), F.lit(1).cast("bigint").alias(_TIMES))
     if era == Era():
-        return found
-    brought = gone.withColumn(_TIMES, F.col(_MORE))  # of most nothing: so that what was not there is known
-    return found.unionByName(brought.select(*found.columns))
+        return stored_rows
+    brought = gone.withColumn(_TIMES, F.col(_MORE))  # mostly zero: it makes known what was not there
+    return stored_rows.unionByName(brought.select(*stored_rows.columns))
 
 
 def _found(candidates: DataFrame, names: list[str], dead: frozenset[str]) -> DataFrame:
@@ -218,8 +222,8 @@ def _found(candidates: DataFrame, names: list[str], dead: frozenset[str]) -> Dat
     return each.withColumn(_STAY, F.col(_TIMES) - go)
 
 
-def _stay(found: DataFrame, names: list[str]) -> DataFrame:
-    rows = found.where(F.col(_STAY) > 0)
+def _stay(counted: DataFrame, names: list[str]) -> DataFrame:
+    rows = counted.where(F.col(_STAY) > 0)
     return rows.select(*_own(names), _LOST, change.COMMIT_TS, F.col(_STAY).alias(_TIMES))
 
 
@@ -234,7 +238,7 @@ def _same(names: list[str], dead: frozenset[str], lost: str) -> str:
 
 
 def _delete(publisher: Publisher, gone: DataFrame, names: list[str], dead: frozenset[str]) -> None:
-    """Let all rows go of which some go."""
+    """Delete every row that has an equal among those to go."""
     view = f"rows_{publisher.operation}_{publisher.table.uuid.replace('-', '')}"
     gone.createOrReplaceTempView(view)
     lost, arguments = _kept_of_stored(dead)

@@ -1,4 +1,4 @@
-"""Tables whose files lie in the warehouse while the catalog does not know them (design.md, rule 3)."""
+"""Tables that have files in the warehouse but are not in the catalog (design.md, rule 3)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pipeline.model.names import WarehouseName
 from pipeline.warehouse.state import NAME, NEXT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from pipeline.model.names import WarehouseName
 
 _VERSION = re.compile(r"(\d+)-.*\.metadata\.json")
 
@@ -27,23 +28,22 @@ class Knowing(Protocol):
 def lost_tables(catalog: Knowing, data: Path | None) -> dict[str, tuple[WarehouseName, Path]]:
     """Name → (warehouse name, newest metadata file) of every table with data that the catalog has forgotten.
 
-    `data`: where they lie; None: in a store, whose catalog is its keeper's matter. A folder without a snapshot is what
-    a crash in the middle of CREATE TABLE leaves behind: nothing is lost with it.
+    `data`: the folder of the tables. None if they are in a store: whoever runs the store looks after its catalog. A
+    crash in the middle of CREATE TABLE leaves a folder without a snapshot: nothing is lost with it.
     """
     if data is None:
         return {}
-    known = {f"{name.namespace}.{name.name}" for name in catalog.names()}
-    found: dict[str, tuple[WarehouseName, Path]] = {}
+    in_catalog = {str(name) for name in catalog.names()}
+    lost: dict[str, tuple[WarehouseName, Path]] = {}
     for folder in sorted(data.glob("*/metadata")):
         newest, metadata = _newest(folder)
-        said = metadata.get("properties", {})
-        if NAME not in said or metadata.get("current-snapshot-id", -1) in (-1, None):
+        properties = metadata.get("properties", {})
+        name, next_name = NAME.read(properties), NEXT_NAME.read(properties)
+        if name is None or metadata.get("current-snapshot-id", -1) in (-1, None):
             continue
-        namespace, table = json.loads(said[NAME])
-        names = [json.loads(said[name]) for name in (NAME, NEXT_NAME) if said.get(name)]
-        if known.isdisjoint(".".join(name) for name in names):
-            found[f"{namespace}.{table}"] = (WarehouseName(namespace, table), newest)
-    return found
+        if in_catalog.isdisjoint(str(own) for own in (name, next_name) if own is not None):
+            lost[str(name)] = (name, newest)
+    return lost
 
 
 def _newest(folder: Path) -> tuple[Path, dict[str, Any]]:

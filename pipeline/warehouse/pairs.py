@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pipeline.model.messages import EVER
 from pipeline.model.names import CHANGES_SUFFIX, TableName, WarehouseName
@@ -34,6 +32,7 @@ from pipeline.warehouse.state import (
     STREAMS,
     TRUNCATED,
 )
+from pipeline.warehouse.stored import Place, State, StoredBinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,40 +41,23 @@ if TYPE_CHECKING:
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column
 
+__all__ = [
+    "STAGE",
+    "Place",
+    "State",
+    "StoredBinding",
+    "WarehouseTable",
+    "current_of",
+    "loaded",
+    "name_at",
+    "obligations",
+    "read_published",
+    "written_spans",
+    "written_state",
+]
+
 STAGE = "stage_"
 """How the branches begin on which a table is made ready; the operation follows."""
-
-
-class State(StrEnum):
-    """`held`: records wait in `_pipeline.held`; `dropped`: the source is gone, the pair is kept."""
-
-    LIVE = "live"
-    HELD = "held"
-    RELEASING = "releasing"
-    DROPPED = "dropped"
-
-
-class StoredBinding(NamedTuple):
-    """A source name meant a pair for changes with a commit ts in (`since`, `until`], by the statement `cause`.
-
-    `pair`: the uuid, of one that has been removed; the others say this themselves.
-    """
-
-    schema: str
-    table: str
-    since: int
-    until: int
-    cause: str = ""
-    pair: str = ""
-
-
-class Place(NamedTuple):
-    """Where a change stands in its source; `number`: the event's in its record."""
-
-    stream: str
-    partition: int
-    position: int
-    number: int
 
 
 @dataclass(slots=True)
@@ -93,35 +75,35 @@ class WarehouseTable:
     created_as: tuple[str, str] | None = None
     """The name (`TableName.key`) that the CREATE TABLE gave, as far as it is known."""
     keyspace: str = ""
-    """Where the rows that made the pair come from (`Origin.keyspace`); none is any."""
+    """Where the rows that made the pair come from (`Origin.keyspace`); empty if any will do."""
     renamed_at: int = 0
     due: TableName | None = None
-    """The source's name that the pair is to get, which was taken: it is held under its old one.
+    """The source's name that the pair is to get. It was taken, so the pair is held under its old name.
 
-    As long as another pair has that name by what is known, `source` is one that no table has (`put_off`)."""
+    As long as another pair has that name, as far as is known, `source` is a name that no table has (`put_off`)."""
     truncated_at: int = 0
-    """The newest TRUNCATE TABLE; by commit ts one that an earlier version has noted (now: `Layout.removals`)."""
+    """The newest TRUNCATE TABLE. By commit ts only earlier versions noted it here (now: `Layout.removals`)."""
     truncated_done: int = 0
     dropped_at: int = 0
     cut: int = 0
     """By commit ts: the commit ts up to which the current table shows the changes."""
     late_shown: frozenset[int] = frozenset()
-    """Appends after `applied` whose rows came after their time, and are shown already."""
+    """Appends after `applied` that came late, and are shown already."""
     removed_done: int = 0
     """The newest removal of partitions that the current table shows."""
     spans: tuple[StoredBinding, ...] = ()
     """By commit ts: the names that the source has had, and when."""
     sends: frozenset[Place] = frozenset()
-    """By commit ts, without a key: where rows begin to be sent again, as watermarks tell (`streaming.redeliveries`)."""
+    """By commit ts, without a key: where redeliveries begin, as watermarks show (`streaming.redeliveries`)."""
     ends: dict[PartitionId, int] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
-    """Those (ids) in which rows are under the name that the newest RENAME has given, or which a person has accepted."""
+    """Ids of streams with rows under the name that the newest RENAME gave, or that a person has accepted."""
     applied: int | None = None
     filled: frozenset[str] = frozenset()
     unshown: bool = True
     """Whether the current table may have no snapshot with its columns of now."""
     altered: str = ""
-    """Why neither table may be written: columns that only a DDL event may change are not what the layout says."""
+    """Why neither table may be written: columns that only a DDL event may change differ from the layout."""
     not_ours: tuple[str, ...] = ()
     """Columns of users in the changes table: new rows are NULL there."""
     not_ours_in_current: tuple[str, ...] = ()
@@ -134,9 +116,9 @@ class WarehouseTable:
         return self.changes.uuid
 
     def streams_at(self, commit_ts: int = EVER) -> frozenset[str]:
-        """Streams (ids) that bring the table under the name which it has at a time; none as long as no row has told it.
+        """Ids of the streams that bring the table under its name at a commit ts; none until a row shows one.
 
-        A changefeed sends rows by the name of their table, so those of another name may stand in another stream.
+        A changefeed sends rows by the name of their table, so after a RENAME they may come in another stream.
         """
         if 0 < self.renamed_at < commit_ts:
             return self.streams
@@ -145,110 +127,77 @@ class WarehouseTable:
 
     @property
     def parked(self) -> bool:
-        """Whether another pair has the source's name, by what is known so far."""
+        """Whether another pair has the source's name, as far as is known."""
         return self.due is not None and self.due.key != self.source.key
 
 
 def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
-    """The pair whose changes table has this name, as the catalog knows it; None where that is no changes table."""
+    """The pair whose changes table has this name in the catalog; None if the table is no changes table."""
     changes = catalog.table(name)
-    if changes is None or changes.properties.get(ROLE) != "changes":
+    if changes is None or ROLE.read(changes.properties) != "changes":
         return None
     properties = changes.properties
     base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
-    source = TableName(properties[SOURCE_SCHEMA], properties[SOURCE_TABLE])
-    table = WarehouseTable(source, base, changes, current_of(catalog, base), Layout.from_json(properties[LAYOUT]))
-    table.state = State(properties.get(STATE, State.LIVE))
-    table.held_reason = properties.get(HELD_REASON, "")
-    table.created_at = int(properties.get(CREATED, "0"))
-    table.created_as = read_key(properties.get(CREATED_AS))
-    table.keyspace = properties.get(KEYSPACE, "")
-    table.renamed_at = int(properties.get(RENAMED, "0"))
-    table.due = TableName(*json.loads(properties[DUE])) if properties.get(DUE) else None
-    table.truncated_at = int(properties.get(TRUNCATED, "0"))
-    table.dropped_at = int(properties.get(DROPPED, "0"))
+    source = TableName(SOURCE_SCHEMA.required(properties), SOURCE_TABLE.required(properties))
+    table = WarehouseTable(source, base, changes, current_of(catalog, base), LAYOUT.required(properties))
+    table.state = STATE.read(properties) or State.LIVE
+    table.held_reason = HELD_REASON.read(properties) or ""
+    table.created_at = CREATED.read(properties) or 0
+    table.created_as = CREATED_AS.read(properties)
+    table.keyspace = KEYSPACE.read(properties) or ""
+    table.renamed_at = RENAMED.read(properties) or 0
+    table.due = DUE.read(properties)
+    table.truncated_at = TRUNCATED.read(properties) or 0
+    table.dropped_at = DROPPED.read(properties) or 0
     if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
         table.dropped_at = table.truncated_at
-    table.spans = read_spans(properties.get(SPANS))
-    table.sends = frozenset(Place(*one) for one in json.loads(properties.get(SENDS, "[]")))
-    table.ends = read_ends(changes.inherited(ENDS))
-    table.streams = frozenset(json.loads(properties.get(STREAMS) or "[]"))
+    table.spans = SPANS.read(properties) or ()
+    table.sends = SENDS.read(properties) or frozenset()
+    table.ends = changes.inherited(ENDS) or {}
+    table.streams = STREAMS.read(properties) or frozenset()
     read_published(table)
     return table
 
 
 def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:
     """The current table of this name, if there is one: a person may have a table where a pair has none."""
-    found = catalog.table(name)
-    return found if found is not None and found.properties.get(ROLE) == "current" else None
+    table = catalog.table(name)
+    return table if table is not None and ROLE.read(table.properties) == "current" else None
 
 
 def read_published(table: WarehouseTable) -> None:
     """What the current table says of itself."""
     if table.current is not None:
-        applied = table.current.inherited(APPLIED)
-        table.applied = int(applied) if applied else None
-        table.cut = int(table.current.inherited(CUT) or "0")
-        table.removed_done = int(table.current.inherited(REMOVED) or "0")
-        table.late_shown = frozenset(json.loads(table.current.inherited(LATE_SHOWN) or "[]"))
-        table.truncated_done = int(table.current.inherited(TRUNCATED) or "0")
-        table.filled = frozenset(json.loads(table.current.inherited(FILLED) or "[]"))
+        table.applied = table.current.inherited(APPLIED)
+        table.cut = table.current.inherited(CUT) or 0
+        table.removed_done = table.current.inherited(REMOVED) or 0
+        table.late_shown = table.current.inherited(LATE_SHOWN) or frozenset()
+        table.truncated_done = table.current.inherited(TRUNCATED) or 0
+        table.filled = table.current.inherited(FILLED) or frozenset()
 
 
 def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
     """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
-    found: dict[str, tuple[Column, int]] = {}
+    due: dict[str, tuple[Column, int]] = {}
     for column in layout.current:
         if column.default.kind == "literal":
-            found[f"{column.id}:0"] = (column, 0)
+            due[f"{column.id}:0"] = (column, 0)
         for number in range(1, len(column.conversions) + 1):
-            found[f"{column.id}:{number}"] = (column, number)
-    return found
-
-
-def read_key(text: str | None) -> tuple[str, str] | None:
-    """A `TableName.key` as a property carries it; None where there is none."""
-    if not text:
-        return None
-    schema, table = json.loads(text)
-    return schema, table
-
-
-def read_spans(text: str | None) -> tuple[StoredBinding, ...]:
-    """Spans as a property carries them."""
-    return tuple(StoredBinding(*one) for one in json.loads(text or "[]"))
+            due[f"{column.id}:{number}"] = (column, number)
+    return due
 
 
 def name_at(spans: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
-    """The name that a pair has after the statements of a commit ts; None where nobody knows, or it has none."""
-    found = (TableName(one.schema, one.table) for one in spans if one.since <= commit_ts < one.until)
-    return next(found, None)
+    """The name that a pair has after the statements of a commit ts; None if it has none, or it is unknown."""
+    names = (TableName(span.schema, span.table) for span in spans if span.since <= commit_ts < span.until)
+    return next(names, None)
 
 
 def written_state(state: State, reason: str = "") -> dict[str, str]:
     """The properties that say whether a pair lives."""
-    return {STATE: state.value, HELD_REASON: reason}
+    return STATE.entry(state) | HELD_REASON.entry(reason)
 
 
 def written_spans(spans: tuple[StoredBinding, ...]) -> dict[str, str]:
     """The property; none where there is nothing to say."""
-    return {SPANS: json.dumps(spans)} if spans else {}
-
-
-def read_ends(text: str | None) -> dict[PartitionId, int]:
-    """End positions as a snapshot summary carries them: `{"<stream's identity>": {"<partition>": position}}`."""
-    if not text:
-        return {}
-    return {
-        (stream, int(partition)): position
-        for stream, partitions in json.loads(text).items()
-        for partition, position in partitions.items()
-    }
-
-
-def write_ends(ends: dict[PartitionId, int]) -> str:
-    """The inverse of `read_ends`."""
-    nested: dict[str, dict[str, int]] = {}
-    for (stream, partition), position in sorted(ends.items()):
-        nested.setdefault(stream, {})[str(partition)] = position
-    return json.dumps(nested, separators=(",", ":"))
+    return SPANS.entry(spans) if spans else {}

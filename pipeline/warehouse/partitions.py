@@ -74,12 +74,12 @@ class _Cell:
 
     def is_one_of(self, values: Sequence[Value | None]) -> Column:
         wanted = [value for value in values if value is not None]
-        found = [self.is_null()] if None in values else []
+        conditions = [self.is_null()] if None in values else []
         if wanted:
-            found.append(F.coalesce(self.column.isin(*map(_literal, wanted)), F.lit(False)))
+            conditions.append(F.coalesce(self.column.isin(*map(_literal, wanted)), F.lit(False)))
         if wanted and self.lost is not None:
-            found.append(F.coalesce(self.lost.isin(*map(_text, wanted)), F.lit(False)))
-        return _any(found)
+            conditions.append(F.coalesce(self.lost.isin(*map(_text, wanted)), F.lit(False)))
+        return _any(conditions)
 
 
 def _cells(deciding: Sequence[Deciding], columns: Mapping[str, Column], lost: Mapping[str, Column]) -> list[_Cell]:

@@ -1,8 +1,8 @@
 """Where tables lie, against where the settings say that they do.
 
-A table's metadata and the catalog name files by absolute path. So the catalog of a warehouse that was copied names
-the original's files: what is written through it, compacted or expired, is the original's (seen: its snapshots and its
-metadata gone). And the catalog of one that was moved names nothing.
+A table's metadata and the catalog name files by absolute path. So the catalog of a copied warehouse names the files of
+the original. Whoever writes, compacts or expires through it changes the original (this has happened: its snapshots and
+metadata were gone). The catalog of a warehouse that was moved names files that no longer exist.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def check_catalog(warehouse: Warehouse) -> None:
 
 def check_readable(warehouse: Warehouse) -> None:
     """Refuse a warehouse that was moved, as `check_place` does; one that was copied can be looked at."""
-    found = {name: location for name, location in _own_locations(warehouse).items() if _METADATA.search(location)}
-    check_place(found, warehouse)
+    locations = {name: location for name, location in _own_locations(warehouse).items() if _METADATA.search(location)}
+    check_place(locations, warehouse)
 
 
 def _own_locations(warehouse: Warehouse) -> dict[str, str]:
@@ -132,7 +132,7 @@ def _own_locations(warehouse: Warehouse) -> dict[str, str]:
 def _location(metadata: str, path: Path) -> str:
     try:
         return location_in(path)
-    except (OSError, ValueError, KeyError):  # gone, or what stands there is no metadata
+    except (OSError, ValueError, KeyError):  # gone, or no metadata
         return metadata
 
 
@@ -156,7 +156,8 @@ def location_in(metadata: Path) -> str:
 def catalog_folder(warehouse: Warehouse) -> str | None:
     """The folder of the embedded catalog, where its tables lie in a store or in another folder; else None.
 
-    A copy of such a catalog names the same tables, which lie where the settings say: only its own place tells it.
+    A copy of such a catalog names the same tables, and they lie where the settings say. Only the catalog's own place
+    shows that it is a copy.
     """
     if not warehouse.catalog.embedded or lies_in(warehouse.data, str(warehouse.path)):
         return None
@@ -166,9 +167,9 @@ def catalog_folder(warehouse: Warehouse) -> str | None:
 def check_copied(properties: Mapping[str, str], warehouse: Warehouse) -> None:
     """Refuse the copy of an embedded catalog whose tables lie elsewhere. `properties`: of `batches`.
 
-    Raises `Refused`: WAREHOUSE_COPIED. One that does not say where it was is anywhere's.
+    Raises `Refused`: WAREHOUSE_COPIED. A catalog that does not say where it was may be anywhere.
     """
-    before, now = properties.get(CATALOG_FOLDER), catalog_folder(warehouse)
+    before, now = CATALOG_FOLDER.read(properties), catalog_folder(warehouse)
     if before and now and not (lies_in(now, before) and lies_in(before, now)):
         raise Refused(
             WAREHOUSE_COPIED,

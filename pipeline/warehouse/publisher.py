@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,7 @@ _LEAST_SPLIT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a publish did. `order_unknown`: keys whose changes stand in more than one partition."""
+    """What a publish did. `order_unknown`: keys that have changes in more than one partition."""
 
     keys: int = 0
     order_unknown: int = 0
@@ -68,7 +67,7 @@ class Publisher:
 
     def write(self, rows: DataFrame) -> Any:
         """A writer of rows into the branch."""
-        return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION}", self.operation)
+        return rows.writeTo(self.target).option(f"snapshot-property.{OPERATION.name}", self.operation)
 
     def fresh(self, rows: DataFrame) -> Any:
         """A writer of rows that come into the branch: columns of users are NULL in them."""
@@ -97,17 +96,17 @@ class Publisher:
         return list(missing.values())
 
     def carry_out(self, publish: Callable[[], Published]) -> Published:
-        """Do what goes from `begin` to `show`; once more from the new main where another commit has moved it.
+        """Do everything from `begin` to `show`. Do it once more, from the new main, if another commit has moved main.
 
-        Raises `BatchFailed` (`MAIN_MOVED`) where it moves again, or where that was a publish of another pipeline: what
-        this one knows of the table is out of date.
+        Raises `BatchFailed` (`MAIN_MOVED`) if main moves again, or if another pipeline has published: then this one's
+        knowledge of the table is out of date.
         """
-        known = self.current.inherited(OPERATION)
+        last_operation = self.current.inherited(OPERATION)
         try:
             return publish()
         except BatchFailed as failed:
             self.current.refresh()
-            if failed.code != MAIN_MOVED or self.current.inherited(OPERATION) != known:
+            if failed.code != MAIN_MOVED or self.current.inherited(OPERATION) != last_operation:
                 raise
         return publish()
 
@@ -132,12 +131,12 @@ class Publisher:
         self.write(filled).overwrite(F.lit(True))
         self.step("backfilled")
 
-    def empty(self, at: int = EVER) -> None:
-        """Let all rows up to a commit ts go: files, without a look into them, where the table shows nothing newer."""
-        self._let_go(f"{change.COMMIT_TS} <= {at:d}" if self.table.cut > at else "true")
+    def empty(self, commit_ts: int = EVER) -> None:
+        """Delete all rows up to a commit ts. If the table shows nothing newer, whole files go without being read."""
+        self._let_go(f"{change.COMMIT_TS} <= {commit_ts:d}" if self.table.cut > commit_ts else "true")
 
     def _truncate(self) -> None:
-        """Let rows go that a TRUNCATE has ended."""
+        """Delete the rows that a TRUNCATE has ended."""
         self._let_go(f"{change.COMMIT_TS} <= {self.table.truncated_at:d}")
 
     def _let_go(self, gone: str) -> None:
@@ -145,7 +144,7 @@ class Publisher:
         self.step("truncated")
 
     def delete(self, keys: Keys, view: str, facts: Mapping[str, Any], also: str = "true") -> None:
-        """Delete the rows whose keys a view has (`facts_of`), where a further condition on both holds."""
+        """Delete the rows whose keys are in a view (`facts_of`), if a further condition on both holds."""
         hint = "/*+ BROADCAST(s) */" if facts["keys"] <= BROADCAST_KEYS else ""
         matched, arguments = keys.match(facts["low"], facts.get("high"))
         self.spark.sql(
@@ -154,14 +153,14 @@ class Publisher:
             args=arguments,
         )
 
-    def delete_few(self, keys: Keys, found: Sequence[Key]) -> None:
+    def delete_few(self, keys: Keys, few: Sequence[Key]) -> None:
         """Delete the rows of a handful of keys, by their values."""
-        if found and not self.current.is_empty(self.branch):
-            predicate, arguments = keys.literals(found)
+        if few and not self.current.is_empty(self.branch):
+            predicate, arguments = keys.literals(few)
             self.spark.sql(f"DELETE FROM {self.target} WHERE {predicate}", args=arguments)  # noqa: S608 - names of ours, values as parameters
 
     def remove(self, keys: Keys, rows: DataFrame, which: Column) -> None:
-        """Delete rows of the branch, which `rows` shows, by what they hold."""
+        """Delete rows of the branch by their values. `rows`: those of the branch."""
         if not keys.columns:
             self.write(rows.where(~which)).overwrite(F.lit(True))
         elif not self.current.is_empty(self.branch):
@@ -171,7 +170,7 @@ class Publisher:
             self.spark.catalog.dropTempView(view)
 
     def append(self, last: DataFrame, keys: Keys) -> None:
-        """Append what the last changes leave: every row but the deleted and the truncated."""
+        """Append the rows that the last changes leave: all but deleted and truncated ones."""
         kept = last.where(f"{change.OP} <> '{Op.DELETE.value}'")
         if self.table.truncated_at:
             newer = F.col(change.COMMIT_TS) > self.table.truncated_at
@@ -181,7 +180,8 @@ class Publisher:
     def show(self, marks: Mapping[str, str]) -> None:
         """Let readers have it. `marks`: what the snapshot says of itself besides."""
         filled = frozenset(obligations(self.table.layout))
-        own = {FILLED: json.dumps(sorted(filled)), TRUNCATED: str(self.table.truncated_at), OPERATION: self.operation}
+        truncated = TRUNCATED.entry(self.table.truncated_at)
+        own = FILLED.entry(filled) | truncated | OPERATION.entry(self.operation)
         self.current.mark({**own, **marks}, self.branch)
         self.step("staged")
         self.current.publish(self.branch)
@@ -190,7 +190,7 @@ class Publisher:
 
 
 def at_places(places: Iterable[tuple[int, int]]) -> str:
-    """Whether a placed row stands at one of a handful of places (source, place), in SQL; empty without any."""
+    """The condition, in SQL, that a placed row is at one of a handful of places (source, place); empty without any."""
     by_source: dict[int, list[str]] = {}
     for source, place in places:
         by_source.setdefault(source, []).append(str(place))
@@ -198,7 +198,7 @@ def at_places(places: Iterable[tuple[int, int]]) -> str:
 
 
 def at_winners(rows: DataFrame, winners: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
-    """The placed rows that stand at the places of a frame (`s_high`, `_last`)."""
+    """The placed rows that are at the places of a frame (`s_high`, `_last`)."""
     winners = winners.select(F.col("s_high").alias("w_source"), F.col(LAST).alias("w_place"))
     if facts["keys"] <= BROADCAST_KEYS:
         winners = F.broadcast(winners)
@@ -210,8 +210,8 @@ def facts_of(keys: Keys, last: DataFrame, *further: Column) -> dict[str, Any]:
     """How many keys there are, the range of the first key column where it prunes, and further aggregates."""
     bounds = [F.min("k0").alias("low"), F.max("k0").alias("high")] if keys.prunable else []
     row = last.agg(F.count(F.lit(1)).alias("keys"), *further, *bounds).collect()[0]
-    told = {"low": None, "high": None, **row.asDict()}
-    return told if survive((told["low"], told["high"])) else {**told, "low": None, "high": None}
+    facts = {"low": None, "high": None, **row.asDict()}
+    return facts if survive((facts["low"], facts["high"])) else {**facts, "low": None, "high": None}
 
 
 @lru_cache(maxsize=1024)

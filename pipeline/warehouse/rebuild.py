@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 
 def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone: str) -> int:
-    """Replay every change and statement; readers see the old rows until the new ones are published. Keys written.
+    """Replay every change and statement; how many keys that wrote.
 
-    Ordered by commit ts, whose tables know their names over time, up to the table's cut, which stays.
+    Readers see the old rows until the new ones are published. By commit ts, tables have names over time (`spans`). Such
+    a table is replayed up to its cut, which stays.
     """
     refuse(table, "built again")
-    if EXCHANGED in table.changes.properties:
+    if EXCHANGED.is_in(table.changes.properties):
         raise Refused(
             "ROWS_EXCHANGED",
             f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",
@@ -54,12 +55,13 @@ def replay(
 ) -> Published:
     """Show a table's changes up to its cut as if nothing were shown yet (ordering by commit ts).
 
-    Columns by which rows of an earlier time are told apart, and that have left since, are there until that is done.
+    Columns that were in the key, or decided on a partition, at an earlier time may have left since. They come back
+    until the replay is done.
     """
     if table.current is None:
         return Published()
-    known = table.layout
-    tables.evolve(table, let_leave(known, Layout(), 0))
+    layout = table.layout
+    tables.evolve(table, let_leave(layout, Layout(), 0))
     done = advance.advance(spark, table, timezone, operation, step, table.cut, afresh=True)
-    tables.evolve(table, let_leave(table.layout, known, table.cut))
+    tables.evolve(table, let_leave(table.layout, layout, table.cut))
     return done

@@ -61,13 +61,13 @@ SUPERSEDED, DROPPED = "superseded", "dropped"
 """What open rows become when the source drops their table: set aside ones, and those in `held`."""
 
 LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
-"""How the reasons in `held` begin that end by themselves (ordering by commit ts)."""
+"""Beginnings of the reasons in `held` that end by themselves (ordering by commit ts)."""
 
 Waiting = Mapping[tuple[TableName, str], int]
-"""Open records of `held`: how many, by source table and by which of `LET_IN` they wait for ("": for a person)."""
+"""How many records of `held` are open, by source table and the one of `LET_IN` they wait for ("": a person)."""
 
 AT = ("topic", "kafka_partition", "offset", "index")
-"""Where a change stands, as `dead_letters` and `quarantine` say it."""
+"""The place of a change, by the columns of `dead_letters` and `quarantine`."""
 
 _FOUND = "_ticdc_found"
 _LEDGER_PROPERTIES = {**PROPERTIES, "write.metadata.previous-versions-max": "5"}
@@ -93,25 +93,25 @@ class Records:
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
         """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER, COLUMNS_CHANGED."""
-        known = catalog.table(where("batches"))
-        check_form(known.properties if known else {}, data)
+        batches = catalog.table(where("batches"))
+        check_form(batches.properties if batches else {}, data)
         records = Records(spark, catalog, data, pipeline, {})
         for name in DEFINITIONS:
-            found = catalog.table(where(name))
-            records.tables[name] = found or records._make(name)
+            table = catalog.table(where(name))
+            records.tables[name] = table or records._make(name)
             _check_columns(name, records.tables[name])
         return records
 
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
         location = f"{self.data}/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
-        about = {ROLE: name, STATE_FORM: str(FORM), NAME: json.dumps([PIPELINE_NAMESPACE, name])}
+        about = {**ROLE.entry(name), **STATE_FORM.entry(FORM), **NAME.entry(where(name))}
         return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
 
     def claim(self, catalog_folder: str | None = None) -> None:
         """Remember whose warehouse this is (`check_owner`), and where its catalog is (`check_copied`)."""
         batches = self.tables["batches"]
-        ours = {OWNER: self.pipeline} | ({CATALOG_FOLDER: catalog_folder} if catalog_folder else {})
+        ours = OWNER.entry(self.pipeline) | (CATALOG_FOLDER.entry(catalog_folder) if catalog_folder else {})
         if not ours.items() <= batches.properties.items():
             batches.set_properties(ours)
 
@@ -142,7 +142,7 @@ class Records:
             *schema(name, shared=False).names,
         )
         mark = uuid.uuid4().hex
-        self._append(name, stamped, {APPEND: mark})
+        self._append(name, stamped, APPEND.entry(mark))
         return self.tables[name].added_by(APPEND, mark)
 
     def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
@@ -179,8 +179,8 @@ class Records:
         """How many records of `dead_letters` or `quarantine` are open that may be missing up to a commit ts."""
         if self.tables[name].head() is None:
             return 0
-        known = F.col("commit_ts")
-        rows = self.read(name).where((F.col("status") == "open") & (known.isNull() | (known <= commit_ts)))
+        row_ts = F.col("commit_ts")
+        rows = self.read(name).where((F.col("status") == "open") & (row_ts.isNull() | (row_ts <= commit_ts)))
         return rows.count()
 
     def newest_cuts(self) -> dict[str, tuple[int, str]]:
@@ -205,17 +205,18 @@ class Records:
         self._update("held", source, "status = :status", {"status": status})
 
     def drop_held(self, source: TableName, streams: Collection[str]) -> None:
-        """What waits under a table's name, but comes from streams of another table, is not to come into this one."""
+        """Drop what waits under a table's name but comes from streams of another table: it must not enter this one."""
         for stream in sorted(streams):
             self._update("held", source, "status = :status", {"status": DROPPED, "topic": stream}, "topic = :topic")
 
     def mark_dropped(self, source: TableName, until: int | None = None, of: Sequence[str] = ASIDE) -> None:
-        """What is set aside of a table that is gone is not to come back into another one of its name.
+        """Close what is set aside of a table that was dropped, so that it does not enter a new table of that name.
 
-        The rows stay, with their bytes: a DROP TABLE is later than any change, so they are superseded by it.
-        `until`: what has a commit ts after it is another table's, and so may be what waits by itself. What else is
-        `held` has no commit ts, and is that of the table which has the name today: of one that had it before, only
-        what is in `of` is meant (`LETTERS`).
+        The rows stay, with their bytes. A DROP TABLE is later than any change, so it supersedes them.
+
+        `until`: what has a later commit ts is another table's. So may be what waits by itself in `held`. Other rows of
+        `held` have no commit ts, and belong to the table that has the name today. For a table that had the name before,
+        give `of` without `held` (`LETTERS`).
         """
         for name in self._used_asides(of):
             status = {"status": DROPPED if name == "held" else SUPERSEDED}
@@ -224,7 +225,7 @@ class Records:
     def rename_aside(
         self, source: TableName, to: TableName, until: int | None = None, of: Sequence[str] = ASIDE
     ) -> None:
-        """What is set aside of a source table goes with it to its new name; `until`, `of` as in `mark_dropped`."""
+        """Let what is set aside of a source table follow it to its new name; `until`, `of` as in `mark_dropped`."""
         names = {"to_schema": to.schema, "to_table": to.table}
         for name in self._used_asides(of):
             change = "schema_name = :to_schema, table_name = :to_table"
@@ -243,9 +244,9 @@ class Records:
         )
         self.tables[name].refresh()
 
-    def mark(self, name: str, found: DataFrame) -> None:
-        """Give open records their `status`, by where they stand (`AT`)."""
-        found.createOrReplaceTempView(_FOUND)
+    def mark(self, name: str, statuses: DataFrame) -> None:
+        """Give open records a new status, by their place (`AT`). `statuses`: place and `status`."""
+        statuses.createOrReplaceTempView(_FOUND)
         same = " AND ".join(f"t.{column} = s.{column}" for column in AT)
         self.spark.sql(
             f"MERGE INTO {where(name).sql} t USING {_FOUND} s ON t.status = 'open' AND {same} "
@@ -268,7 +269,7 @@ def waiting_in(held: DataFrame) -> DataFrame:
 
 
 def waits_by_itself() -> str:
-    """Whether a row of `held` is let in without anybody's doing, in SQL."""
+    """The condition, in SQL, that a row of `held` is let in without a person."""
     reasons = " OR ".join(f"startswith(reason, '{reason}')" for reason in LET_IN)
     return f"(status = 'open' AND ({reasons}))"
 
@@ -291,20 +292,20 @@ def schema(name: str, *, shared: bool = True) -> StructType:
 
 
 def _check_columns(name: str, table: Table) -> None:
-    """Raise `Refused` where one of our tables cannot be written any more: no table can go on without it."""
+    """Raise `Refused` if one of our tables can no longer be written: without it the pipeline cannot go on."""
     wanted: dict[Place, str] = {(column.name,): column.dataType.simpleString() for column in schema(name).fields}
     now = fields(table.schema())
     former = former_ids(table.former_schemas()) if wanted.keys() - now.keys() else {}
     faults = compared(table.name, wanted, now, former).faults
     if faults:
-        said = "; ".join(fault.sentence for fault in faults)
-        raise Refused(COLUMNS_CHANGED, said, f"in Spark SQL: {undone_by(faults)}")
+        sentences = "; ".join(fault.sentence for fault in faults)
+        raise Refused(COLUMNS_CHANGED, sentences, f"in Spark SQL: {undone_by(faults)}")
 
 
 def check_form(properties: Mapping[str, str], data: str) -> None:
     """An older version must not write what it does not understand."""
-    form = int(properties.get(STATE_FORM, FORM))
-    if form > FORM:
+    form = STATE_FORM.read(properties)
+    if form is not None and form > FORM:
         raise Refused(
             "WAREHOUSE_NEWER",
             f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {FORM}",
@@ -313,12 +314,12 @@ def check_form(properties: Mapping[str, str], data: str) -> None:
 
 
 def check_owner(properties: Mapping[str, str], pipeline: str, data: str) -> None:
-    """Refuse a warehouse of another pipeline: what is older than that one's cut would count as sent again.
+    """Refuse a warehouse of another pipeline: what is older than that one's cut would count as a redelivery.
 
-    `properties`: of `batches`; a warehouse that does not say whose it is, is anybody's.
+    `properties`: of `batches`. A warehouse without an owner is free for any pipeline.
     """
-    owner = properties.get(OWNER, pipeline)
-    if owner != pipeline:
+    owner = OWNER.read(properties)
+    if owner is not None and owner != pipeline:
         raise Refused(
             WAREHOUSE_OF_ANOTHER,
             f"{data} is of the pipeline {owner}, and these settings are of {pipeline}: one would take the progress and "

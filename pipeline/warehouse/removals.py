@@ -1,6 +1,6 @@
 """Rows that go by TRUNCATE TABLE, or with their partition (TRUNCATE, DROP PARTITION): no deletes are sent.
 
-A layout keeps the definitions of the partitions and what was removed with them; a publish lets the rows go that lie in
+A layout keeps the definitions of the partitions, and which were removed when. A publish deletes the rows that are in
 them at that commit ts (`advance`).
 """
 
@@ -32,27 +32,28 @@ if TYPE_CHECKING:
 
 
 def removed(layout: Layout, removal: Removal, shape: Shape | None = None) -> Column:
-    """Which rows of the current table went; with a `shape`, of changes that it makes such rows."""
-    found = _predicate(removal.scheme, removal.names, {name: kind for name, _, kind in removal.columns})
-    if isinstance(found, ddl.NotUnderstood):
-        raise AssertionError(found.reason)  # noqa: TRY004 - it was understood when the removal was noted
+    """Which rows of the current table went. With a `shape`: which changes, as it makes rows of them."""
+    condition = _predicate(removal.scheme, removal.names, {name: kind for name, _, kind in removal.columns})
+    if isinstance(condition, ddl.NotUnderstood):
+        raise AssertionError(condition.reason)  # noqa: TRY004 - it was understood when the removal was noted
     today = {name: layout.column(number).name for name, number, _ in removal.columns}
     columns = {name: shape.columns[stored] if shape else F.col(quoted(stored)) for name, stored in today.items()}
     texts = shape.unrepresentable if shape else F.col(change.UNREPRESENTABLE)
     lost = {name: texts[stored] for name, stored in today.items()}
-    return rows_in(found, columns, lost)
+    return rows_in(condition, columns, lost)
 
 
 def taken(layout: Layout, timezone: str, shown: int = EVER, moves: Collection[int] = ()) -> Column:
-    """The commit ts at which the row that a change leaves was taken from its table by a statement; NULL: it was not.
+    """The commit ts of the statement that took the row of a change from its table; NULL if none did.
 
-    That is the first `Removal` after the change, up to `shown`, or of the exchanges at `moves`: all rows went by them.
+    That is the first after the change: a `Removal` up to `shown`, or one of the exchanges at `moves`, by which all rows
+    went.
     """
-    known = [removal for removal in layout.removals if removal.at <= shown]
-    named = {number for removal in known for _, number, _ in removal.columns}
+    removals = [removal for removal in layout.removals if removal.at <= shown]
+    named = {number for removal in removals for _, number, _ in removal.columns}
     columns = (replace(column, in_current=column.in_current or column.id in named) for column in layout.columns)
     shape = current_shape(replace(layout, columns=tuple(columns)), timezone)  # a dropped column decided then
-    which = [(one.at, F.lit(True) if one.empties else removed(layout, one, shape)) for one in known]
+    which = [(removal.at, F.lit(True) if removal.empties else removed(layout, removal, shape)) for removal in removals]
     which += [(at, F.lit(True)) for at in moves]
     when = [F.when((F.col(change.COMMIT_TS) <= at) & here, F.lit(at).cast("bigint")) for at, here in which]
     none = F.lit(None).cast("bigint")
@@ -70,31 +71,31 @@ def defined(layout: Layout, scheme: PartitionScheme | None) -> Layout:
     return replace(layout, partitions=None if scheme is None else to_json(scheme))
 
 
-def apply_to_rows(layout: Layout, action: Action, at: int, other: str = "") -> tuple[Layout, str]:
+def apply_to_rows(layout: Layout, action: Action, commit_ts: int, other: str = "") -> tuple[Layout, str]:
     """The layout after TRUNCATE TABLE or a clause about partitions, and why the table has to be held, if it has.
 
-    `other`: the pair with which EXCHANGE PARTITION swaps rows; without it the table stays as it is.
+    `other`: the pair with which EXCHANGE PARTITION swaps rows. Without it the table stays as it is.
     """
     why = ""
     if isinstance(action, ddl.TruncateTable):
-        return replace(layout, removals=(*layout.removals, Removal(at, None, None, ()))), why
+        return replace(layout, removals=(*layout.removals, Removal(commit_ts, None, None, ()))), why
     if isinstance(action, ddl.DropPartitions | ddl.TruncatePartitions) or (
         isinstance(action, ddl.ExchangePartition) and other
     ):
         names = (action.name,) if isinstance(action, ddl.ExchangePartition) else action.names
         columns = tuple((c.source, c.id, c.tidb_type) for c in layout.columns if c.live)
-        found = _predicate(layout.partitions, names, {name: kind for name, _, kind in columns})
-        if isinstance(found, ddl.NotUnderstood):
-            why = found.reason
+        condition = _predicate(layout.partitions, names, {name: kind for name, _, kind in columns})
+        if isinstance(condition, ddl.NotUnderstood):
+            why = condition.reason
         else:
-            removal = _decided(Removal(at, names, layout.partitions, columns, other))
+            removal = _decided(Removal(commit_ts, names, layout.partitions, columns, other))
             layout = replace(layout, removals=(*layout.removals, removal))
     scheme = None if layout.partitions is None else from_json(dict(layout.partitions))
     return defined(layout, applied(scheme, action)), why
 
 
 def _decided(removal: Removal) -> Removal:
-    """The removal with what decides on its rows and no more: it is kept for as long as its changes are."""
+    """The removal with no more than decides which rows went: it is kept as long as its changes are."""
     if removal.names is None or removal.scheme is None:
         return replace(removal, scheme=None, columns=())
     scheme = from_json(dict(removal.scheme)).deciding(removal.names)
@@ -106,7 +107,7 @@ def _decided(removal: Removal) -> Removal:
 def forgotten(layout: Layout, shown: int) -> Layout:
     """The layout without the removals that make no difference, once the current table shows this commit ts.
 
-    Of what was there before all rows went, none is to be removed again.
+    A removal before one that emptied the table makes no difference.
     """
     since = max((removal.at for removal in layout.removals if removal.empties and removal.at <= shown), default=0)
     kept = tuple(removal for removal in layout.removals if removal.other or removal.at >= since)

@@ -23,9 +23,10 @@ _MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Snapshots stay that are among the newest `keep` of a branch, not older than a moment, or tagged.
+    """A snapshot stays if it is among the newest `keep` of a branch, is young enough, or has a tag.
 
-    And of main the newest that says one of `carrying`, with what came after it: compactions may stand before it.
+    On main, the newest one with an entry of `carrying` stays, too, with all that came after it: those may be
+    compactions.
     """
 
     keep: int
@@ -36,7 +37,7 @@ class Retention:
     def of(thresholds: Maintenance, now: float) -> Retention:
         """As the settings have it; `now` in seconds since the epoch."""
         older_than = int((now - thresholds.keep_for_seconds) * 1000)
-        return Retention(thresholds.keep_snapshots, older_than, (ENDS, FILLED))
+        return Retention(thresholds.keep_snapshots, older_than, (ENDS.name, FILLED.name))
 
     def depth(self, main: Iterable[Container[str]]) -> int:
         """How many of main's snapshots always stay. `main`: their summaries, newest first, read as far as needed."""
@@ -55,7 +56,7 @@ class Retention:
         for name, ref in table.refs.items():
             tip = table.snapshot_by_id(ref.snapshot_id)
             if tip is None or (name != _MAIN and ref.max_ref_age_ms and now_ms - tip.timestamp_ms > ref.max_ref_age_ms):
-                continue  # a tag whose time is over goes, too
+                continue  # an expired tag goes, too
             line = list(_line(table, ref.snapshot_id)) if ref.snapshot_ref_type == "branch" else [tip]
             named |= {snapshot.snapshot_id for snapshot in line}
             kept |= self._kept(line, keep) if ref.snapshot_ref_type == "branch" else {tip.snapshot_id}

@@ -58,12 +58,12 @@ def dead_in(layout: Layout, version: Version) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """What versions have in common whose rows, in a table without a key, are found in the same way."""
+    """Versions whose rows are found in the same way, in a table without a key."""
 
     dead: frozenset[str] = frozenset()
     """`dead_in`."""
     guesses: tuple[frozenset[str], ...] = ()
-    """Columns whose default nobody knows, so that older rows show NULL: the newest one alone, with the one before, …"""
+    """Columns of unknown default, in which older rows show NULL: the newest alone, then with the one before, …"""
 
 
 def era_of(layout: Layout, version: Version) -> Era:
@@ -76,7 +76,7 @@ def era_of(layout: Layout, version: Version) -> Era:
 
 
 def _unknown_before(layout: Layout, column: Column) -> int:
-    """The version number before which nobody knows what a column's rows show; 0 where that is known."""
+    """The version number before which it is unknown what rows show in a column; 0 if that is known."""
     if column.conversions and column.conversions[0].source != column.id:
         return _unknown_before(layout, layout.column(column.conversions[0].source))
     first = min((version.number for version in layout.versions if version.number >= 0), default=0)
@@ -97,7 +97,7 @@ def with_lost(base: SparkColumn, lost: dict[str, SparkColumn]) -> SparkColumn:
 
 
 def _value(layout: Layout, column: Column, versions: Sequence[Version], timezone: str) -> Value:
-    """One column: as it stands for versions that carry it, derived for the others."""
+    """One column: as it is for versions that carry it, derived for the others."""
     own = Value(F.col(quoted(column.name)))
     groups: dict[str, tuple[list[SchemaId], Value]] = {}
     for version in versions:
@@ -114,7 +114,7 @@ def _value(layout: Layout, column: Column, versions: Sequence[Version], timezone
 
 
 def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> tuple[str, Value]:
-    """Why a version's rows need more than the column as it stands ('' if they do not), and what they show."""
+    """Why a version's rows need more than the column itself ('' if they do not), and what they show."""
     own = Value(F.col(quoted(column.name)))
     carried = column.id in version.columns
     pending = [c for c in column.conversions if version.number < c.before]
@@ -144,7 +144,7 @@ def _text_of(column: Column, was: str) -> SparkColumn:
 
 
 def _held(column: Column, was: str = "") -> Value:
-    """A column as it stands, and what it has lost before; `was`: maybe under another name."""
+    """A column as it is, with the text of values that it could not hold; `was`: an earlier name, if it had one."""
     return Value(F.col(quoted(column.name)), _text_of(column, was))
 
 
@@ -164,7 +164,7 @@ def _from_other(
 
 
 def _settled(value: Value) -> Value:
-    """The value of a column whose name had another one's text: it has this text or none."""
+    """The value of a column that has taken another one's name: without a text of its own it has none."""
     return value if value.lost is not None else Value(value.column, F.lit(None).cast("string"))
 
 
@@ -174,8 +174,8 @@ def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], ow
         source = layout.column(conversion.source)
         step = converted(value.column, source.type, column.type, conversion.was, conversion.tidb_type, timezone)
         if value.lost is not None and source.narrows and _is_text(conversion.tidb_type):
-            told = converted(value.lost, STRING, column.type, "", conversion.tidb_type, timezone)
-            value = Value(F.coalesce(step.column, told.column), step.lost)
+            from_text = converted(value.lost, STRING, column.type, "", conversion.tidb_type, timezone)
+            value = Value(F.coalesce(step.column, from_text.column), step.lost)
         else:
             texts = [text for text in (value.lost, step.lost) if text is not None]
             value = Value(step.column, F.coalesce(*texts) if texts else None)
@@ -195,10 +195,10 @@ def _defaulted(layout: Layout, column: Column, timezone: str) -> tuple[str, Valu
 
 def default_value(column: Column, timezone: str) -> Value:
     """The origin default as a value of the column's type."""
-    said = column.default.text
+    literal = column.default.text
     if SourceType.of(column.source_type).name != "TIMESTAMP":
-        return parsed(F.lit(said), column.type, timezone)
-    text, zone = F.lit(said.removesuffix(IN_UTC)), "UTC" if said.endswith(IN_UTC) else timezone
+        return parsed(F.lit(literal), column.type, timezone)
+    text, zone = F.lit(literal.removesuffix(IN_UTC)), "UTC" if literal.endswith(IN_UTC) else timezone
     if column.type == STRING:
         return under(timestamp(text, zone), TIMESTAMP, STRING)
     return parsed(text, column.type, zone)
@@ -249,7 +249,7 @@ def _filled(layout: Layout, column: Column, waiting: dict[int, Pending], timezon
 
 
 def _there(layout: Layout, column: Column) -> Value:
-    """A column of rows that are there, of which a later one may have taken the name only now."""
+    """A column of existing rows. Another column may have taken its name since."""
     return _held(column, _former_name(layout, column))
 
 

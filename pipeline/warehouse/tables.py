@@ -1,13 +1,12 @@
 """The tables of the warehouse: which source table has which pair, in which state.
 
-What a table is (its source, state, layout, how far it has come) stands in its own properties and snapshots, never
-elsewhere; `_pipeline.tables` is a readable copy. One process writes a warehouse, so what was loaded at the start
-stays true until this process changes it.
+A table's own properties and snapshots say what it is (its source, state, layout, how far it has come), and nothing else
+does; `_pipeline.tables` is a readable copy. One process writes a warehouse, so what was loaded at the start stays true
+until this process changes it.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,7 +26,6 @@ from pipeline.model.names import (
     stored_table,
 )
 from pipeline.warehouse.iceberg import SchemaChange
-from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import (
     STAGE,
     State,
@@ -36,9 +34,7 @@ from pipeline.warehouse.pairs import (
     current_of,
     loaded,
     obligations,
-    read_key,
     read_published,
-    read_spans,
     written_spans,
     written_state,
 )
@@ -67,7 +63,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import CommitTs
     from pipeline.warehouse.iceberg import Catalog, Table
-    from pipeline.warehouse.layout import Column
+    from pipeline.warehouse.layout import Column, Layout
     from pipeline.warehouse.pairs import Place
 
 
@@ -131,24 +127,24 @@ class Tables:
                 table.changes.ensure(change.BEFORE, *_LOST_BEFORE)
 
     def sweep(self) -> None:
-        """Drop the branches of a process that has died: whoever goes on makes them anew."""
-        for table in self:
-            for one in filter(None, (table.changes, table.current)):
-                for branch in one.branches():
+        """Drop the branches of a process that has died: the next try makes them again."""
+        for pair in self:
+            for table in filter(None, (pair.changes, pair.current)):
+                for branch in table.branches():
                     if branch.startswith(STAGE):
-                        one.drop_branch(branch)
+                        table.drop_branch(branch)
 
     def find(self, source: TableName) -> WarehouseTable | None:
-        """The pair that this source name means today; dropped tables have no name any more."""
+        """The pair that this source name means today; dropped tables no longer have a name."""
         return next(
             (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED),
             None,
         )
 
     def waiting_for(self, source: TableName) -> WarehouseTable | None:
-        """The pair that means this name as soon as the one that has it by now gives it up."""
-        found = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
-        return min(found, key=lambda table: table.renamed_at, default=None)
+        """The pair that gets this name as soon as the pair that has it gives it up."""
+        waiting = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
+        return min(waiting, key=lambda table: table.renamed_at, default=None)
 
     def by_uuid(self, uuid: str) -> WarehouseTable | None:
         """The pair of this identity."""
@@ -186,14 +182,14 @@ class Tables:
     def _stranger(
         self, to: WarehouseName, pairs: Iterable[WarehouseTable], renamed: WarehouseTable | None
     ) -> str | None:
-        """A table that no pair has, where a pair is to come; not what a crash has left there, or has moved already.
+        """Why a table of no pair has the name, if one has. What a crash has left or moved there does not count.
 
-        `pairs`: those that are there, and make way.
+        `pairs`: those that have the name now, and make way.
         """
         ours = {_spelled(p.name.changes) for p in pairs} | {_spelled(p.name) for p in pairs if p.current is not None}
         for name in (to, to.changes):
-            found = None if _spelled(name) in ours else self.catalog.table(name)
-            if found is None or _is_left_over(found) or (renamed is not None and _has_moved(found, renamed.source, to)):
+            table = None if _spelled(name) in ours else self.catalog.table(name)
+            if table is None or _is_left_over(table) or (renamed is not None and _has_moved(table, renamed.source, to)):
                 continue
             return f"{name} is there already, and no source table's"
         return None
@@ -207,21 +203,20 @@ class Tables:
         """
         name = stored_table(source, self._namespace)
         self._clear_dropped(name)
-        about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table, LAYOUT: layout.to_json()}
-        about[CREATED] = str(created_at)
+        about = {**_named(source), **LAYOUT.entry(layout), **CREATED.entry(created_at)}
         current = self._new_current(name, layout, about) if self._with_current else None
         own = [(c.name, c.type) for c in layout.columns]
         columns = [*change.ENVELOPE.items(), *own]
         if layout.before:
             fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*own, _LOST_BEFORE))
             columns.append((change.BEFORE, f"struct<{fields}>"))
-        properties = {**about, **written_state(State.LIVE), **noted, ROLE: "changes"}
+        properties = {**about, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
         changes = self._made(name.changes, columns, properties)
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
-        table.created_as = read_key(noted.get(CREATED_AS))
-        table.keyspace = noted.get(KEYSPACE, "")
-        table.spans = read_spans(noted.get(SPANS))
+        table.created_as = CREATED_AS.read(noted)
+        table.keyspace = KEYSPACE.read(noted) or ""
+        table.spans = SPANS.read(noted) or ()
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table
         return table
@@ -229,12 +224,12 @@ class Tables:
     def _new_current(self, name: WarehouseName, layout: Layout, about: dict[str, str]) -> Table:
         columns = [(c.name, c.type) for c in layout.current]
         envelope = [(n, change.ENVELOPE[n]) for n in (change.COMMIT_TS, change.UNREPRESENTABLE)]
-        return self._made(name, [*columns, *envelope], {**about, ROLE: "current"})
+        return self._made(name, [*columns, *envelope], {**about, **ROLE.entry("current")})
 
     def _made(self, name: WarehouseName, columns: list[tuple[str, str]], about: dict[str, str]) -> Table:
         self._clear_left_over(name)
         location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
-        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, NAME: _written(name)})
+        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, **NAME.entry(name)})
 
     def _clear_left_over(self, name: WarehouseName) -> None:
         """Drop a table that a crash left alone: it came between the two of a pair, before any row."""
@@ -272,25 +267,29 @@ class Tables:
             table.changes = moved
 
     def _go(self, name: WarehouseName, to: WarehouseName) -> None:
-        """Rename one table, which says so before: a crash in between is not to look like a table that is lost."""
+        """Rename one table. It says its next name first, so that after a crash in between it does not look lost."""
         table = self.catalog.table(name)
         if table is not None:
-            table.set_properties({NEXT_NAME: _written(to)})
+            table.set_properties(NEXT_NAME.entry(to))
         self.catalog.rename(name, to)
 
     def _say_names(self, pair: WarehouseName) -> None:
         """Let both tables of a pair say what they are called."""
         for table, name in ((current_of(self.catalog, pair), pair), (self.catalog.table(pair.changes), pair.changes)):
-            said = _written(name)
-            if table is not None and table.properties.get(NAME) != said:
-                table.set_properties({NAME: said, NEXT_NAME: ""})
+            if table is not None and NAME.read(table.properties) != name:
+                table.set_properties(NAME.entry(name) | NEXT_NAME.entry(None))
 
     def rename(
-        self, table: WarehouseTable, source: TableName, at: int, spans: tuple[StoredBinding, ...] = (), reason: str = ""
+        self,
+        table: WarehouseTable,
+        source: TableName,
+        commit_ts: int,
+        spans: tuple[StoredBinding, ...] = (),
+        reason: str = "",
     ) -> None:
-        """The source table has another name since the commit ts `at`: so has its pair. What that says goes last.
+        """Rename the pair of a source table that was renamed at a commit ts. The properties that say so go last.
 
-        `reason`: why it is held from now on, if it is.
+        `reason`: why the pair is held from now on, if it is.
         """
         target = stored_table(source, self._namespace)
         self._clear_dropped(target)
@@ -298,42 +297,49 @@ class Tables:
             self.move(table, target)
         else:  # a first try may have moved it, and got no further
             self._say_names(target)
-        held = {HELD_REASON: reason} if reason else {}
-        streams = {} if table.renamed_at == at else {STREAMS: ""}  # what was put off, and is released, is no other name
-        self._name(table, source, {RENAMED: str(at), **streams, DUE: "", **held, **written_spans(spans)})
+        held = HELD_REASON.entry(reason) if reason else {}
+        # a rename that was put off and is released gives no new name
+        streams = {} if table.renamed_at == commit_ts else STREAMS.entry(None)
+        self._name(
+            table, source, {**RENAMED.entry(commit_ts), **streams, **DUE.entry(None), **held, **written_spans(spans)}
+        )
         table.streams = frozenset() if streams else table.streams
-        table.renamed_at, table.due, table.held_reason = at, None, reason or table.held_reason
+        table.renamed_at, table.due, table.held_reason = commit_ts, None, reason or table.held_reason
         table.spans = spans or table.spans
 
     def put_off(
-        self, table: WarehouseTable, source: TableName, at: int, reason: str, spans: tuple[StoredBinding, ...] = ()
+        self,
+        table: WarehouseTable,
+        source: TableName,
+        commit_ts: int,
+        reason: str,
+        spans: tuple[StoredBinding, ...] = (),
     ) -> None:
-        """As `rename`, but the name is taken: the pair stays where it is, held, until a release renames it."""
-        held = {**written_state(State.HELD, reason), DUE: json.dumps([source.schema, source.table])}
-        held |= {RENAMED: str(at), STREAMS: ""}
-        self._name(table, self.put_off_name(table, source, at), {**held, **written_spans(spans)})
-        table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, at, source
+        """As `rename`, but the name is taken: the pair keeps its place, held, until a release renames it."""
+        held = written_state(State.HELD, reason) | DUE.entry(source) | RENAMED.entry(commit_ts) | STREAMS.entry(None)
+        self._name(table, self.put_off_name(table, source, commit_ts), {**held, **written_spans(spans)})
+        table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, commit_ts, source
         table.streams = frozenset()
         table.spans = spans or table.spans
 
-    def put_off_name(self, table: WarehouseTable, source: TableName, at: int) -> TableName:
-        """What the source table of a pair that is put off is called: as in the source, unless another pair is.
+    def put_off_name(self, table: WarehouseTable, source: TableName, commit_ts: int) -> TableName:
+        """The name of a source table whose rename is put off: its name in the source, if no other pair has it.
 
-        That one will give the name up (`take_name`). Until then it is the old name and when that ended: a new table
-        may have the old name.
+        Else it is `<old name>@<commit ts>` until the other pair gives the name up (`take_name`): a new table may have
+        the old name.
         """
         taken = self.find(source) not in (None, table)
-        return TableName(source.schema, f"{table.source.table}@{at}") if taken else source
+        return TableName(source.schema, f"{table.source.table}@{commit_ts}") if taken else source
 
     def take_name(self, table: WarehouseTable, noted: Mapping[str, str]) -> None:
-        """The name that a pair waits for is the source's now. `noted`: further properties."""
+        """Give a pair the name that it waits for, as the source has it. `noted`: further properties."""
         if table.due is None:
             raise AssertionError(f"{table.source} waits for no name")
         self._name(table, table.due, noted)
 
     def _name(self, table: WarehouseTable, source: TableName, noted: Mapping[str, str]) -> None:
-        """Let a pair say what its source table is called; its changes table last, with what is `noted`."""
-        about = {SOURCE_SCHEMA: source.schema, SOURCE_TABLE: source.table}
+        """Let both tables of a pair say what its source table is called; its changes table last, with `noted`."""
+        about = _named(source)
         if table.current is not None:
             table.current.set_properties(about)
         table.changes.set_properties({**about, **noted})
@@ -344,14 +350,14 @@ class Tables:
         table: WarehouseTable,
         state: State,
         reason: str = "",
-        at: CommitTs | int = 0,
+        dropped_at: CommitTs | int = 0,
         spans: tuple[StoredBinding, ...] = (),
     ) -> None:
         """Hold, release or mark a table as dropped, durably."""
         properties = {**written_state(state, reason), **written_spans(spans)}
-        if at:
-            properties[DROPPED] = str(at)
-            table.dropped_at = int(at)
+        if dropped_at:
+            properties |= DROPPED.entry(dropped_at)
+            table.dropped_at = int(dropped_at)
         table.changes.set_properties(properties)
         table.state, table.held_reason = state, reason
         table.spans = spans or table.spans
@@ -362,30 +368,30 @@ class Tables:
         table.spans = spans
 
     def note_sends(self, table: WarehouseTable, places: Iterable[Place]) -> None:
-        """Remember where rows begin to be sent again."""
-        known = table.sends.union(places)
-        if known != table.sends:
-            table.changes.set_properties({SENDS: json.dumps(sorted(known))})
-            table.sends = known
+        """Remember where redeliveries begin."""
+        all_places = table.sends.union(places)
+        if all_places != table.sends:
+            table.changes.set_properties(SENDS.entry(all_places))
+            table.sends = all_places
 
     def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
         """Remember streams (ids) that bring the table under its newest name (`WarehouseTable.streams_at`)."""
-        known = table.streams.union(streams)
-        if known != table.streams:
-            table.changes.set_properties({STREAMS: json.dumps(sorted(known))})
-            table.streams = known
+        all_streams = table.streams.union(streams)
+        if all_streams != table.streams:
+            table.changes.set_properties(STREAMS.entry(all_streams))
+            table.streams = all_streams
 
     def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
         """The same streams (`note_streams`) under the identities that they have by now."""
         streams = frozenset(successors.get(stream, stream) for stream in table.streams)
         if streams != table.streams:
-            table.changes.set_properties({STREAMS: json.dumps(sorted(streams))})
+            table.changes.set_properties(STREAMS.entry(streams))
             table.streams = streams
 
-    def truncate(self, table: WarehouseTable, at: int) -> None:
+    def truncate(self, table: WarehouseTable, commit_ts: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""
-        table.changes.set_properties({TRUNCATED: str(at)})
-        table.truncated_at = at
+        table.changes.set_properties(TRUNCATED.entry(commit_ts))
+        table.truncated_at = commit_ts
 
     def forget(self, table: WarehouseTable) -> None:
         """Drop a pair and its files."""
@@ -398,9 +404,9 @@ class Tables:
         """Bring the schemas of a pair to a new layout; the layout itself and `noted` go into the same commit."""
         if layout == table.layout:
             return
-        about = {LAYOUT: layout.to_json()}
+        about = LAYOUT.entry(layout)
         if table.current is not None:
-            held = Layout.from_json(table.current.properties[LAYOUT])
+            held = LAYOUT.required(table.current.properties)
             table.current.evolve(schema_change(held.current, layout.current, layout), about)
         if layout.before and not table.layout.before:
             kept = ", ".join(f"{quoted(c.name)}: {c.type}" for c in table.layout.columns)
@@ -422,21 +428,22 @@ def _spelled(name: WarehouseName) -> tuple[str, str]:
     return confusable(name.namespace), confusable(name.name)
 
 
-def _written(name: WarehouseName) -> str:
-    """A name as a property carries it."""
-    return json.dumps([name.namespace, name.name])
+def _named(source: TableName) -> dict[str, str]:
+    """The properties that say which source table a pair is of."""
+    return SOURCE_SCHEMA.entry(source.schema) | SOURCE_TABLE.entry(source.table)
 
 
 def _has_moved(table: Table, source: TableName, to: WarehouseName) -> bool:
-    """Whether it is the current table of a source table, which a rename that was cut short has moved here."""
-    said = table.properties
-    of = TableName(said.get(SOURCE_SCHEMA, ""), said.get(SOURCE_TABLE, ""))
-    return said.get(ROLE) == "current" and of == source and _written(to) in (said.get(NAME), said.get(NEXT_NAME))
+    """Whether a rename that was interrupted has moved the current table of this source table here."""
+    properties = table.properties
+    of = TableName(SOURCE_SCHEMA.read(properties) or "", SOURCE_TABLE.read(properties) or "")
+    names = (NAME.read(properties), NEXT_NAME.read(properties))
+    return ROLE.read(properties) == "current" and of == source and to in names
 
 
 def _is_left_over(table: Table) -> bool:
-    """Whether a crash may have left a table alone that was being made."""
-    return ROLE in table.properties and table.head() is None
+    """Whether a table may be what a crash left of a pair that was being made."""
+    return ROLE.is_in(table.properties) and table.head() is None
 
 
 def schema_change(old: tuple[Column, ...], new: tuple[Column, ...], layout: Layout) -> SchemaChange:

@@ -19,7 +19,7 @@ CUT_EXPIRED = "CUT_EXPIRED"
 def tag(tables: Tables, name: str, keep_ms: int, snapshots: Mapping[str, int]) -> int:
     """Tag the current tables of these pairs (uuid → snapshot), all or none; how many had no such tag yet.
 
-    Raises `Refused`: `TAG_TAKEN` where the name stands for something else, `CUT_EXPIRED` where a snapshot is gone.
+    Raises `Refused`: `TAG_TAKEN` where the name is used for something else, `CUT_EXPIRED` where a snapshot is gone.
     """
     due = list(_due(tables, name, snapshots))
     for table, snapshot in due:
@@ -48,7 +48,7 @@ def _due(tables: Tables, name: str, snapshots: Mapping[str, int]) -> Iterator[tu
 
 
 def taken(name: str, table: str, snapshot: int) -> Refused:
-    """The refusal of a name that stands for something else already."""
+    """The refusal of a name that is already used for something else."""
     return Refused(
         TAG_TAKEN,
         f"{name} is snapshot {snapshot} of {table} already, which is not of this cut",

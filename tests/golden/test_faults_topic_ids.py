@@ -14,7 +14,6 @@ from pipeline.cli import main
 from pipeline.errors import Refused
 from pipeline.service import Pipeline
 from pipeline.warehouse.iceberg import MAIN
-from pipeline.warehouse.pairs import write_ends
 from pipeline.warehouse.state import ENDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -101,7 +100,7 @@ def noted_under_no_id(pipeline):
     """As an earlier version has left it: what was read of all topics under the one id that a client shows for none."""
     for table in pipeline.context.tables:
         ends = {(ZERO, partition): end for (_, partition), end in table.ends.items()}
-        table.changes.mark({ENDS: write_ends(ends)}, MAIN)
+        table.changes.mark(ENDS.entry(ends), MAIN)
     ledger = pipeline.context.ledger
     ledger.streams = {ZERO: max(ledger.streams.values())}
     ledger.ends = {(ZERO, partition): end for (_, partition), end in ledger.ends.items()}

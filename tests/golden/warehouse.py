@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.warehouse.pairs import StoredBinding, read_spans
 from pipeline.warehouse.state import SPANS
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+
+    from pipeline.warehouse.pairs import StoredBinding
 
 CHANGES = "__changes"
 PIPELINE = "_pipeline"
@@ -108,7 +109,7 @@ class Warehouse:
     def spans(self) -> dict[str, tuple[StoredBinding, ...]]:
         """The names that each table has had, by the same."""
         changes = (self._table(name) for name in self.names() if name.endswith(CHANGES))
-        return {str(one.metadata.table_uuid): read_spans(one.properties.get(SPANS)) for one in changes}
+        return {str(one.metadata.table_uuid): SPANS.read(one.properties) or () for one in changes}
 
     def own(self, name: str) -> list[dict[str, Any]]:
         """One of the pipeline's own tables."""

@@ -39,7 +39,7 @@ class Shop:
         self.pairs = [self._made(name) for name in ("orders", "items", "bills")]
         rows = [row for number in range(ROUNDS) for row in self._cut(number)]
         rows += [{**rows[0], "table_uuid": "gone", "cut_ts": at(number), "snapshot_id": 5} for number in range(4)]
-        self.tables.set_state(self.pairs[2], State.DROPPED, at=at(ROUNDS - 3) + 5)
+        self.tables.set_state(self.pairs[2], State.DROPPED, dropped_at=at(ROUNDS - 3) + 5)
         self.records.write("cuts", 0, [row for row in rows if row["table_uuid"] != self.pairs[2].uuid])
         self.records.write(
             "cuts", 1, [r for r in rows if r["table_uuid"] == self.pairs[2].uuid and r["cut_ts"] < at(11)]

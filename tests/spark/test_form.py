@@ -17,12 +17,12 @@ def opened(warehouse):
 
 def test_a_new_warehouse_says_its_form_and_is_opened_again(warehouse):
     made = opened(warehouse)
-    assert {table.properties[FORM] for table in made.tables.values()} == {"1"}
+    assert {FORM.required(table.properties) for table in made.tables.values()} == {1}
     assert opened(warehouse).tables.keys() == DEFINITIONS.keys()
 
 
 def test_a_warehouse_of_a_newer_form_is_refused(warehouse):
-    opened(warehouse).tables["batches"].set_properties({FORM: "2"})
+    opened(warehouse).tables["batches"].set_properties(FORM.entry(2))
     with pytest.raises(Refused, match="its form is 2, this one knows 1") as refused:
         opened(warehouse)
     assert refused.value.code == "WAREHOUSE_NEWER"

@@ -5,7 +5,7 @@ from spark.test_current import FEW, MANY, Stream
 
 from pipeline.errors import BatchFailed
 from pipeline.warehouse.iceberg import MAIN_MOVED, Table
-from pipeline.warehouse.state import OPERATION
+from pipeline.warehouse.state import APPEND, OPERATION
 
 pytestmark = pytest.mark.spark
 
@@ -26,9 +26,9 @@ class Meddler:
 def test_is_staged_once_more_from_the_new_main(warehouse, rows):
     stream = Stream(warehouse, ["bigint"])
     stream.take(*(("insert", n, n) for n in range(rows)))
-    stream.take(*(("update", n, -n) for n in range(rows)), step=Meddler(stream, 1, by="another"))
+    stream.take(*(("update", n, -n) for n in range(rows)), step=Meddler(stream, 1, **APPEND.entry("another")))
     assert stream.rows() == stream.wanted({n: -n for n in range(rows)})
-    assert stream.table.current.inherited("by") == "another"
+    assert stream.table.current.inherited(APPEND) == "another"
     assert stream.table.current.branches() == ["main"]
 
 
@@ -43,7 +43,7 @@ def test_fails_where_main_moves_again(warehouse):
 def test_fails_at_once_where_another_pipeline_has_published(warehouse):
     stream = Stream(warehouse, ["bigint"])
     stream.take(("insert", 1, 1))
-    meddler = Meddler(stream, 2, **{OPERATION: "batch1 of another"})
+    meddler = Meddler(stream, 2, **OPERATION.entry("batch1 of another"))
     with pytest.raises(BatchFailed, match="MAIN_MOVED"):
         stream.take(("insert", 2, 2), step=meddler)
     assert meddler.left == 1

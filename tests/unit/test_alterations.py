@@ -7,10 +7,10 @@ from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.warehouse.alterations import (
     COLUMNS_CHANGED,
+    NOTHING_NOTED,
     Noted,
     compared,
     fields,
-    noted,
     of_changes,
     of_current,
     reason,
@@ -149,7 +149,7 @@ def test_the_columns_of_the_row_as_it_was_count():
 def test_a_column_that_was_added_again_gets_the_number_by_which_files_know_it():
     again = added(altered(SCHEMA, "v"), "v", "int")
     found, _ = told(altered(SCHEMA, "v"), SCHEMA, WANTED)
-    ids = Noted.of(noted({}, {"current": found.lost})).ids["current"]
+    ids = Noted.from_json(Noted({}, {"current": found.lost}).to_json()).ids["current"]
     assert fields(with_ids(again, ids))["v",] == fields(SCHEMA)["v",]
     assert with_ids(SCHEMA, ids) == SCHEMA
     taken = added(again, "other", "int", number=fields(SCHEMA)["v",].id)
@@ -157,6 +157,7 @@ def test_a_column_that_was_added_again_gets_the_number_by_which_files_know_it():
 
 
 def test_what_is_noted_is_read_again():
-    read = Noted.of(noted({"changes": ["b", "a"]}, {"changes": {("_before", "v"): 7, ("v",): 3}}))
+    noted = Noted({"changes": ["b", "a"]}, {"changes": {("_before", "v"): 7, ("v",): 3}})
+    read = Noted.from_json(noted.to_json())
     assert (read.claimed, read.ids) == ({"changes": ["a", "b"]}, {"changes": {("_before", "v"): 7, ("v",): 3}})
-    assert Noted.of("") == Noted.of(None) == Noted({}, {})
+    assert Noted.from_json("{}") == NOTHING_NOTED

@@ -17,8 +17,8 @@ from pipeline.cli import tables as command
 from pipeline.errors import Refused
 from pipeline.lake import catalog, consistent_points
 from pipeline.streaming.name_bindings import EVER
-from pipeline.warehouse import pairs as properties
 from pipeline.warehouse import state, tags
+from pipeline.warehouse.stored import StoredBinding
 
 DAY_MS = 24 * 3600 * 1000
 FIRST = 450_000_000_000_000_000
@@ -49,9 +49,11 @@ class Warehouse:
 
     def pair(self, name):
         ids = pa.schema([("id", pa.int64())])
-        about = {state.ROLE: "changes", state.SOURCE_SCHEMA: "shop", state.SOURCE_TABLE: name}
+        about = {
+            **state.ROLE.entry("changes"), **state.SOURCE_SCHEMA.entry("shop"), **state.SOURCE_TABLE.entry(name)
+        }  # fmt: skip
         self.catalog.create_table(f"shop.{name}__changes", ids, properties=about)
-        self.catalog.create_table(f"shop.{name}", ids, properties={state.ROLE: "current"})
+        self.catalog.create_table(f"shop.{name}", ids, properties=state.ROLE.entry("current"))
 
     def table(self, name):
         return self.catalog.load_table(f"shop.{name}")
@@ -73,11 +75,10 @@ class Warehouse:
             self.catalog.rename_table(f"shop.{old}", f"shop.{new}")
         self.say(to, source_table=to)
         if commit_ts:
-            said = self.table(f"{to}__changes").properties.get(state.SPANS)
-            *older, last = properties.read_spans(said) or [properties.StoredBinding("shop", name, 0, EVER)]
-            self.say(to, spans=properties.written_spans((
-                *older, last._replace(until=commit_ts), properties.StoredBinding("shop", to, commit_ts, EVER)
-            ))[state.SPANS])  # fmt: skip
+            said = state.SPANS.read(self.table(f"{to}__changes").properties)
+            *older, last = said or [StoredBinding("shop", name, 0, EVER)]
+            spans = (*older, last._replace(until=commit_ts), StoredBinding("shop", to, commit_ts, EVER))
+            self.say(to, spans=state.SPANS.codec.encode(spans))
 
     def removed(self, name, commit_ts=None, kind="DropTable"):
         """A pair that is gone; with a commit ts, by a statement."""
@@ -90,13 +91,12 @@ class Warehouse:
     def removed_and_noted(self, name, commit_ts):
         """A pair that is gone, as the cut regime leaves it: its names stay known."""
         changes = self.table(f"{name}__changes")
-        said = properties.read_spans(changes.properties.get(state.SPANS))
+        said = state.SPANS.read(changes.properties) or ()
         self.removed(name)
         gone = [*said[:-1], *(one._replace(until=commit_ts) for one in said[-1:])]
         with self.catalog.load_table("_pipeline.ddl_history").transaction() as change:
             uuid = str(changes.metadata.table_uuid)
-            noted = properties.written_spans(tuple(one._replace(pair=uuid) for one in gone))
-            change.set_properties({state.GONE: noted[state.SPANS]})
+            change.set_properties(state.GONE.entry(tuple(one._replace(pair=uuid) for one in gone)))
 
     def cut(self, commit_ts, *names, level="exact", reason=""):
         """A batch: a row into each of these tables, and their rows of `cuts`."""

@@ -32,7 +32,8 @@ from pipeline.settings import parse
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.source import Committed, Stream
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.state import HELD_REASON, LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, STATE
+from pipeline.warehouse.pairs import State, written_state
+from pipeline.warehouse.state import LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE
 from pipeline.warehouse.state import STATE_FORM as FORM
 
 ORDERS = TableName("shop", "orders")
@@ -170,9 +171,9 @@ class Shelf:
             table.append(pa.Table.from_pylist(whole, schema(name)))
 
     def changes(self, name, state, reason=""):
-        about = {SOURCE_SCHEMA: "shop", SOURCE_TABLE: name, STATE: state, HELD_REASON: reason, ROLE: "changes"}
+        about = SOURCE_SCHEMA.entry("shop") | SOURCE_TABLE.entry(name) | ROLE.entry("changes")
         columns = pa.schema([(column, ARROW[kind]) for column, kind in ENVELOPE.items()])
-        properties = {**about, LAYOUT: Layout().to_json()}
+        properties = about | written_state(State(state), reason) | LAYOUT.entry(Layout())
         self.catalog.create_table(f"shop.{name}__changes", columns, properties=properties)
 
 
@@ -185,7 +186,7 @@ def shelf(tmp_path):
 
 class TestWarehouse:
     def test_one_that_a_newer_version_has_written_is_wrong(self, shelf, settings):
-        shelf.own("batches", **{FORM: "99"})
+        shelf.own("batches", **FORM.entry(99))
         ((_, said),) = told(warehouse.examined(settings), Mark.WRONG)
         assert said.startswith("WAREHOUSE_NEWER: ")
         assert "its form is 99" in said

@@ -8,8 +8,8 @@ from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.streaming.frontier import (
     NEVER,
+    EarlierTry,
     Recorded,
-    Tried,
     after_ddl,
     closed_by_watermark,
     commit_ts_of,
@@ -74,7 +74,7 @@ class TestANewStream:
     RECORDED = Recorded(marks(p0=10, p1=10), closed_by_watermark(10), ["t"])
     AFTER = marks(p0=20, p1=20)
 
-    def read(self, oldest, unread, recorded=RECORDED, read=AFTER, tried=Tried()):  # noqa: B008 - a value
+    def read(self, oldest, unread, recorded=RECORDED, read=AFTER, tried=EarlierTry()):  # noqa: B008 - a value
         return reached(recorded, read, oldest, self.STREAMS, unread, tried)
 
     def test_nothing_is_resolved_before_its_first_record_is_read(self):
@@ -123,7 +123,7 @@ class TestATryThatDied:
 
     RECORDED = Recorded(marks(p0=10, p1=10), closed_by_watermark(10), ["t"])
     STREAMS = MappingProxyType({"t": [P0, P1], "new": [Partition("new", 0)]})
-    TRIED = Tried(closed_by_watermark(20), frozenset({P0, P1}))
+    TRIED = EarlierTry(closed_by_watermark(20), frozenset({P0, P1}))
 
     def test_its_partitions_are_complete_to_there(self):
         found = reached(self.RECORDED, marks(p0=20, p1=10), {}, self.STREAMS, {P1}, self.TRIED)

@@ -17,6 +17,7 @@ from pipeline.model.columns import SchemaId
 from pipeline.model.types import WarehouseType
 from pipeline.warehouse import state
 from pipeline.warehouse.layout import Column, Layout, Version
+from pipeline.warehouse.pairs import State, written_state
 
 NOW = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 LAYOUT = Layout(
@@ -44,8 +45,8 @@ def warehouse(tmp_path, monkeypatch):
         catalog.create_namespace(namespace)
     ids = pa.schema([("id", pa.int64())])
     about = {
-        state.ROLE: "changes", state.SOURCE_SCHEMA: "shop", state.SOURCE_TABLE: "orders",
-        state.LAYOUT: LAYOUT.to_json(),
+        **state.ROLE.entry("changes"), **state.SOURCE_SCHEMA.entry("shop"), **state.SOURCE_TABLE.entry("orders"),
+        **state.LAYOUT.entry(LAYOUT),
     }  # fmt: skip
     catalog.create_table("shop.orders", ids)
     catalog.create_table("shop.orders__changes", ids, properties=about)
@@ -107,7 +108,7 @@ def test_no_key_has_a_space(ask, words):
 
 def test_a_held_table_is_listed_with_the_reason(ask, warehouse):
     with warehouse.load_table("shop.orders__changes").transaction() as change:
-        change.set_properties({state.STATE: "held", state.HELD_REASON: "CHECK_FAILED: no_debt"})
+        change.set_properties(written_state(State.HELD, "CHECK_FAILED: no_debt"))
     document, _ = ask("tables", "list")
     told = [(line["source"], line["state"], line["held_because"]) for line in document["tables"]]
     assert told == [("shop.orders", "held", "CHECK_FAILED: no_debt")]

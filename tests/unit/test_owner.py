@@ -43,16 +43,16 @@ def opened(batches, name, tables=(), accept=NOTHING):
 class TestTheStart:
     @pytest.mark.parametrize(("snapshot", "tables"), [(1, ()), (1, ["a pair"]), (None, ["a pair"])])
     def test_another_pipeline_is_refused_with_both_names_and_the_way_on(self, snapshot, tables):
-        batches = Batches({OWNER: "shop"}, snapshot)
+        batches = Batches(OWNER.entry("shop"), snapshot)
         with pytest.raises(Refused) as refusal:
             opened(batches, "shop2", tables)
         assert refusal.value.code == WAREHOUSE_OF_ANOTHER
         assert "the pipeline shop, and these settings are of shop2" in refusal.value.message
         assert refusal.value.hint.endswith(f"run --accept {WAREHOUSE_OF_ANOTHER}")
-        assert batches.properties == {OWNER: "shop"}
+        assert batches.properties == OWNER.entry("shop")
 
     def test_what_is_accepted_is_the_new_pipelines_and_no_longer_the_old_ones(self):
-        batches = Batches({OWNER: "shop"}, 1)
+        batches = Batches(OWNER.entry("shop"), 1)
         opened(batches, "shop2", accept=ACCEPTED)
         opened(batches, "shop2")
         with pytest.raises(Refused):
@@ -63,12 +63,12 @@ class TestTheStart:
     def test_one_that_does_not_say_whose_it_is_becomes_the_pipelines_that_opens_it(self, snapshot):
         batches = Batches({}, snapshot)
         opened(batches, "shop", ["a pair"])
-        assert batches.properties == {OWNER: "shop"}
+        assert batches.properties == OWNER.entry("shop")
 
     def test_a_name_that_has_written_nothing_may_be_mended(self):
-        batches = Batches({OWNER: "shpo"})
+        batches = Batches(OWNER.entry("shpo"))
         opened(batches, "shop")
-        assert batches.properties == {OWNER: "shop"}
+        assert batches.properties == OWNER.entry("shop")
 
     def test_the_owner_writes_nothing_when_it_comes_again(self):
         batches = Batches({}, 1)
@@ -98,12 +98,12 @@ class TestDoctor:
         catalog.close()
 
     def test_it_tells_a_warehouse_of_another_pipeline(self, found):
-        ((mark, said),) = found({OWNER: "bank"}, "bank")
+        ((mark, said),) = found(OWNER.entry("bank"), "bank")
         assert mark is Mark.WRONG
         assert said.startswith(f"{WAREHOUSE_OF_ANOTHER}: ")
 
     def test_one_that_was_another_ones_before_is_in_order(self, found):
-        assert found({OWNER: "shop"}, "bank", "shop") == []
+        assert found(OWNER.entry("shop"), "bank", "shop") == []
 
     def test_one_that_does_not_say_is_worth_knowing_by_its_batches(self, found):
         ((mark, said),) = found({}, "bank")

@@ -183,7 +183,7 @@ class TestSettings:
     @pytest.mark.parametrize("lake", ["s3://lake/shop", "file:///lake"])
     def test_a_catalog_whose_tables_lie_elsewhere_says_where_it_is_and_its_copy_is_refused(self, tmp_path, lake):
         first, copy = (self.settings(tmp_path / name, f'{{type: jdbc, warehouse: "{lake}"}}') for name in ("a", "b"))
-        said = {CATALOG_FOLDER: catalog_folder(first)}
+        said = CATALOG_FOLDER.entry(catalog_folder(first))
         check_copied({}, copy)
         check_copied(said, first)
         with pytest.raises(Refused) as refusal:
@@ -197,7 +197,7 @@ class TestSettings:
         (tmp_path / "a" / "warehouse").mkdir(parents=True)
         (tmp_path / "b").symlink_to(tmp_path / "a")
         first, link = (self.settings(tmp_path / name, '{type: jdbc, warehouse: "s3://lake"}') for name in ("a", "b"))
-        check_copied({CATALOG_FOLDER: catalog_folder(first)}, link)
+        check_copied(CATALOG_FOLDER.entry(catalog_folder(first)), link)
 
     @pytest.mark.parametrize(
         "catalog", ["{type: jdbc}", '{type: jdbc, uri: "jdbc:postgresql://db/x"}', '{type: hive, uri: "thrift://h:1"}']

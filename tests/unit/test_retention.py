@@ -48,21 +48,21 @@ def test_the_newest_stay_and_so_do_the_young(table):
 
 def test_what_says_how_far_it_has_come_stays_with_all_that_came_after_it(table):
     append(table, 2)
-    append(table, 1, **{ENDS: "[]"})
+    append(table, 1, **ENDS.entry({}))
     append(table, 3)
-    assert expirable(table, carrying=(ENDS, FILLED)) == 2
+    assert expirable(table, carrying=(ENDS.name, FILLED.name)) == 2
     assert expirable(table) == 5
-    assert expirable(table, keep=5, carrying=(ENDS,)) == 1
+    assert expirable(table, keep=5, carrying=(ENDS.name,)) == 1
 
 
 def test_only_the_newest_that_says_it_counts(table):
-    append(table, 3, **{FILLED: "1"})
-    assert expirable(table, carrying=(ENDS, FILLED)) == 2
+    append(table, 3, **FILLED.entry(frozenset({"1:0"})))
+    assert expirable(table, carrying=(ENDS.name, FILLED.name)) == 2
 
 
 def test_where_nothing_says_it_the_newest_are_kept(table):
     append(table, 4)
-    assert expirable(table, keep=2, carrying=(ENDS,)) == 2
+    assert expirable(table, keep=2, carrying=(ENDS.name,)) == 2
 
 
 def test_a_tag_keeps_its_snapshot_until_its_time_is_over(table):
@@ -81,14 +81,14 @@ def test_a_branch_keeps_its_newest(table):
 
 
 def test_a_dry_run_counts_by_the_settings(table):
-    append(table, 1, **{ENDS: "[]"})
+    append(table, 1, **ENDS.entry({}))
     append(table, 4)
     thresholds = Maintenance(keep_snapshots=2, keep_for="500 milliseconds")
     retention = Retention.of(thresholds, NOW / 1000)
-    assert retention == Retention(2, NOW - 500, (ENDS, FILLED))
+    assert retention == Retention(2, NOW - 500, (ENDS.name, FILLED.name))
     told = dict(zip(table_metadata.BURDEN, table_metadata.burden(table.metadata, retention, NOW), strict=True))
     assert (told["snapshots"], told["expirable"], told["data files"]) == (5, 0, 5)
-    append(table, 1, **{ENDS: "[]"})
+    append(table, 1, **ENDS.entry({}))
     append(table, 1)
     told = dict(zip(table_metadata.BURDEN, table_metadata.burden(table.metadata, retention, NOW), strict=True))
     assert (told["snapshots"], told["expirable"]) == (7, 5)
@@ -97,7 +97,7 @@ def test_a_dry_run_counts_by_the_settings(table):
 def test_summaries_are_read_as_far_as_needed():
     def summaries():
         yield {"a": "1"}
-        yield {ENDS: "[]"}
+        yield ENDS.entry({})
         raise AssertionError("read too far")
 
-    assert Retention(1, 0, (ENDS,)).depth(summaries()) == 2
+    assert Retention(1, 0, (ENDS.name,)).depth(summaries()) == 2

@@ -18,7 +18,7 @@ from pipeline.runtime.lock import described, holder
 from pipeline.sources.source import Committed
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, reason
 from pipeline.warehouse.orphans import lost_tables
-from pipeline.warehouse.pairs import State, read_ends
+from pipeline.warehouse.pairs import State
 from pipeline.warehouse.place import check_catalog, check_copied, check_place
 from pipeline.warehouse.records import check_form, check_owner
 from pipeline.warehouse.state import ENDS, OWNER, STREAM_NAMES
@@ -109,7 +109,8 @@ def committed(settings: Settings) -> Committed:
     if name not in catalog.names():
         return Committed()
     metadata = catalog.metadata(name)
-    return Committed(read_ends(inherited(metadata, ENDS)), json.loads(inherited(metadata, STREAM_NAMES) or "{}"))
+    ends, streams = inherited(metadata, ENDS), inherited(metadata, STREAM_NAMES)
+    return Committed(ends or {}, streams or {})
 
 
 def topics_read(settings: Settings) -> set[str]:
@@ -176,7 +177,7 @@ def _owner(settings: Settings, catalog: Reader) -> Iterator[Finding]:
         check_owner(properties, settings.name, settings.warehouse.data)
     except Refused as refusal:
         yield explained("warehouse", refusal)
-    if OWNER in properties:
+    if OWNER.is_in(properties):
         return
     names = set(records(catalog, "batches", ("pipeline",)).column("pipeline").to_pylist())
     if names - {settings.name}:

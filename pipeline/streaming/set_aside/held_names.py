@@ -5,7 +5,6 @@ They are remembered beside the history until there is a pair to hold, or a perso
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.names import TableName
@@ -33,8 +32,8 @@ class HeldName(NamedTuple):
 
 def remembered(records: Records) -> tuple[HeldName, ...]:
     """All held names."""
-    saved = records.tables["ddl_history"].properties.get(HOLDS)
-    return tuple(HeldName(*hold) for hold in json.loads(saved or "[]"))
+    holds = HOLDS.read(records.tables["ddl_history"].properties) or ()
+    return tuple(HeldName(*hold) for hold in holds)
 
 
 def remember(records: Records, hold: HeldName) -> None:
@@ -55,4 +54,4 @@ def forget(records: Records, table: TableName) -> bool:
 
 
 def _write(records: Records, holds: Iterable[HeldName]) -> None:
-    records.tables["ddl_history"].set_properties({HOLDS: json.dumps([list(hold) for hold in holds])})
+    records.tables["ddl_history"].set_properties(HOLDS.entry(tuple(holds)))

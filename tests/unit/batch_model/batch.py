@@ -474,7 +474,7 @@ def _apply(self: Any, news: Sequence[ChangeRow]) -> current.Published:
             for row in last.values()
             if not row.deletes and row.record.message.commit_ts > table.truncated_at
         ],
-        {OPERATION: publisher.operation},
+        OPERATION.entry(publisher.operation),
         publisher.branch,
     )
     return current.Published(len(last), conflicts)

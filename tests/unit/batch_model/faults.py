@@ -121,7 +121,7 @@ def applied_snapshot_said_too_early(plant: Plant) -> Hunt:
     """The table is said to be applied although the publish is yet to come."""
 
     def stage(self: Any, branch: str) -> None:
-        mark = {state.APPLIED: str(head)} if (head := heads.get(self.name)) else {}
+        mark = state.APPLIED.entry(head) if (head := heads.get(self.name)) else {}
         self.mark(mark)
         original(self, branch)
 
@@ -138,7 +138,7 @@ def applied_snapshot_said_too_early(plant: Plant) -> Hunt:
 
 def release_without_its_mark(plant: Plant) -> Hunt:
     """A release does not know, after a crash, that it has appended."""
-    plant.setattr(release, "OPERATION", "ticdc.nothing")
+    plant.setattr(release, "OPERATION", replace(state.OPERATION, name="ticdc.nothing"))
     return Hunt(PLAIN, (ROWS, BATCH, HOLD))
 
 
@@ -394,7 +394,7 @@ def later_changes_overlooked(plant: Plant) -> Hunt:
 
 def redriven_again_after_a_crash(plant: Plant) -> Hunt:
     """A redrive does not know, after a crash, that it has appended."""
-    plant.setattr(redrive, "OPERATION", "ticdc.nothing")
+    plant.setattr(redrive, "OPERATION", replace(state.OPERATION, name="ticdc.nothing"))
     return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
 
 

@@ -315,7 +315,7 @@ class History:
                     releasing.add((properties["ticdc.source-schema"], properties["ticdc.source-table"]))
         for name in ASIDE:
             metadata = catalog.pointers.get(where(name))
-            under_way = metadata is not None and metadata.properties.get(UNDER_WAY)
+            under_way = metadata is not None and UNDER_WAY.read(metadata.properties)
             for row in metadata.content() if metadata is not None else ():
                 if row["status"] != "redriven" and not (under_way and row["value"].place in found):
                     found[row["value"].place] += 1

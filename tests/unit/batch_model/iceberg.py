@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.errors import BatchFailed
 from pipeline.model import change
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId
     from pipeline.warehouse.iceberg import SchemaChange
+    from pipeline.warehouse.state import StateKey
+
+T = TypeVar("T")
 
 MAIN = "main"
 
@@ -161,8 +164,8 @@ class ModelTable:
     def properties(self) -> dict[str, str]:
         return dict(self._meta.properties)
 
-    def property_of(self, name: str) -> str | None:
-        return self._meta.properties.get(name)
+    def property_of(self, key: StateKey[T]) -> T | None:
+        return key.read(self._meta.properties)
 
     def columns(self) -> list[str]:
         return list(self._meta.schema)
@@ -197,11 +200,11 @@ class ModelTable:
         """See `Table.shows_its_columns`."""
         return True
 
-    def inherited(self, key: str, branch: str = MAIN) -> str | None:
+    def inherited(self, key: StateKey[T], branch: str = MAIN) -> T | None:
         snapshot = self._snapshot(branch)
         while snapshot is not None:
-            if key in snapshot.summary:
-                return snapshot.summary[key]
+            if key.is_in(snapshot.summary):
+                return key.read(snapshot.summary)
             snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
         return None
 
@@ -300,11 +303,11 @@ class ModelTable:
     def added_rows(self, snapshot_id: int) -> int:
         return len(self.added(snapshot_id))
 
-    def added_by(self, key: str, value: str, branch: str = MAIN) -> int:
+    def added_by(self, key: StateKey[str], text: str, branch: str = MAIN) -> int:
         snapshot = self._snapshot(branch)
-        while snapshot is not None and snapshot.summary.get(key) != value:
+        while snapshot is not None and key.read(snapshot.summary) != text:
             snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
-        assert snapshot is not None, f"no commit of {self.name} says {key} = {value}"
+        assert snapshot is not None, f"no commit of {self.name} says {key.name} = {text}"
         return len(snapshot.added)
 
     def added(self, snapshot_id: int) -> tuple[Any, ...]:

@@ -365,7 +365,7 @@ def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> i
         for row in last.values()
         if not row.deletes and row.record.message.commit_ts > table.truncated_at
     ]
-    target.append(shown, {OPERATION: self.operation}, self.branch)
+    target.append(shown, OPERATION.entry(self.operation), self.branch)
     return len(last)
 
 
