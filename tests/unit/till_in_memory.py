@@ -1,0 +1,214 @@
+"""The till of the e2e tests (`e2e.till`) in memory: two tables, and whatever a test says of them, by commit ts.
+
+It takes what is sent in a pipeline of the model by commit ts (`unit.commit_ts_model`), where the product's own code
+runs on dictionaries. A test calls `replaced` first.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from unit.batch_model.batch import Crash, Fuse
+from unit.commit_ts_model import lake
+from unit.commit_ts_model.process import Process, World
+from unit.commit_ts_model.upstream import TICK, Message, TidbTable
+
+from pipeline.ddl import ActionType
+from pipeline.model.columns import SchemaId
+from pipeline.model.names import TableName, WarehouseName
+from pipeline.warehouse.records import where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pytest
+
+    from pipeline.warehouse.pairs import WarehouseTable
+
+SCHEMA, ALL = "s", 10**6
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the product run without Spark."""
+    for module, name, instead in lake.replacements():
+        monkeypatch.setattr(module, name, instead)
+
+
+class NamedFuse(Fuse):
+    """Ends the process before a step of this name; `skip`: not before so many of them have passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted, self.skip = "", 0
+
+    def burn(self, step: str) -> None:
+        """One durable step."""
+        if not self.wanted or not step.startswith(self.wanted):
+            return
+        self.skip -= 1
+        if self.skip < 0:
+            raise Crash(step)
+
+
+class Till:
+    """Two tables, `account` and `note`, and a warehouse that nothing has been taken into yet.
+
+    `shared`: whether all tables are sent to one topic. `policy`: what becomes of dropped tables.
+    """
+
+    def __init__(self, *, shared: bool = True, policy: str = "keep") -> None:
+        self.world, self.fuse = World(shared=shared, policy=policy), NamedFuse()
+        self.tidb = self.world.tidb
+        self.tidb.create("account")
+        self.tidb.create("note")
+
+    # ---- what is sent
+
+    def put(self, name: str, *keys: int) -> None:
+        """Insert or change rows, a transaction each."""
+        for key in keys:
+            self.tidb.transaction([(self.tidb.tables[name], key, "put")])
+
+    def delete(self, name: str, key: int) -> None:
+        """Delete a row."""
+        self.tidb.transaction([(self.tidb.tables[name], key, "delete")])
+
+    def truncate(self, name: str) -> None:
+        """TRUNCATE TABLE."""
+        self.tidb.truncate(self.tidb.tables[name])
+
+    def rename(self, old: str, new: str) -> None:
+        """RENAME TABLE."""
+        self.tidb.rename((old, new))
+
+    def move(self, name: str, to: TableName, old: TableName | None = None) -> None:
+        """RENAME TABLE to any database; `name`: as TiDB is asked for the table."""
+        tidb, table = self.tidb, self.tidb.tables.pop(name)
+        tidb.ts += TICK
+        old = old or table.name
+        table.name, table.version = to, SchemaId(tidb.ts // TICK)
+        tidb.tables[to.table] = table
+        sql = f"RENAME TABLE `{old.schema}`.`{old.table}` TO `{to.schema}`.`{to.table}`"
+        tidb._ddl(ActionType.RENAME_TABLE, sql, table, old)
+        tidb._done()
+
+    def say(self, kind: ActionType, sql: str, name: str = "", schema: str = SCHEMA) -> int:
+        """A statement that changes nothing in TiDB; gives its commit ts."""
+        tidb = self.tidb
+        tidb.ts += TICK
+        tidb.ddl[tidb.ts] += 1
+        message = Message("ddl", tidb.ts, TableName(schema, name), sql=sql, action=int(kind))
+        for partition in range(2):
+            tidb._send(tidb.topic_of(message.table), partition, message)
+        tidb._done()
+        return tidb.ts
+
+    def undescribed(self, name: str, key: int, version: int = 10**6, sent_at: int = 0) -> int:
+        """A row of a version that no message describes; gives its commit ts."""
+        tidb = self.tidb
+        at = sent_at or tidb.ts + TICK
+        tidb.ts = max(tidb.ts, at)
+        self.row_at(at, name, key, version)
+        tidb._done()
+        return at
+
+    def row_at(self, commit_ts: int, name: str, key: int, version: int) -> None:
+        """A row event of any commit ts."""
+        values = (("id", key), ("c0", key * 100))
+        message = Message("row", commit_ts, TableName(SCHEMA, name), SchemaId(version), key, values, "insert")
+        self.tidb._send(self.tidb.topic_of(message.table), key % 2, message)
+
+    def describe(self, table: TidbTable, commit_ts: int) -> None:
+        """What a bootstrap message says of a table: as a statement that does nothing."""
+        sql = f"ALTER TABLE `{SCHEMA}`.`{table.name.table}` COMMENT = 'described'"
+        message = Message("ddl", commit_ts, table.name, sql=sql, action=5, version=table.described())
+        self.tidb._send(self.tidb.topic_of(table.name), 0, message)
+
+    # ---- what is taken
+
+    def run(self, dies_before: str = "", skip: int = 0, *, watermark: bool = True, limit: int = ALL) -> None:
+        """A process takes all that was sent, `limit` records of a partition in a batch; it may die on its way."""
+        if watermark:
+            self.tidb.watermark()
+        with self.process(dies_before, skip) as process:
+            while process.batch(lambda starts: self._ends(starts, limit)):
+                pass
+
+    def release(self, name: str, dies_before: str = "", skip: int = 0) -> None:
+        """A process releases a table, and takes what that lets in."""
+        with self.process(dies_before, skip) as process:
+            process.release(TableName(SCHEMA, name))
+            while process.batch(lambda starts: self._ends(starts, 0)):
+                pass
+
+    @contextmanager
+    def process(self, dies_before: str = "", skip: int = 0) -> Iterator[Process]:
+        """A process of its own. Where it is to die, it has to."""
+        self.fuse.wanted, self.fuse.skip = dies_before, skip
+        died = not dies_before
+        with suppress(Crash):
+            try:
+                process = Process(self.world, self.fuse)
+                process.context.records.waiting()  # as `Pipeline.open`
+                yield process
+            except Crash:
+                died = True
+                raise
+            finally:
+                self.fuse.wanted = ""
+        assert died, f"no step {dies_before} was to come"
+
+    def _ends(self, starts: Mapping[Any, int], limit: int) -> dict[Any, int] | None:
+        ends = {at: min(end, starts.get(at, 0) + limit) for at, end in self.world.brought.ends.items()}
+        return ends if any(end > starts.get(at, 0) for at, end in ends.items()) else None
+
+    # ---- what is there
+
+    @property
+    def tables(self) -> dict[str, WarehouseTable]:
+        """The table pairs by their name in the warehouse."""
+        return {str(pair.name).removeprefix(f"{SCHEMA}."): pair for pair in Process.tables_of(self.world)}
+
+    def states(self) -> dict[str, tuple[str, str]]:
+        """By name in the warehouse: the name in the source, and the state."""
+        return {name: (pair.source.table, str(pair.state.value)) for name, pair in self.tables.items()}
+
+    def keys(self, name: str) -> list[int]:
+        """The keys that a current table shows."""
+        return sorted(row.key for row in self.tables[name].current.content())
+
+    def own(self, name: str, **like: object) -> list[Mapping[str, Any]]:
+        """Rows of one of the pipeline's own tables."""
+        rows = self.world.catalog.pointers[where(name)].content()
+        return [row for row in rows if all(row[column] == value for column, value in like.items())]
+
+    def cut(self) -> tuple[str, str]:
+        """Level and reason of the newest cut."""
+        newest = max(self.own("cuts"), key=lambda row: (row["batch_id"], row["cut_ts"], row["recorded_at"]))
+        return newest["level"], newest["reason"]
+
+    def level(self) -> str:
+        """Level of the newest batch: it has one, too, where no table shows anything new."""
+        return str(max(self.own("batches"), key=lambda row: row["batch_id"])["level"])
+
+    def anothers(self, name: str) -> None:
+        """A table that somebody has put into the warehouse."""
+        self.world.catalog.create(WarehouseName(SCHEMA, name), [("mine", "int")], f"elsewhere/{name}", {})
+
+    def move_anothers(self, name: str, to: str) -> None:
+        """Somebody renames a table in the warehouse."""
+        self.world.catalog.rename(WarehouseName(SCHEMA, name), WarehouseName(SCHEMA, to))
+
+    def assert_right(self, *names: str) -> None:
+        """These tables are TiDB's, and no record stands twice."""
+        for name in names:
+            pair = next(pair for pair in self.tables.values() if pair.source.table == name and pair.dropped_at == 0)
+            fields, wanted = pair.current.fields(), self.tidb.tables[name].rows
+            shown = {row.key: row.values for row in pair.current.content()}
+            assert shown.keys() == wanted.keys(), f"{name} shows {sorted(shown)}, TiDB has {sorted(wanted)}"
+            for key, row in wanted.items():
+                got = {column: shown[key].get(fields[pair.layout.live(column).name]) for column in row}
+                assert got == row, f"{name}, key {key}"
+        places = [row.record.place for pair in self.tables.values() for row in pair.changes.content()]
+        assert len(set(places)) == len(places)
