@@ -10,12 +10,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.batch import Crash, Fuse
+from unit.batch_model.upstream import HANDLE
 from unit.commit_ts_model import lake
 from unit.commit_ts_model.process import Process, World
 from unit.commit_ts_model.upstream import TICK, Message, TidbTable
 
 from pipeline.ddl import ActionType
-from pipeline.model.columns import SchemaId
+from pipeline.model import types
+from pipeline.model.columns import SchemaId, SourceColumn
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.warehouse.records import where
 
@@ -36,7 +38,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class NamedFuse(Fuse):
-    """Ends the process before a step of this name; `skip`: not before so many of them have passed."""
+    """Ends the process before a step of this name (`*`: that begins so); `skip`: when so many of them have passed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +46,8 @@ class NamedFuse(Fuse):
 
     def burn(self, step: str) -> None:
         """One durable step."""
-        if not self.wanted or not step.startswith(self.wanted):
+        whole, wanted = not self.wanted.endswith("*"), self.wanted.rstrip("*")
+        if not wanted or (step != wanted and (whole or not step.startswith(wanted))):
             return
         self.skip -= 1
         if self.skip < 0:
@@ -93,7 +96,7 @@ class Till:
         tidb._ddl(ActionType.RENAME_TABLE, sql, table, old)
         tidb._done()
 
-    def say(self, kind: ActionType, sql: str, name: str = "", schema: str = SCHEMA) -> int:
+    def say(self, kind: int, sql: str, name: str = "", schema: str = SCHEMA) -> int:
         """A statement that changes nothing in TiDB; gives its commit ts."""
         tidb = self.tidb
         tidb.ts += TICK
@@ -119,11 +122,30 @@ class Till:
         message = Message("row", commit_ts, TableName(SCHEMA, name), SchemaId(version), key, values, "insert")
         self.tidb._send(self.tidb.topic_of(message.table), key % 2, message)
 
-    def describe(self, table: TidbTable, commit_ts: int) -> None:
-        """What a bootstrap message says of a table: as a statement that does nothing."""
-        sql = f"ALTER TABLE `{SCHEMA}`.`{table.name.table}` COMMENT = 'described'"
-        message = Message("ddl", commit_ts, table.name, sql=sql, action=5, version=table.described())
-        self.tidb._send(self.tidb.topic_of(table.name), 0, message)
+    def described_at_last(self, name: str, version: int = 10**6) -> None:
+        """A statement describes the version of rows that came without."""
+        tidb = self.tidb
+        columns = (HANDLE, SourceColumn("c0", types.INT, "INT"))
+        table = TidbTable(TableName(SCHEMA, name), columns, SchemaId(version))
+        tidb.ts += TICK
+        tidb._ddl(ActionType.MODIFY_TABLE_COMMENT, f"ALTER TABLE `{SCHEMA}`.`{name}` COMMENT = 'described'", table)
+        tidb._done()
+
+    def create(self, name: str, definition: str = "(`id` INT PRIMARY KEY,`c0` INT)") -> None:
+        """CREATE TABLE with more to say of it than its columns."""
+        tidb = self.tidb
+        tidb.ts += TICK
+        columns = (HANDLE, SourceColumn("c0", types.INT, "INT"))
+        tidb.tables[name] = TidbTable(TableName(SCHEMA, name), columns, SchemaId(tidb.ts // TICK))
+        tidb._ddl(ActionType.CREATE_TABLE, f"CREATE TABLE `{SCHEMA}`.`{name}` {definition}", tidb.tables[name])
+        tidb._done()
+
+    def recovered(self, name: str) -> None:
+        """DROP TABLE, and RECOVER TABLE: what TiDB has then no message says."""
+        table = self.tidb.tables[name]
+        self.tidb.drop(name)
+        self.say(ActionType.RECOVER_TABLE, f"RECOVER TABLE `{SCHEMA}`.`{name}`", name)
+        self.tidb.tables[name] = table
 
     # ---- what is taken
 
