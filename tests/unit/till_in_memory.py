@@ -9,23 +9,30 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from unit.batch_model import suites
 from unit.batch_model.batch import Crash, Fuse
+from unit.batch_model.frames import Col
+from unit.batch_model.iceberg import ModelTable
 from unit.batch_model.upstream import HANDLE
-from unit.commit_ts_model import lake
+from unit.commit_ts_model import lake, process
 from unit.commit_ts_model.process import Process, World
 from unit.commit_ts_model.upstream import TICK, Message, TidbTable
 
 from pipeline.ddl import ActionType
-from pipeline.model import types
+from pipeline.model import change, types
 from pipeline.model.columns import SchemaId, SourceColumn
 from pipeline.model.names import TableName, WarehouseName
+from pipeline.operations import superseded
 from pipeline.warehouse.records import where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pytest
+    from unit.batch_model.frames import Frame
 
+    from pipeline.model.messages import ColumnMapping, TableMessages
+    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
 SCHEMA, ALL = "s", 10**6
@@ -35,6 +42,58 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the product run without Spark."""
     for module, name, instead in lake.replacements():
         monkeypatch.setattr(module, name, instead)
+    changes, within = lake.CommitTsProtocol.changes, lake.CommitTsProtocol.where
+
+    def by_name_and_version(self: lake.CommitTsProtocol, messages: TableMessages) -> Col:
+        """As the product has it where no time is said: rows of these versions, under whatever name they came."""
+        if messages.parts:
+            return within(self, messages)
+        names = {name.key for name in (messages.table, *(seen.version.table for seen in messages.versions))}
+        versions = {seen.version.version for seen in messages.versions}
+
+        def mine(row: Mapping[str, Any]) -> bool:
+            message = row["value"].message
+            return message.kind == "row" and message.table.key in names and message.schema in versions
+
+        return Col(mine)
+
+    monkeypatch.setattr(lake.CommitTsProtocol, "where", by_name_and_version)
+
+    def of_versions_that_are_known(
+        self: lake.CommitTsProtocol, raw: Frame, messages: TableMessages, mapping: ColumnMapping
+    ) -> Frame:
+        """As the product reads them: rows that nothing has described are in no change frame."""
+        known = raw.where(Col(lambda row: row["value"].message.schema in mapping.fields))
+        return changes(self, known, messages, mapping)
+
+    monkeypatch.setattr(lake.CommitTsProtocol, "changes", of_versions_that_are_known)
+    monkeypatch.setattr(ModelTable, "added_between", _added_between, raising=False)
+    monkeypatch.setattr(superseded, "taken", _emptied)
+
+
+def _added_between(self: ModelTable, snapshot_id: int, _column: str) -> tuple[int, int] | None:
+    """See `Table.added_between`: of commit ts."""
+    times = [row.record.message.commit_ts for row in self.added(snapshot_id)]
+    return (min(times), max(times)) if times else None
+
+
+def _emptied(layout: Layout, _timezone: str, **_named: object) -> Col:
+    """For `removals.taken`: when a row went with all of its table."""
+    times = sorted(one.at for one in layout.removals if one.empties)
+    return Col(lambda row: next((at for at in times if row[change.COMMIT_TS] <= at), None))
+
+
+class Suite:
+    """Which rows break a rule, by the values that they have in `c0`; `severity`: what it does then, "" for nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch, self.bad = monkeypatch, set[int]()
+        monkeypatch.setattr(suites, "_is_bad", lambda message, _rule: dict(message.values)["c0"] in self.bad)
+
+    def forbids(self, severity: str) -> None:
+        """For processes that begin from now on: "quarantine", "hold", or "" for nothing."""
+        names = {"quarantine": ("set aside",), "hold": ("wait",), "": suites.NONE}[severity]
+        self._patch.setattr(process, "NONE", names)
 
 
 class NamedFuse(Fuse):
@@ -72,6 +131,10 @@ class Till:
         """Insert or change rows, a transaction each."""
         for key in keys:
             self.tidb.transaction([(self.tidb.tables[name], key, "put")])
+
+    def value(self, name: str, key: int) -> int:
+        """What TiDB has of a row."""
+        return int(self.tidb.tables[name].rows[key]["c0"])
 
     def delete(self, name: str, key: int) -> None:
         """Delete a row."""
@@ -153,16 +216,23 @@ class Till:
         """A process takes all that was sent, `limit` records of a partition in a batch; it may die on its way."""
         if watermark:
             self.tidb.watermark()
-        with self.process(dies_before, skip) as process:
-            while process.batch(lambda starts: self._ends(starts, limit)):
-                pass
+        with self.process(dies_before, skip) as opened:
+            self._all(opened, limit)
 
     def release(self, name: str, dies_before: str = "", skip: int = 0) -> None:
         """A process releases a table, and takes what that lets in."""
-        with self.process(dies_before, skip) as process:
-            process.release(TableName(SCHEMA, name))
-            while process.batch(lambda starts: self._ends(starts, 0)):
-                pass
+        with self.process(dies_before, skip) as opened:
+            opened.release(TableName(SCHEMA, name))
+            self._all(opened, 0)
+
+    def take(self, opened: Process) -> None:
+        """A process that lives takes what was sent."""
+        self.tidb.watermark()
+        self._all(opened, ALL)
+
+    def _all(self, opened: Process, limit: int) -> None:
+        while opened.batch(lambda starts: self._ends(starts, limit)):
+            pass
 
     @contextmanager
     def process(self, dies_before: str = "", skip: int = 0) -> Iterator[Process]:
@@ -171,9 +241,9 @@ class Till:
         died = not dies_before
         with suppress(Crash):
             try:
-                process = Process(self.world, self.fuse)
-                process.context.records.waiting()  # as `Pipeline.open`
-                yield process
+                opened = Process(self.world, self.fuse)
+                opened.context.records.waiting()  # as `Pipeline.open`
+                yield opened
             except Crash:
                 died = True
                 raise
