@@ -84,14 +84,14 @@ def _emptied(layout: Layout, _timezone: str, **_named: object) -> Col:
 
 
 class Suite:
-    """Which rows break a rule, by the values that they have in `c0`; `severity`: what it does then, "" for nothing."""
+    """Which rows break the rule of all tables: those with one of the values of `bad` in their last column."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch, self.bad = monkeypatch, set[int]()
-        monkeypatch.setattr(suites, "_is_bad", lambda message, _rule: dict(message.values)["c0"] in self.bad)
+        monkeypatch.setattr(suites, "_is_bad", lambda message, _rule: message.values[-1][1] in self.bad)
 
     def forbids(self, severity: str) -> None:
-        """For processes that begin from now on: "quarantine", "hold", or "" for nothing."""
+        """What the rule does in processes that begin from now on: "quarantine", "hold", or "" for nothing."""
         names = {"quarantine": ("set aside",), "hold": ("wait",), "": suites.NONE}[severity]
         self._patch.setattr(process, "NONE", names)
 
