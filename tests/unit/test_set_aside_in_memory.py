@@ -61,6 +61,64 @@ def test_a_row_from_before_its_table_was_made_is_kept_and_missed_by_no_cut(till)
     till.assert_right("account", "note")
 
 
+# ---- rows that were too large
+
+
+def test_a_row_that_was_too_large_is_a_letter_of_its_table_and_goes_with_it(till):
+    till.put("account", 1)
+    till.run()
+    sent = till.too_large("account", 2)
+    till.put("note", 4)
+    till.run()
+    assert letters(till) == [("HANDLE_KEY_ONLY", SCHEMA, "account", sent, "open")]
+    assert till.cut() == ("partial", "1 dead letters")
+    till.tidb.drop("account")
+    till.put("note", 3)
+    till.run()
+    assert letters(till) == [("HANDLE_KEY_ONLY", SCHEMA, "account", sent, "superseded")]
+    assert till.cut() == ("exact", "")
+    till.too_large("account", 2, sent)
+    till.put("note", 2)
+    till.run()
+    assert letters(till) == [("HANDLE_KEY_ONLY", SCHEMA, "account", sent, "superseded")] * 2
+    assert till.cut() == ("exact", "")
+
+
+def test_a_row_that_was_too_large_and_comes_when_its_table_was_renamed_is_a_letter_of_that(till):
+    till.put("account", 1)
+    till.run()
+    sent = till.tidb.ts + 1
+    till.rename("account", "konto")
+    till.run()
+    till.too_large("account", 2, sent)
+    till.put("note", 4)
+    till.run()
+    assert letters(till) == [("HANDLE_KEY_ONLY", SCHEMA, "konto", sent, "open")]
+
+
+@pytest.mark.parametrize("changed", ["dropped and made anew", "swapped"])
+def test_a_row_that_was_too_large_takes_nothing_along_that_is_held_for_todays_table(till, changed):
+    """Records of `held` have no commit ts: a former table of that name has none of them."""
+    till.put("account", 1)
+    till.put("note", 4)
+    till.run()
+    if changed == "swapped":
+        till.tidb.rename(("account", "account_old"), ("note", "account"))
+    else:
+        till.tidb.drop("account")
+        till.tidb.create("account")
+    till.run()
+    till.say(ActionType.RECOVER_TABLE, "RECOVER TABLE `s`.`account`", "account")
+    till.put("account", 2)
+    till.run()
+    sent = till.too_large("account", 3)
+    till.run()
+    assert {(row["table_name"], row["status"]) for row in till.own("held")} == {("account", "open")}
+    assert letters(till) == [("HANDLE_KEY_ONLY", SCHEMA, "account", sent, "open")]
+    till.release("account")
+    till.assert_right("account")
+
+
 # ---- rows that nothing describes
 
 

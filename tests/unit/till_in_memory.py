@@ -6,7 +6,9 @@ runs on dictionaries. A test calls `replaced` first.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unit.batch_model import suites
@@ -21,21 +23,23 @@ from unit.commit_ts_model.upstream import TICK, Message, TidbTable
 from pipeline.ddl import ActionType
 from pipeline.model import change, types
 from pipeline.model.columns import SchemaId, SourceColumn
+from pipeline.model.messages import Undecodable
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.operations import superseded
+from pipeline.protocols.too_large import HANDLE_KEY_ONLY
 from pipeline.warehouse.records import where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pytest
     from unit.batch_model.frames import Frame
 
-    from pipeline.model.messages import ColumnMapping, TableMessages
+    from pipeline.model.messages import ColumnMapping, Messages, TableMessages
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
-SCHEMA, ALL = "s", 10**6
+SCHEMA, ALL, TOO_LARGE = "s", 10**6, "too large"
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +62,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
         return Col(mine)
 
     monkeypatch.setattr(lake.CommitTsProtocol, "where", by_name_and_version)
+    monkeypatch.setattr(lake.CommitTsProtocol, "read", _with_refusals(lake.CommitTsProtocol.read))
 
     def of_versions_that_are_known(
         self: lake.CommitTsProtocol, raw: Frame, messages: TableMessages, mapping: ColumnMapping
@@ -69,6 +74,22 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake.CommitTsProtocol, "changes", of_versions_that_are_known)
     monkeypatch.setattr(ModelTable, "added_between", _added_between, raising=False)
     monkeypatch.setattr(superseded, "taken", _emptied)
+
+
+def _with_refusals(read: Callable[..., Messages]) -> Callable[..., Messages]:
+    """`CommitTsProtocol.read`, which finds rows of which only the key was sent: no table can take them."""
+    where = Col(lambda row: row["value"].message.kind == TOO_LARGE)
+
+    def with_refusals(self: lake.CommitTsProtocol, raw: Frame) -> Messages:
+        messages = read(self, raw)
+        rows = Counter(row["value"].message.table for row in raw.where(where).rows)
+        refused = tuple(
+            Undecodable(HANDLE_KEY_ONLY, "too large", where, count, self.header(), {table: count})
+            for table, count in rows.items()
+        )
+        return replace(messages, refused=refused, control=messages.control - rows.total())
+
+    return with_refusals
 
 
 def _added_between(self: ModelTable, snapshot_id: int, _column: str) -> tuple[int, int] | None:
@@ -184,6 +205,16 @@ class Till:
         values = (("id", key), ("c0", key * 100))
         message = Message("row", commit_ts, TableName(SCHEMA, name), SchemaId(version), key, values, "insert")
         self.tidb._send(self.tidb.topic_of(message.table), key % 2, message)
+
+    def too_large(self, name: str, key: int, sent_at: int = 0) -> int:
+        """A row of which only the key is sent; gives its commit ts."""
+        tidb = self.tidb
+        at = sent_at or tidb.ts + TICK
+        tidb.ts = max(tidb.ts, at)
+        table = TableName(SCHEMA, name)
+        tidb._send(tidb.topic_of(table), key % 2, Message(TOO_LARGE, at, table, key=key))
+        tidb._done()
+        return at
 
     def described_at_last(self, name: str, version: int = 10**6) -> None:
         """A statement describes the version of rows that came without."""
