@@ -10,6 +10,7 @@ from unit.till_in_memory import SCHEMA, Till, replaced
 from pipeline.ddl import ActionType
 from pipeline.ddl.partitions import from_json
 from pipeline.errors import Refused
+from pipeline.streaming import altered
 from pipeline.warehouse import advance
 
 RECOVER = "RECOVER TABLE `s`.`account`"
@@ -264,6 +265,30 @@ def test_a_release_that_dies_before_the_table_lives_is_to_be_asked_for_again(til
     till.release("account")
     till.assert_right("account")
     assert {row["status"] for row in till.own("held")} == {"released"}
+
+
+def test_columns_that_a_user_changes_hold_their_table_in_a_run_that_lives_and_others_go_on(till, monkeypatch):
+    """What is wrong with them and what undoes it: test_alterations.py."""
+    wrong = {}
+
+    def looked(table):
+        table.altered = wrong.get(table.source.table, "")
+
+    monkeypatch.setattr(altered, "refreshed", looked)
+    monkeypatch.setattr(altered, "remember", lambda _table: None)
+    till.put("account", 1)
+    with till.process() as opened:
+        till.take(opened)
+        assert till.states()["account"] == ("account", "live")
+        wrong["account"] = "COLUMNS_CHANGED: c0 is called money"
+        till.put("account", 2)
+        till.put("note", 4)
+        till.take(opened)
+        assert till.states()["account"] == ("account", "held")
+        assert (till.keys("account"), till.keys("note")) == ([1], [4])
+    assert {row["reason"] for row in till.own("held")} == {wrong.pop("account")}
+    till.release("account")
+    till.assert_right("account", "note")
 
 
 # ---- like another

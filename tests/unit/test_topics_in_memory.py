@@ -1,10 +1,12 @@
 """Tables of several topics that are read unevenly: a row is of the table that had its name then, and none shows more.
 
-What the slow tests of tests/e2e/test_cut_history.py say of topics, in memory.
+What the slow tests of tests/e2e/test_cut_history.py and test_two_clusters.py say of topics, in memory.
 """
 
 import pytest
-from unit.till_in_memory import Till, replaced
+from unit.till_in_memory import SCHEMA, Till, replaced
+
+from pipeline.ddl import ActionType
 
 
 @pytest.fixture
@@ -50,3 +52,37 @@ def test_a_partition_that_has_nothing_left_to_read_stands_in_the_way_of_no_first
     till.run()
     assert till.cut() == ("exact", "")
     till.assert_right("account")
+
+
+def reason(till, name):
+    return till.tables[name].held_reason
+
+
+def test_a_table_that_has_moved_is_released_and_lives_on_in_both_topics(till):
+    """Rows in a second topic may be of another cluster's table: it is held until a person says that it is one."""
+    till.put("account", 1)
+    till.put("note", 1)
+    till.run()
+    till.elsewhere("t_other", "account", 2)
+    till.run()
+    assert reason(till, "account").startswith("TABLE_NAME_TAKEN: streams t_account, t_other all bring a table")
+    assert till.keys("account") == [1]
+    till.release("account")
+    till.assert_right("account")
+    till.elsewhere("t_other", "account", 3)
+    till.put("account", 4)
+    till.run()
+    till.assert_right("account")
+    assert till.states()["account"] == ("account", "live")
+
+
+def test_a_ddl_event_of_another_topic_holds_the_table_instead_of_changing_it(till):
+    till.put("account", 1)
+    till.put("note", 1)
+    till.run()
+    till.tidb.topic_of = lambda _name: "t_other"
+    till.say(ActionType.TRUNCATE_TABLE, f"TRUNCATE TABLE `{SCHEMA}`.`note`", "note")
+    till.run()
+    assert reason(till, "note").startswith("DDL_NOT_UNDERSTOOD: streams t_note, t_other all bring a table")
+    assert till.keys("note") == [1]
+    assert till.states()["account"] == ("account", "live")

@@ -206,6 +206,13 @@ class Till:
         message = Message("row", commit_ts, TableName(SCHEMA, name), SchemaId(version), key, values, "insert")
         self.tidb._send(self.tidb.topic_of(message.table), key % 2, message)
 
+    def elsewhere(self, topic: str, name: str, key: int) -> None:
+        """Insert or change a row of which the event goes to another topic."""
+        topic_of = self.tidb.topic_of
+        self.tidb.topic_of = lambda _name: topic
+        self.put(name, key)
+        self.tidb.topic_of = topic_of
+
     def too_large(self, name: str, key: int, sent_at: int = 0) -> int:
         """A row of which only the key is sent; gives its commit ts."""
         tidb = self.tidb
