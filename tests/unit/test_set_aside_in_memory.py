@@ -4,6 +4,7 @@ What the slow tests of tests/e2e/test_cut_letters.py and test_cut_quality.py say
 """
 
 import pytest
+from unit.commit_ts_model import process
 from unit.till_in_memory import SCHEMA, Suite, Till, replaced
 
 from pipeline.ddl import ActionType
@@ -201,6 +202,26 @@ def test_rows_that_are_sent_again_before_anything_describes_them_come_in_once(ti
     assert till.keys("late") == [1]
     assert {row["status"] for row in till.own("held")} == {"released"}
     assert till.cut() == ("exact", "")
+
+
+def test_more_than_may_wait_stops_every_run_until_more_may(till, monkeypatch):
+    def may_wait(records):
+        hold = process.SETTINGS["keep"].hold.model_copy(update={"max_records": records})
+        return monkeypatch.setitem(process.SETTINGS, "keep", process.SETTINGS["keep"].model_copy(update={"hold": hold}))
+
+    may_wait(2)
+    for key in (1, 2, 3):
+        till.undescribed("late", key)
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"3 records wait \(s.late\), more than hold.max_records \(2\)") as stopped:
+            till.run()
+        assert stopped.value.code == "HELD_TOO_MANY"
+    may_wait(3)
+    till.run()
+    assert len(till.own("held")) == 3
+    till.described_at_last("late")
+    till.run()
+    assert till.keys("late") == [1, 2, 3]
 
 
 # ---- quarantine
