@@ -8,6 +8,7 @@ import pytest
 from unit.till_in_memory import SCHEMA, Suite, Till, replaced
 
 from pipeline.ddl import ActionType
+from pipeline.model.names import TableName
 from pipeline.streaming import commit_ts_batch
 from pipeline.warehouse import advance
 from pipeline.warehouse.state import CUT, EXCHANGED_FROM, REMOVED
@@ -304,3 +305,14 @@ def test_a_truncate_waits_for_its_time_as_rows_do(till):
         till.run()
     assert till.keys("account") == [5]
     assert len(till.tables["account"].layout.removals) == 2, "of those that are shown the newest is noted"
+
+
+def test_a_truncate_that_an_earlier_version_has_noted_is_carried_out(till):
+    till.put("account", 1, 2)
+    till.run()
+    with till.process() as opened:
+        tables = opened.context.tables
+        tables.truncate(tables.find(TableName(SCHEMA, "account")), till.tidb.ts)
+    till.put("account", 3)
+    till.run()
+    assert till.keys("account") == [3]
