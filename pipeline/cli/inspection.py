@@ -14,7 +14,6 @@ from pipeline.lake.schemas import DescribedVersions
 from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import Partition
-from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
@@ -88,9 +87,7 @@ def inspected(settings: Settings, topic: str, partition: int, offset: int | None
         record = raw.first()
         if record is None:
             raise _no_offset(topic_partition, f"nothing at offset {wanted}: a transaction's marker, or compacted away")
-        client = registry_of(settings) if PROTOCOLS[settings.source.protocol].needs_registry else None
-        if client is not None:
-            resources.callback(client.close)
+        client = registry_of(settings, resources)
         inspection = Inspected(_facts(record, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         prepared = protocol.prepare(raw)

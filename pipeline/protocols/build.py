@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols import images
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
@@ -18,6 +19,7 @@ from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import ExitStack
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -95,8 +97,13 @@ def protocol_of(settings: Settings, registry: RegistryClient | None, versions: K
     return READERS[settings.source.protocol].bind(settings, registry, versions)
 
 
-def registry_of(settings: Settings, cache_file: Path | None = None) -> RegistryClient:
-    """The registry that the settings name; `cache_file` remembers its schemas from run to run."""
+def registry_of(settings: Settings, resources: ExitStack, cache_file: Path | None = None) -> RegistryClient | None:
+    """The registry that the settings name, to be closed with `resources`; None where the protocol needs none.
+
+    `cache_file` remembers its schemas from run to run.
+    """
+    if not PROTOCOLS[settings.source.protocol].needs_registry:
+        return None
     given = settings.registry
     config = RegistryConfig(
         given.url,
@@ -109,4 +116,4 @@ def registry_of(settings: Settings, cache_file: Path | None = None) -> RegistryC
         timeout_seconds=given.timeout_seconds,
         retries=given.retries,
     )
-    return RegistryClient(config, cache_file)
+    return resources.enter_context(RegistryClient(config, cache_file))

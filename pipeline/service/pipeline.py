@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE
-from pipeline.model.protocols import PROTOCOLS
 from pipeline.observe.logs import bound
 from pipeline.operations import redrive, release
 from pipeline.operations.whole_table_checks import audit_after
@@ -288,10 +287,8 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     _succeed(tables, resumed.successors)
     _accept(tables, records, ledger, resumed)
     descriptions = Descriptions(records)
-    registry = None
     made(settings.checkpoint)
-    if PROTOCOLS[settings.source.protocol].needs_registry:
-        registry = resources.enter_context(registry_of(settings, settings.checkpoint / "schemas.json"))
+    registry = registry_of(settings, resources, settings.checkpoint / "schemas.json")
     protocol = protocol_of(settings, registry, descriptions)
     quality = settings.quality
     rulebook = Rulebook(spark, built_in=quality.built_in).renewed(quality)

@@ -108,10 +108,9 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
     barred = kafka.barred(cluster, state)
     yield from guarded("kafka", kafka.examined(settings, cluster, state, committed, barred))
     state = kafka.readable(state, barred)
-    client = registry_of(settings) if PROTOCOLS[settings.source.protocol].needs_registry else None
+    client = registry_of(settings, resources)
     answers = True
     if client is not None:
-        resources.callback(client.close)
         for finding in guarded("registry", registry.examined(client, state.topics, cluster.names())):
             answers = answers and finding.mark is not Mark.WRONG
             yield finding
