@@ -10,13 +10,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.model.tidb_types import Domain, names
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-NAMED = ("ENUM", "SET")
-"""Types whose values are names with a number behind them."""
-WHOLE = ("INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "BIT", "YEAR")
-FLOATING = ("FLOAT", "DOUBLE")
+NAMED = names(Domain.MEMBERS)
+"""Types whose values are names, each with a number."""
+WHOLE = names(Domain.WHOLE)
+FLOATING = names(Domain.FLOATING)
+_NUMBERS = names(Domain.WHOLE, Domain.FLOATING, Domain.DECIMAL)
 MOST_FRACTION_DIGITS = 6
 _FAMILIES = {"CHAR": "TEXT", "BINARY": "BLOB"}
 _WRITTEN = re.compile(r"([A-Z ]*)(?:\((.*)\))?", re.DOTALL)
@@ -50,7 +53,7 @@ class SourceType:
     @property
     def is_number(self) -> bool:
         """Whether its values are numbers."""
-        return self.name in WHOLE or self.name in FLOATING or self.name == "DECIMAL"
+        return self.name in _NUMBERS
 
     @property
     def digits(self) -> int | None:

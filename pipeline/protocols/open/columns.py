@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pipeline.model import tidb_types
 from pipeline.model import types as t
 from pipeline.model.columns import MEMBERS, UNKNOWN_DEFAULT, SchemaId, SourceColumn
 from pipeline.model.names import folded
@@ -26,13 +27,8 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 _BINARY, _NULLABLE, UNSIGNED = 1, 64, 128
-_FAMILIES = {
-    1: "INT", 2: "INT", 9: "INT", 4: "FLOAT", 5: "DOUBLE", 7: "TIMESTAMP", 10: "DATE", 14: "DATE", 11: "TIME",
-    12: "DATETIME", 13: "YEAR", 16: "BIT", 225: "VECTOR", 245: "JSON", 246: "DECIMAL", 247: "ENUM", 248: "SET",
-}  # fmt: skip
-_SIGNED_OR_NOT = {3: "INT", 8: "BIGINT"}
-_TEXTS = (15, 249, 250, 251, 252, 253, 254)
-"""VARCHAR, the BLOB and TEXT family, VAR_STRING, CHAR: bytes with the flag 1, else text."""
+_FLAGS = {row: UNSIGNED for row in tidb_types.TYPES.values() if row.unsigned} | {tidb_types.BLOB: _BINARY}
+"""What tells a type from another one of the same code: UNSIGNED, and bytes from text."""
 
 BASE64 = (249, 252)
 """First and last type of those that are sent in base64."""
@@ -57,11 +53,8 @@ class SentColumn:
     @property
     def family(self) -> str:
         """TiCDC's word for the type, without parameters; an unknown one is taken as text."""
-        if self.code in _SIGNED_OR_NOT:
-            return _SIGNED_OR_NOT[self.code] + (" UNSIGNED" if self.flags & UNSIGNED else "")
-        if self.code in _TEXTS:
-            return "BLOB" if self.flags & _BINARY else "TEXT"
-        return _FAMILIES.get(self.code, "TEXT")
+        rows = tidb_types.BY_CODE.get(self.code, (tidb_types.TEXT,))
+        return next((row for row in rows if self.flags & _FLAGS.get(row, 0)), rows[0]).name
 
     def allows(self, family: str) -> bool:
         """Whether it may be of this family: its own, or without flags any that the type code leaves open."""
@@ -94,7 +87,7 @@ def family_of(tidb_type: str) -> str:
 
 def natural_type(column: SourceColumn) -> WarehouseType:
     """The warehouse type of a column without an override (design.md, 4.4)."""
-    return t.natural(column.tidb_type)
+    return tidb_types.natural(column.tidb_type)
 
 
 @dataclass(frozen=True, slots=True)
