@@ -37,13 +37,13 @@ class SourceType:
     @staticmethod
     def of(text: str) -> SourceType:
         """The type that a text says; an unknown one has no parameters."""
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
+        written = _WRITTEN.fullmatch(text)
+        if written is None:
             return SourceType(text)
-        inside = found[2] or ""
-        if found[1] in NAMED:
-            return SourceType(found[1], members=tuple(name.replace("''", "'") for name in _MEMBER.findall(inside)))
-        return SourceType(found[1], tuple(int(number) for number in inside.split(",") if number.isdecimal()))
+        name, inside = written[1], written[2] or ""
+        if name in NAMED:
+            return SourceType(name, members=tuple(member.replace("''", "'") for member in _MEMBER.findall(inside)))
+        return SourceType(name, tuple(int(number) for number in inside.split(",") if number.isdecimal()))
 
     @property
     def family(self) -> str:
@@ -69,9 +69,9 @@ def named(name: str, members: Sequence[str]) -> str:
     return f"{name}({quoted})"
 
 
-def more_telling(known: str, told: str) -> str:
-    """Of what was known of a type and what a message tells of it now: a protocol may tell only the family."""
-    return known if SourceType.of(known).family == told else told
+def more_telling(stored: str, sent: str) -> str:
+    """The stored type, or the sent one if it is another. A protocol may send only the family, which says less."""
+    return stored if SourceType.of(stored).family == sent else sent
 
 
 def rewrites(old: str, new: str) -> bool:

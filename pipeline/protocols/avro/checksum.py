@@ -27,7 +27,7 @@ _SENT, _CORRUPTED, _VERSION, _OP = "_tidb_row_level_checksum", "_tidb_corrupted"
 
 
 def verdict(schema: TicdcSchema, field: Callable[[str], Column], timezone: str) -> Column:
-    """Whether the sent checksum is the row's; NULL where that cannot be told (see `change.CHECKSUM`).
+    """Whether the sent checksum is the row's; NULL where it is not certain (see `change.CHECKSUM`).
 
     `field` gives a decoded field by its name.
     """
@@ -38,9 +38,9 @@ def verdict(schema: TicdcSchema, field: Callable[[str], Column], timezone: str) 
     excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/avro.md)
     corrupted = F.coalesce(field(_CORRUPTED), F.lit(False))
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], right)
-    known = any_of(version == number for number in row_checksum.VERSIONS)
+    is_of_a_version = any_of(version == number for number in row_checksum.VERSIONS)
     upsert = field(_OP) != "d"  # the newer TiCDC's: its checksum is of the values before
-    is_sent = known & (sent != "") & (sent != "0")  # split key updates are sent with 0
+    is_sent = is_of_a_version & (sent != "") & (sent != "0")  # split key updates are sent with 0
     return F.when(upsert & corrupted & ~excused, F.lit(False)).when(upsert & is_sent, right)
 
 

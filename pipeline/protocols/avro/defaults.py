@@ -41,7 +41,7 @@ _SHAPES = {
 _WITHOUT_ZERO = frozenset({"BLOB", "TIME"})
 """Types whose zero value Avro does not say: BINARY(n) has n zero bytes, and TIME(f) has f digits."""
 _UNTOLD_DIGITS = frozenset({"DECIMAL", "FLOAT", "DOUBLE"})
-"""Numbers that nobody can tell as the text that their rows show: 1.5 of a DECIMAL(10,4) is `1.5000` there."""
+"""Numbers whose default does not say how rows show it as text: 1.5 of a DECIMAL(10,4) is `1.5000` there."""
 _UNTOLD_FRACTION = frozenset({"DATETIME", "TIMESTAMP"})
 """The same of their zero values alone."""
 
@@ -115,7 +115,7 @@ def _decimal(_: AvroColumn, sent: str) -> str | None:
 
 
 def _text(_: AvroColumn, sent: str) -> str | None:
-    """Of CHAR, which nobody tells from VARCHAR, TiDB shows no spaces at the end."""
+    """TiDB shows no spaces at the end of a CHAR, and Avro does not tell CHAR from VARCHAR."""
     return None if EXPRESSION.fullmatch(sent) or sent.endswith(" ") else sent
 
 

@@ -74,7 +74,7 @@ class OpenLayout:
 
 
 def read_layout(text: str) -> OpenLayout:
-    """The layout behind a number of events (`events.layouts`)."""
+    """The layout that a number of events stands for (`events.shown`)."""
     digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
     columns = tuple(SentColumn(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
     return OpenLayout(columns, int.from_bytes(digest) >> 32 - LAYOUT_BITS)
@@ -91,7 +91,7 @@ def natural_type(column: SourceColumn) -> WarehouseType:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ColumnSettings:
     """What the settings say of a table's columns (`warehouse.columns`), by the name in lower case."""
 
     types: Mapping[str, WarehouseType] = field(default_factory=dict)
@@ -100,17 +100,17 @@ class Said:
 
 
 def source_columns(
-    sent: Iterable[SentColumn], defined: Mapping[str, SourceColumn], said: Said
+    sent: Iterable[SentColumn], defined: Mapping[str, SourceColumn], settings: ColumnSettings
 ) -> tuple[SourceColumn, ...]:
     """The columns of a version. `defined` goes by the name in lower case.
 
     Where a definition is of another type than what was sent, the protocol wins (design.md, rule 5). Flags that are 0 do
     not say what was sent (`SentColumn.allows`).
     """
-    return tuple(_column(one, defined.get(folded(one.name)), said) for one in sent)
+    return tuple(_column(one, defined.get(folded(one.name)), settings) for one in sent)
 
 
-def _column(sent: SentColumn, defined: SourceColumn | None, said: Said) -> SourceColumn:
+def _column(sent: SentColumn, defined: SourceColumn | None, settings: ColumnSettings) -> SourceColumn:
     column = SourceColumn(
         sent.name,
         t.STRING,
@@ -127,26 +127,26 @@ def _column(sent: SentColumn, defined: SourceColumn | None, said: Said) -> Sourc
         if not sent.flags:
             unsigned = family_of(defined.tidb_type).endswith(" UNSIGNED")
             column = replace(column, nullable=defined.nullable, unsigned=unsigned)
-    return _settled(column, said)
+    return _settled(column, settings)
 
 
-def defined_columns(defined: Iterable[SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
+def defined_columns(defined: Iterable[SourceColumn], settings: ColumnSettings) -> tuple[SourceColumn, ...]:
     """The columns of a table that has no row yet, as those of its rows will be."""
-    return tuple(_settled(column, said) for column in defined)
+    return tuple(_settled(column, settings) for column in defined)
 
 
-def _settled(column: SourceColumn, said: Said) -> SourceColumn:
+def _settled(column: SourceColumn, settings: ColumnSettings) -> SourceColumn:
     name = folded(column.name)
-    if name in said.members and family_of(column.tidb_type) in MEMBERS and not column.members:
-        column = replace(column, members=said.members[name])
-    return replace(column, type=said.types.get(name) or natural_type(column))
+    if name in settings.members and family_of(column.tidb_type) in MEMBERS and not column.members:
+        column = replace(column, members=settings.members[name])
+    return replace(column, type=settings.types.get(name) or natural_type(column))
 
 
 def version_of(layout: int, columns: Iterable[SourceColumn], defined_at: int = 0, *, key_only: bool) -> SchemaId:
     """The number of a version: of its layout, of its definitions and where they begin, whether it has the handle alone.
 
-    `defined_at` is the commit ts of the statement with which its columns became what they are; 0: nobody has said. A
-    layout that comes again after such a statement is another version: its columns may be others of the same names.
+    `defined_at` is the commit ts of the statement that made its columns what they are, 0 where there is none. A layout
+    that comes again after such a statement is another version: its columns may be others of the same names.
     """
     defined = [(c.name, c.tidb_type, *c.members) for c in columns if c.members or "(" in c.tidb_type]
     bits = zlib.crc32(repr((defined_at, defined)).encode()) >> 1 if defined or defined_at else 0

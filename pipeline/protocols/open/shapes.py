@@ -123,8 +123,9 @@ class _Written:
 def _written(shape: str) -> _Written:
     first, *others = _texts(shape)
     ((_, image),) = json.loads(shape).items()
-    told = (first[len(DELETED) :], *(text[1:] for text in others))
-    return _Written(tuple(image), tuple(one["t"] for one in image.values()), tuple(f'{text}"v":' for text in told))
+    before_values = (first[len(DELETED) :], *(text[1:] for text in others))
+    codes = tuple(column["t"] for column in image.values())
+    return _Written(tuple(image), codes, tuple(f'{text}"v":' for text in before_values))
 
 
 def listed(value: Column, shape: str, wanted: Wanted) -> Column:

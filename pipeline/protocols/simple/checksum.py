@@ -45,16 +45,16 @@ SENT = "checksum"
 
 
 def verdict(version: TableVersion, after: Column, before: Column, values: Values, timezone: str) -> Column:
-    """Whether the sent checksums are those of the rows; NULL where that cannot be told (see `change.CHECKSUM`).
+    """Whether the sent checksums are those of the rows; NULL where it is not certain (see `change.CHECKSUM`).
 
     `after` and `before` are the row as it is and as it was; of a delete `after` is the row as it was too.
     """
     deleted, inserted = field_of("op") == Op.DELETE, field_of("op") == Op.INSERT
     new = F.when(~deleted, _is_right(version, after, "current", values, timezone))
     old = F.when(~inserted, _is_right(version, before, "previous", values, timezone))
-    known = field_of(SENT).getField("version").isin(*VERSIONS)
-    found = F.when((new == F.lit(False)) | (old == F.lit(False)), F.lit(False))
-    return F.when(known, found.when(new | old, F.lit(True)))
+    is_of_a_version = field_of(SENT).getField("version").isin(*VERSIONS)
+    wrong = F.when((new == F.lit(False)) | (old == F.lit(False)), F.lit(False))
+    return F.when(is_of_a_version, wrong.when(new | old, F.lit(True)))
 
 
 def _is_right(version: TableVersion, row: Column, side: str, values: Values, timezone: str) -> Column:

@@ -110,8 +110,8 @@ def _default(sent: object, kind: SqlType, *, nullable: bool) -> Default:
     text = _text(sent)
     if _LOST in text or (kind.family in ("TEXT", "JSON", "BLOB") and EXPRESSION.fullmatch(text)):
         return UNKNOWN_DEFAULT
-    found = default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
-    return literal(f"{found.text}{IN_UTC}") if (found.text and kind.family == "TIMESTAMP") else found
+    default = default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
+    return literal(f"{default.text}{IN_UTC}") if (default.text and kind.family == "TIMESTAMP") else default
 
 
 def _bits(sent: object) -> Literal:
