@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import confusable, folded
-from pipeline.model.types import CALENDAR, STRING, WarehouseType, absorbs, natural
+from pipeline.model.tidb_types import natural
+from pipeline.model.types import CALENDAR, STRING, WarehouseType, absorbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
