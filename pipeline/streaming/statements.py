@@ -58,19 +58,26 @@ def classified(
     rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other streams send
     about a table of the same name.
     """
-    sent = sorted((understood(context, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
-    pairs = {pair.source.key for pair in context.tables if pair.state is not State.DROPPED}
-    statements = namesakes.statements(
-        executable(sent, pairs | {table.table.key for table in messages.tables}), context.tables
-    )
-    recorded = _recorded(context, [s for s in statements if not s.ddl.at])
-    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, context, recorded)]
+    sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.ddl.commit_ts)
+    recorded = _recorded(context, [s for s in sent if not s.ddl.at])
+    new = [s for s in sent if s.ddl.identity in waited or not _passed(s, context, recorded)]
+    live = _names_before(new, context.tables) | {table.table.key for table in messages.tables}
+    news = namesakes.statements(executable(new, live), context.tables)
     now = [s for s in news if after_ddl(s.ddl.commit_ts) <= due(s.ddl)]
     deferred = after_exchanges(now, _exchanging(context), _held(context))
     now = [s for s in now if s not in deferred]
     barrier = _barrier(now)
     now = now if barrier is None else now[: now.index(barrier)]
     return DdlTimeline(now, [s for s in news if s not in now], barrier, _recorded_causes(context, news))
+
+
+def _names_before(statements: Sequence[Statement], pairs: Iterable[WarehouseTable]) -> set[Name]:
+    """The names that tables had before the first statement; a try that died may have applied some of them."""
+    if not statements:
+        return set()
+    commit_ts = statements[0].ddl.commit_ts
+    spans = (span for pair in pairs for span in pair.spans if span.since < commit_ts <= span.until)
+    return {TableName(span.schema, span.table).key for span in spans}
 
 
 def understood(context: PipelineContext, ddl: Ddl) -> Statement:
