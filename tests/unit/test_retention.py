@@ -93,7 +93,7 @@ def test_a_dry_run_counts_by_the_settings(table):
     append(table, 4)
     thresholds = Maintenance(keep_snapshots=2, keep_for="500 milliseconds")
     retention = Retention.of(thresholds, NOW / 1000)
-    assert retention == Retention(2, NOW - 500, (ENDS.name, FILLED.name))
+    assert retention == Retention(2, NOW - 500, CARRYING)
     told = dict(zip(table_metadata.BURDEN, table_metadata.burden(table.metadata, retention, NOW), strict=True))
     assert (told["snapshots"], told["expirable"], told["data files"]) == (5, 0, 5)
     append(table, 1, **ENDS.entry({}))
