@@ -1,6 +1,6 @@
 """What the events of a batch are, counted while they are appended (`SourceProtocol.predict`, by commit ts).
 
-A batch of this regime has more than rows: watermarks, repeated descriptions. They are no changes, so that they leave
+A batch of this ordering has more than rows: watermarks, repeated descriptions. They are no changes, so that they leave
 the frame before it is appended; what they say is counted before that, in the same pass.
 """
 

@@ -602,7 +602,7 @@ class CommitTsBatch(SparkBatch):
 
 
 def batch_of(context: PipelineContext, raw: DataFrame, query_id: str, planned: Planned | None = None) -> SparkBatch:
-    """The micro-batch of a raw frame, in the regime of the pipeline's protocol."""
+    """The micro-batch of a raw frame, in the ordering of the pipeline's protocol."""
     kind = CommitTsBatch if context.protocol.ordering is Ordering.BY_COMMIT_TS else SparkBatch
     return kind(context, raw, query_id, planned)
 

@@ -1,4 +1,4 @@
-"""Which rows of a batch wait, which can be placed, and which nothing will ever describe (cut regime)."""
+"""Which rows of a batch wait, which can be placed, and which nothing will ever describe (by commit ts)."""
 
 from types import SimpleNamespace
 

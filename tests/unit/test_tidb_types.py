@@ -15,6 +15,7 @@ from pipeline.model.types import CALENDAR, STRING, absorbs
 from pipeline.protocols.avro import checksum as avro_checksum
 from pipeline.protocols.avro import defaults as avro_defaults
 from pipeline.protocols.avro import fields as avro_fields
+from pipeline.protocols.build import READERS
 from pipeline.protocols.open import values as open_values
 from pipeline.protocols.open.columns import SentColumn
 from pipeline.protocols.simple import checksum as simple_checksum
@@ -37,6 +38,10 @@ DECODERS = {
 }
 PAGES = (("tables.md", "## Types"), ("explanation/design.md", "### 4.4 Types"))
 FORMS = {"Avro": avro_checksum.FORMS, "Simple": simple_checksum.FORMS}
+
+
+def test_every_protocol_is_looked_at():
+    assert sorted(name.lower() for name in DECODERS) == sorted(name.removesuffix("-protocol") for name in READERS)
 
 
 def names(rows):
