@@ -16,7 +16,7 @@ from pipeline.model.messages import EVER, Part
 from pipeline.model.names import TableName, folded
 from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.name_bindings import GONE as REMOVED
-from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of
+from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of, recorded_bindings
 from pipeline.streaming.renames import also, first_reason, give_name
 from pipeline.streaming.set_aside import held_names, pending
 from pipeline.streaming.set_aside.held import last_held, unmade
@@ -91,7 +91,7 @@ class DdlApplier:
     ) -> DdlApplier:
         """The statements of a batch (`statements.classified`). Those about tables that are held wait with theirs."""
         now, later, barrier, recorded = classified(context, messages, due, waited, namesakes)
-        names = NameHistory.of(_spans(context), recorded)
+        names = NameHistory.of(recorded_bindings(context), recorded)
         holds = held_names.remembered(context.records)
         ambiguous = {
             names.at(hold.name.key, hold.commit_ts + 1).table_ref: (hold.reason, hold.commit_ts) for hold in holds
@@ -486,17 +486,9 @@ def with_handles(layout: Layout, commit_ts: int) -> Layout:
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
-def _spans(context: PipelineContext) -> Iterable[NameBinding]:
-    for pair in context.tables:
-        for kept in pair.spans:
-            yield NameBinding(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
-    for kept in GONE.read(context.records.tables["ddl_history"].properties) or ():
-        yield NameBinding(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
-
-
 def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> Kept | None:
     """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
-    binding = NameHistory.of(_spans(context)).at(table.key, commit_ts)
+    binding = NameHistory.of(recorded_bindings(context)).at(table.key, commit_ts)
     is_taken = binding.table_ref == REMOVED or context.tables.by_uuid(binding.table_ref) is not None
     return None if is_taken or binding.until != EVER else Kept(table.schema, table.table, binding.since, EVER)
 

@@ -49,18 +49,12 @@ def a_ddl_event_closes_nothing(plant: Plant) -> str:
 
 def partitions_that_are_new_are_not_asked(plant: Plant) -> str:
     """A partition without a watermark holds nothing back."""
-    original = frontier._joined
+    original = frontier.reached
 
-    def joined(recorded, read, *rest):
-        frontiers, _undecided = original(recorded, read, *rest)
-        return {at: moment for at, moment in frontiers.items() if at in read}, frozenset()
+    def reached(recorded, read, oldest, streams, unread, tried):
+        return original(recorded, read, oldest, streams, [at for at in unread if at in read], tried)
 
-    def resolved(frontiers, unread):
-        live = [frontiers[at] for at in unread if at in frontiers]
-        return min([max(frontiers.values(), default=frontier.NEVER), *live])
-
-    plant.setattr(frontier, "_joined", joined)
-    plant.setattr(frontier, "resolved", resolved)
+    plant.setattr(frontier, "reached", reached)
     return ROWS
 
 

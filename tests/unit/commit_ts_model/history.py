@@ -153,11 +153,11 @@ class History:
             if one in tidb.tables:
                 tidb.transaction([(tidb.tables[one], 1, "put")])
 
-    @rule(8, name=LATER)
-    def another_changefeed_comes(self, name):
-        """First there is a table that it is to send, then it sends all of it."""
+    @rule(8, name=LATER, whole=(True, False))
+    def another_changefeed_comes(self, name, whole):
+        """First there is a table that it is to send, then it sends all of it, in one go or in two."""
         if self.tidb.hides(name):
-            self.tidb.come(name)
+            self.tidb.come(name, upto=None if whole else self.newest_cut)
         elif name not in self.tidb.tables:
             self.tidb.begin_later(name)
 
@@ -203,9 +203,9 @@ class History:
             self.fuse.arm(None)
 
     def plan(self, starts, limit):
-        """The ends of the next batch: partitions are read unevenly."""
+        """The ends of the next batch: partitions are read unevenly. One that is new gives a record at least (Spark)."""
         ends = {
-            at: min(end, starts.get(at, 0) + limit[number % len(limit)])
+            at: min(end, starts.get(at, 0) + (limit[number % len(limit)] or int(not starts.get(at, 0))))
             for number, (at, end) in enumerate(sorted(self.world.brought.ends.items()))
         }
         return ends if any(end > starts.get(at, 0) for at, end in ends.items()) else None
@@ -320,6 +320,7 @@ class History:
             if self.tidb.hides(name):
                 self.tidb.come(name)
         for _ in range(2):  # the second time nothing is held any more
+            self.tidb.pass_time()
             self.tidb.watermark()
             self.drain()
             self.everything_holds()

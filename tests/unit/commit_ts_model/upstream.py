@@ -148,7 +148,7 @@ class Tidb:
         return "t_all" if self.shared and name.table not in LATER else f"t_{name.table}"
 
     def hides(self, name: str) -> bool:
-        """Whether nothing of a table has been sent yet, although there is one."""
+        """Whether changes of a table are yet to be sent by the other changefeed."""
         return f"t_{name}" in self._unsent
 
     def begin_later(self, name: str) -> None:
@@ -156,15 +156,23 @@ class Tidb:
         self._unsent[f"t_{name}"] = []
         self.create(name)
 
-    def come(self, name: str) -> None:
-        """The other changefeed sends all of the table so far, with a watermark in the middle of it."""
+    def come(self, name: str, upto: int | None = None) -> None:
+        """The other changefeed sends the table's changes so far, with a watermark in the middle.
+
+        `upto`: it is slow, and sends half of them, if what is left is history: of commit ts up to this one. What is
+        read to its end and is no history any more counts as complete.
+        """
         topic = f"t_{name}"
-        sent = self._unsent.pop(topic)
-        for number, (partition, message) in enumerate(sent):
+        unsent = self._unsent.pop(topic)
+        half = (len(unsent) + 1) // 2
+        count = half if upto is not None and unsent[half:] and unsent[half][1].commit_ts <= upto else len(unsent)
+        for number, (partition, message) in enumerate(unsent[:count]):
             self._send(topic, partition, message)
-            if number == len(sent) // 2:
+            if number == count // 2:
                 for at in range(PARTITIONS):
                     self.broker.produce(topic, at, Message("watermark", message.commit_ts - 1))
+        if unsent[count:]:
+            self._unsent[topic] = unsent[count:]
 
     def _send(self, topic: str, partition: int, message: Message) -> None:
         if topic in self._unsent:
@@ -191,11 +199,15 @@ class Tidb:
         for partition in range(PARTITIONS):
             self._send(self.topic_of(old or table.name), partition, message)
 
+    def pass_time(self) -> None:
+        """Nothing happens, and watermarks may be newer than all that has."""
+        self._tick()
+
     def watermark(self, which: Iterable[int] = range(10**6), back: int = 0) -> None:
         """All up to here was sent: a message in these partitions, counted over all topics. `back`: it is older."""
         wanted = set(which) if not isinstance(which, range) else which
         for number, at in enumerate(sorted(self.broker.logs)):
-            if number in wanted and self.ts > back * TICK:
+            if number in wanted and self.ts > back * TICK and at.stream not in self._unsent:
                 self.broker.produce(*at, Message("watermark", self.ts - back * TICK))
 
     def restart_changefeed(self, back: int) -> None:
