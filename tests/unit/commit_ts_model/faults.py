@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
-from unit.commit_ts_model.history import COLUMNS, NAMES, ROWS
+from unit.commit_ts_model.history import ASIDE, COLUMNS, NAMES, ROWS
 
 from pipeline import ddl as text
+from pipeline.model import change
 from pipeline.model.messages import EVER
 from pipeline.operations import release
+from pipeline.operations.superseded import LATER, SupersededChanges
 from pipeline.streaming import commit_ts_batch, cuts, frontier, routing, statements
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
@@ -376,6 +378,43 @@ def a_dropped_table_keeps_its_name(plant: Plant) -> str:
     """The next one of that name is taken for it."""
     plant.setattr(NameHistory, "_end", lambda self, name, _at: self.open(name))
     return NAMES
+
+
+# ---- what is set aside
+
+
+def what_is_older_than_its_key_is_redriven(plant: Plant) -> str:
+    """Nothing is superseded."""
+    plant.setattr(SupersededChanges, "_superseded", lambda _self, rows: _none_of(rows))
+    return ASIDE
+
+
+def _none_of(rows: Any) -> Any:
+    return rows.where(F.lit(False)).select(*change.POSITION, F.lit(True).alias(LATER))
+
+
+def what_is_redriven_is_not_shown(plant: Plant) -> str:
+    """An append of rows up to the cut counts as sent again."""
+    plant.setattr(advance._News, "late", [])
+    return ASIDE
+
+
+def what_is_redriven_stays_open(plant: Plant) -> str:
+    """It enters, and is in quarantine still."""
+    plant.setattr(lake.CommitTsRecords, "mark", lambda *_: None)
+    return ASIDE
+
+
+def cuts_know_nothing_of_quarantine(plant: Plant) -> str:
+    """They are exact without the rows in it."""
+    plant.setattr(lake.CommitTsRecords, "open_up_to", lambda *_: 0)
+    return ASIDE
+
+
+def a_second_try_sets_aside_what_the_first_has(plant: Plant) -> str:
+    """It does not look what is in quarantine already."""
+    plant.setattr(CommitTsBatch, "_settled", lambda self: self.context.records.read("quarantine").where("false"))
+    return ASIDE
 
 
 FAULTS = [

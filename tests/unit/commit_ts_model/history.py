@@ -12,26 +12,33 @@ from typing import TYPE_CHECKING
 from support import histories
 from support.histories import Rules
 from unit.batch_model import batch as model
+from unit.batch_model.suites import NONE, SUITES
 from unit.commit_ts_model.process import Crash, Process, World
-from unit.commit_ts_model.upstream import KEYS, LATER
+from unit.commit_ts_model.upstream import KEYS, LATER, TOO_LARGE
 
 from pipeline.errors import BatchFailed
 from pipeline.model import types
+from pipeline.operations.redrive import LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
+from pipeline.streaming.set_aside.pending import SCHEMA_PENDING
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import where
+from pipeline.warehouse.state import UNDER_WAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from support.histories import Step
 
-ROWS, COLUMNS, NAMES = "rows only", "columns change", "names change"
-MODES = (ROWS, COLUMNS, NAMES)
+ROWS, COLUMNS, NAMES, ASIDE = "rows only", "columns change", "names change", "rows are set aside"
+MODES = (ROWS, COLUMNS, NAMES, ASIDE)
+KINDS = (QUARANTINE, LETTERS)
+"""What is redriven."""
 TABLES = ("a", "b", "c")
 TABLES_OF_BOTH = (*TABLES, *LATER)
 LIMITS = ((9,), (1,), (3,), *itertools.product((0, 2, 6), repeat=2), *itertools.product((0, 4), repeat=4))
 ALTERATIONS = ("add", "drop", "rename", "widen", "truncate")
+NAMINGS = ("create", "drop", "recreate", "rename", "swap", "chain", "away and back")
 CRASHES = (*[None] * 25, *range(30))
 OTHERS = ((), (0,), (2,), (5,))
 FAULTS = (*[None] * 12, *itertools.product(TABLES[:2], ("evolve", "append")))
@@ -104,7 +111,7 @@ class History:
 
     @rule(
         18,
-        (COLUMNS, NAMES),
+        (COLUMNS, NAMES, ASIDE),
         name=TABLES_OF_BOTH,
         what=("add", "drop", "rename", "widen", "truncate"),
         pick=range(4),
@@ -128,7 +135,7 @@ class History:
         if pick % 2:
             tidb.transaction([(table, key, "put")])
 
-    @rule(16, (NAMES,), what=("create", "drop", "recreate", "rename", "swap", "chain", "away and back"), name=TABLES)
+    @rule(16, (NAMES, ASIDE), what=NAMINGS, name=TABLES)
     def names_change(self, what, name):
         tidb, other = self.tidb, TABLES[(TABLES.index(name) + 1) % len(TABLES)]
         there, free = name in tidb.tables, [one for one in TABLES if one not in tidb.tables]
@@ -160,6 +167,24 @@ class History:
             self.tidb.come(name)
         elif name not in self.tidb.tables:
             self.tidb.begin_later(name)
+
+    @rule(5, (ASIDE,), name=TABLES, key=KEYS)
+    def a_row_is_too_large(self, name, key):
+        table = self.table(name)
+        if table is not None:
+            self.tidb.put_too_large(table, key)
+
+    @rule(8, (ASIDE,), name=TABLES, key=KEYS)
+    def a_version_is_not_described(self, name, key):
+        """Rows come before the BOOTSTRAP that describes them."""
+        table = self.table(name)
+        if table is not None:
+            self.tidb.change_unsaid(table)
+            self.tidb.transaction([(table, key, "put")])
+
+    @rule(5, (ASIDE,))
+    def a_bootstrap_is_sent(self):
+        self.tidb.bootstrap()
 
     # ---- what happens to the process
 
@@ -235,13 +260,38 @@ class History:
 
         self.mortally(work, crash)
 
+    @rule(12, (ASIDE,), suite=SUITES)
+    def the_suite_changes(self, suite):
+        self.world.suite, self.process = suite, None
+
+    @rule(16, (ASIDE,), what=(QUARANTINE, QUARANTINE, LETTERS), crash=(None, None, *range(12)), then=(None, *SUITES))
+    def what_was_set_aside_is_redriven(self, what, crash, then):
+        """`then`: what holds after a crash."""
+        self.mortally(lambda process: process.redrive(what), crash)
+        if self.process is None and then is not None:
+            self.world.suite = then
+
+    @rule(6, (ASIDE,), name=TABLES, crash=(None, None, *range(12)))
+    def a_schema_is_given_up(self, name, crash):
+        """A person lets rows of a table go that wait for their schema: they become dead letters."""
+
+        def work(process):
+            table = process.context.tables.find(process.world.tidb.tables[name].name)
+            waits = [row for row in self.content("held") if row["status"] == "open" and row["table_name"] == name]
+            undescribed = any(row["reason"].startswith(SCHEMA_PENDING) for row in waits)
+            if undescribed and table is not None and table.state is State.LIVE and not process.context.recovering:
+                process.release(table.source)
+
+        if name in self.tidb.tables:
+            self.mortally(work, crash)
+
     # ---- what must hold
 
     def everything_holds(self):
         if not self.dirty:
             return
         self.dirty = False
-        self.no_record_stands_twice()
+        self.no_record_stands_twice_and_none_is_lost()
         self.cuts_never_go_back()
         self.tables_show_what_tidb_showed()
 
@@ -249,19 +299,41 @@ class History:
         metadata = self.world.catalog.pointers.get(where(name))
         return metadata.content() if metadata is not None else ()
 
-    def no_record_stands_twice(self):
+    def standing(self):
+        """Where records stand: in a changes table, or set aside and not redriven.
+
+        While a redrive is under way, what it has appended is still marked as set aside.
+        """
         standing = Counter(
             row.record.place
             for metadata in self.world.catalog.pointers.values()
             if metadata.properties.get("ticdc.role") == "changes"
             for row in metadata.content()
         )
-        standing.update(row["value"].place for row in self.content("dead_letters"))
+        for name in KINDS:
+            metadata = self.world.catalog.pointers.get(where(name))
+            under_way = metadata is not None and UNDER_WAY.read(metadata.properties)
+            for row in self.content(name):
+                if row["status"] != "redriven" and not (under_way and row["value"].place in standing):
+                    standing[row["value"].place] += 1
+        return standing
+
+    def no_record_stands_twice_and_none_is_lost(self):
+        standing = self.standing()
         twice = [place for place, count in standing.items() if count > 1]
         assert not twice, f"these records stand twice: {twice}"
         held = Counter(row["value"].place for row in self.content("held") if row["status"] == "open")
         twice = [place for place, count in held.items() if count > 1]
         assert not twice, f"these records wait twice: {twice}"
+        if self.world.policy == "drop":
+            return  # records go with their tables
+        ended = {row["value"].place for row in self.content("held") if row["status"] == "dropped"}
+        ends, topics = Process.ledger_of(self.world).ends, self.tidb.broker.topics
+        for at, log in self.world.brought.logs.items():
+            read = log[: ends.get((topics[at.stream].id, at.number), 0)]
+            rows = [record for record in read if record.message.kind in ("row", TOO_LARGE)]
+            lost = [r for r in rows if r.place not in standing and r.place not in held and r.place not in ended]
+            assert not lost, f"the ledger is ahead of the tables: {lost}"
 
     def cuts_never_go_back(self):
         cuts = [row["cut_ts"] for row in self.content("cuts")]
@@ -284,14 +356,39 @@ class History:
             states = [state[name] for state in self.tidb.around(table.cut) if name in state]
             if table.state is State.DROPPED or not states or not table.cut:
                 continue
-            self.assert_shows(table, states, f"{table.source} (then {name}) at {table.cut}", then=True)
+            what = f"{table.source} (then {name}) at {table.cut}"
+            self.assert_shows(table, states, what, then=True, unknown=self.unknown(table, table.cut))
 
-    def assert_shows(self, table, states, what, *, then=False):
+    def unknown(self, table, until):
+        """The keys whose newest change up to a commit ts was set aside: nobody can know their rows.
+
+        A copy of it that comes in later, at or below the table's cut, shows nothing.
+        """
+        aside = {
+            (row["value"].message.commit_ts, key): row["status"]
+            for name in KINDS for row in sorted(self.content(name), key=lambda row: row["status"] == "open")
+            if row["status"] != "redriven" for key in row["value"].message.keys
+        }  # fmt: skip
+        if not aside:
+            return set()
+        entered = {
+            (row.record.message.commit_ts, key) for row in table.changes.content() for key in row.record.message.keys
+        }
+        newest = {}
+        for (name, key), times in self.tidb.changed.items():
+            for span in table.spans:
+                if span.table == name:
+                    mine = [ts for ts in times if span.since < ts <= min(span.until, until)]
+                    newest[key] = max([*mine, newest.get(key, 0)])
+        waits = {key for key, ts in newest.items() if aside.get((ts, key)) == "open"}
+        return waits | {key for key, ts in newest.items() if (ts, key) in aside and (ts, key) not in entered}
+
+    def assert_shows(self, table, states, what, *, then=False, unknown=frozenset()):
         """One of these states. `then`: columns may have gone since, or have got other names and types."""
         failures = []
         for wanted in states:
             try:
-                self.assert_is(table, wanted, what, then=then)
+                self.assert_is(table, wanted, what, then=then, unknown=unknown)
             except AssertionError as failure:
                 failures.append(failure)
             else:
@@ -299,9 +396,12 @@ class History:
         raise failures[0]
 
     @staticmethod
-    def assert_is(table, wanted, what, *, then):
+    def assert_is(table, wanted, what, *, then, unknown):
         shown = table.current.fields()
-        rows = {row.key: row.values for row in table.current.content()}
+        keys = Counter(row.key for row in table.current.content())
+        assert keys.total() == len(keys), f"{what} shows keys twice: {sorted(keys.elements())}"
+        rows = {row.key: row.values for row in table.current.content() if row.key not in unknown}
+        wanted = {key: row for key, row in wanted.items() if key not in unknown}
         assert rows.keys() == wanted.keys(), f"{what} shows the keys {sorted(rows)}, TiDB has {sorted(wanted)}"
         for key, values in wanted.items():
             for name, value in values.items():
@@ -319,7 +419,16 @@ class History:
         for name in LATER:
             if self.tidb.hides(name):
                 self.tidb.come(name)
+        self.tidb.bootstrap()
+        self.the_suite_changes(NONE)
         for _ in range(2):  # the second time nothing is held any more
+            self.tidb.watermark()
+            self.drain()
+            self.everything_holds()
+        if any(row["status"] == "open" for name in KINDS for row in self.content(name)):
+            for what in reversed(KINDS):
+                self.what_was_set_aside_is_redriven(what, None, None)
+                self.everything_holds()
             self.tidb.watermark()
             self.drain()
             self.everything_holds()
@@ -350,6 +459,11 @@ class History:
     def nothing_waits(self):
         waiting = [row for row in self.content("held") if row["status"] == "open"]
         assert not waiting, f"these wait although everything is there: {waiting}"
+        aside = [row for name in KINDS for row in self.content(name) if row["status"] == "open"]
+        unreadable = [row for row in aside if row["value"].message.kind == TOO_LARGE]
+        assert aside == unreadable, f"these are set aside although nothing is in their way: {aside}"
+        if unreadable:
+            return
         newest = max((row["batch_id"] for row in self.content("batches")), default=-1)
         levels = {row["level"] for row in self.content("batches") if row["batch_id"] == newest}
         assert levels <= {"exact", "none"}, f"the last batch is {levels}"
@@ -365,4 +479,4 @@ class History:
         assert live == set(state), f"live are {sorted(live)}, TiDB has {sorted(state)}"
         for name, rows in state.items():
             table = context.tables.find(self.tidb.tables[name].name)
-            self.assert_shows(table, [rows], f"{name} at the end")
+            self.assert_shows(table, [rows], f"{name} at the end", unknown=self.unknown(table, self.tidb.ts))

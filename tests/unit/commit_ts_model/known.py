@@ -136,6 +136,27 @@ KNOWN = {
         ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
         ALL,
     ],
+    # the ledger counted no changes of a table that only a try which died had let in
+    "counted of a try that died": [
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 0}),
+        ("a_batch_is_taken", {"limit": (6, 0), **QUIET}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": None, "others": (), "fault": ("a", "evolve")}),
+    ],
+    # a second try counted the DDL events that the first had held with their table twice
+    "a DDL event that a try which died has held": [
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 0, "key": 0}),
+        ("a_batch_is_taken", {"limit": (2, 2), **QUIET}),
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 3, "others": (), "fault": None}),
+    ],
+    # not a fault of the product: a copy of what is in quarantine comes in, and shows nothing
+    "sent again while it is in quarantine": [
+        ("rows_change", {"name": "b", "key": 0, "what": "put", "also": "b", "other": 1}),
+        ("the_suite_changes", {"suite": ("set aside",)}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("the_changefeed_restarts", {"back": 1}),
+    ],
     # the same with a checkpoint that was lost, and a batch that is shorter than the one before
     "a shorter batch after DDL events": [
         ("the_world_is", {"shared": False, "policy": "drop"}),

@@ -44,7 +44,7 @@ from pipeline.streaming.redeliveries import Watermarks
 from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
-from pipeline.warehouse.records import LET_IN
+from pipeline.warehouse.records import ASIDE, LET_IN
 from pipeline.warehouse.state import CUT, EXCHANGED_FROM, OPERATION, REMOVED
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class CommitTsProtocol:
         records: list[Record] = [row["value"] for row in raw.rows]
         rows = [record for record in records if record.message.kind == "row"]
         refused = self._too_large(records)
-        described = [r.message.version for r in records if r.message.kind == "ddl" and r.message.version is not None]
+        described = [record.message.version for record in records if record.message.version is not None]
         versions = {known_as(version): version for version in described}
         wanted = {(r.message.table, r.message.schema) for r in rows}
         versions = {**self.known.versions(wanted), **versions}
@@ -284,6 +284,37 @@ class ModelCommitTsBatch(CommitTsBatch):
 
     def raised(self, results, errors):
         return by_offset.ModelBatch.raised(self, results, errors)
+
+    def _let_in(self):
+        """How many statements do not wait any more: they are no changes."""
+        held = self.context.records.tables["held"]
+        before = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
+        super()._let_in()
+        after = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
+        self.statements_let_in = after["released"] - before["released"]
+
+    def _row(self, outcome, level):
+        row = super()._row(outcome, level)
+        self._adds_up(row, outcome)
+        return row
+
+    def _adds_up(self, row, outcome):
+        """Whether what the ledger says of a batch is what its tables have of it.
+
+        A second try cannot know which of its rows the first has let in: it counts what stands there now.
+        """
+        number, read = self.batch_id, self.context.records.read
+        entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
+        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in ASIDE}
+        found = {
+            "changes": entered, "quarantined": len(aside["quarantine"]), "dead_letters": len(aside["dead_letters"]),
+        }  # fmt: skip
+        said = {**row, "changes": row["inserts"] + row["updates"] + row["deletes"]}
+        assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
+        statements = sum(one["value"].message.kind == "ddl" for one in aside["held"])
+        rows = entered + sum(map(len, aside.values())) - statements
+        control = outcome.messages.control + (0 if self.context.recovering else self.statements_let_in)
+        assert row["rows_in"] == rows + control, f"batch {number}: {said}, but {rows} rows and {control} other messages"
 
 
 class ModelCommitTsWriter(by_offset.WatchedWriter, CommitTsTableWriter):

@@ -110,6 +110,10 @@ class Tidb:
         self.states: list[tuple[int, State]] = [(0, {})]
         self.ddl: Counter[int] = Counter()
         """How many DDL events there are of a commit ts."""
+        self.changed: dict[tuple[str, int], list[int]] = {}
+        """When the row of a key changed, by the name of its table then."""
+        self.undescribed: list[TableVersion] = []
+        """Versions that rows have and that no message has described yet."""
         self._values = 0
         self._log: list[tuple[str, int, Message]] = []
         self._unsent: dict[str, list[tuple[int, Message]]] = {}
@@ -179,6 +183,8 @@ class Tidb:
     ) -> None:
         was = tuple(before.items()) if before is not None and op == "update" else None
         message = Message("row", self.ts, table.name, table.version, key, tuple(row.items()), op, before=was)
+        for one in message.keys:
+            self.changed.setdefault((table.name.table, one), []).append(self.ts)
         self._send(self.topic_of(table.name), key % PARTITIONS, message)
 
     def _ddl(self, kind: ActionType, sql: str, table: TidbTable, old: TableName | None = None) -> None:
@@ -220,13 +226,39 @@ class Tidb:
                     del table.rows[key]
                     self._row(table, key, before, "delete")
                 continue
-            row: dict[str, Any] = {"id": key}
-            for column in table.others:
-                number = self._fresh()
-                row[column.name] = f"s{number}" if column.type == types.STRING else number
-            table.rows[key] = row
+            row = table.rows[key] = self._new(table, key)
             self._row(table, key, row, "insert" if before is None else "update", before)
         self._done()
+
+    def put_too_large(self, table: TidbTable, key: int) -> None:
+        """A row of which only the key is sent."""
+        self._tick()
+        table.rows[key] = self._new(table, key)
+        self.changed.setdefault((table.name.table, key), []).append(self.ts)
+        message = Message(TOO_LARGE, self.ts, table.name, key=key)
+        self._send(self.topic_of(table.name), key % PARTITIONS, message)
+        self._done()
+
+    def change_unsaid(self, table: TidbTable) -> None:
+        """The table gets another version, which no DDL event describes: a BOOTSTRAP will."""
+        self._tick()
+        table.version = SchemaId(self.ts // TICK)
+        self.undescribed.append(table.described())
+        self._done()
+
+    def bootstrap(self) -> None:
+        """The changefeed describes the versions that it has not described, in one partition each."""
+        for version in self.undescribed:
+            message = Message("bootstrap", 0, version.table, version=version)
+            self._send(self.topic_of(version.table), 0, message)
+        self.undescribed.clear()
+
+    def _new(self, table: TidbTable, key: int) -> dict[str, Any]:
+        row: dict[str, Any] = {"id": key}
+        for column in table.others:
+            number = self._fresh()
+            row[column.name] = f"s{number}" if column.type == types.STRING else number
+        return row
 
     def create(self, *names: str) -> None:
         """CREATE TABLE; several at one commit ts, as a restore has them."""
