@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
-from unit.commit_ts_model.history import ASIDE, COLUMNS, NAMES, ROWS
+from unit.commit_ts_model.history import ASIDE, COLUMNS, EXCHANGES, KEYS_MOVE, NAMES, ROWS
 
 from pipeline import ddl as text
 from pipeline.model import change
 from pipeline.model.messages import EVER
-from pipeline.operations import release
+from pipeline.operations import release, superseded
 from pipeline.operations.superseded import LATER, SupersededChanges
 from pipeline.streaming import commit_ts_batch, cuts, frontier, routing, statements
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
@@ -247,7 +247,7 @@ def rows_of_one_part_alone(plant: Plant) -> str:
 
 def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
     """Not that of the greatest commit ts: a row that is sent again wins."""
-    plant.setattr(lake, "_order", lambda row: row.record.sequence)
+    plant.setattr(lake, "_order", lambda one: one.row.record.sequence)
     return ROWS
 
 
@@ -415,6 +415,80 @@ def a_second_try_sets_aside_what_the_first_has(plant: Plant) -> str:
     """It does not look what is in quarantine already."""
     plant.setattr(CommitTsBatch, "_settled", lambda self: self.context.records.read("quarantine").where("false"))
     return ASIDE
+
+
+# ---- keys that move
+
+
+def the_row_that_a_key_left_stays(plant: Plant) -> str:
+    """An update that moves a key is the upsert of the new one alone."""
+    original = lake.events
+    plant.setattr(lake, "events", lambda row: original(row)[:1])
+    return KEYS_MOVE
+
+
+def an_update_that_is_split_deletes_last(plant: Plant) -> str:
+    """At a commit ts the delete of a key is later than its upsert."""
+    plant.setattr(lake, "_order", lambda one: (one.commit_ts, not one.there, one.row.record.sequence))
+    return KEYS_MOVE
+
+
+def a_key_that_moved_away_supersedes_nothing(plant: Plant) -> str:
+    """Only the new key of an update counts as changed."""
+    plant.setattr(superseded, "as_it_was", lambda layout: [F.lit(None).alias(name) for name in _names(layout)])
+    return KEYS_MOVE
+
+
+def _names(layout: Any) -> list[str]:
+    return [change.UNREPRESENTABLE, *(column.name for column in layout.columns)]
+
+
+# ---- EXCHANGE PARTITION
+
+
+def an_exchange_does_not_wait_for_the_other_table(plant: Plant) -> str:
+    """Each table shows what comes after it."""
+    original = CommitTsBatch._until
+
+    def until(self, table):
+        undone, self.undone = self.undone, []
+        try:
+            return original(self, table)
+        finally:
+            self.undone = undone
+
+    plant.setattr(CommitTsBatch, "_until", until)
+    return EXCHANGES
+
+
+def columns_change_before_rows_change_places(plant: Plant) -> str:
+    """Nothing ends what a batch applies."""
+    plant.setattr(statements, "_wall", lambda _statements: None)
+    return EXCHANGES
+
+
+def what_comes_after_an_exchange_does_not_wait_for_it(plant: Plant) -> str:
+    """Statements of a later batch are applied, whatever an earlier one has noted."""
+    plant.setattr(statements, "after_exchanges", lambda *_: [])
+    return EXCHANGES
+
+
+def an_exchange_that_died_begins_anew(plant: Plant) -> str:
+    """The second table gets what the first one has by now."""
+    original = lake._exchange
+
+    def exchange(spark, wanted, *rest):
+        wanted.table.removed_done = min(wanted.table.removed_done, wanted.removal.at - 1)
+        original(spark, wanted, *rest)
+
+    plant.setattr(commit_ts_batch, "exchange", exchange)
+    return EXCHANGES
+
+
+def a_partition_that_is_emptied_keeps_its_rows(plant: Plant) -> str:
+    """TRUNCATE PARTITION is noted, and no row goes."""
+    plant.setattr(advance, "_remove", lambda *_: None)
+    return EXCHANGES
 
 
 FAULTS = [

@@ -14,7 +14,7 @@ from support.histories import Rules
 from unit.batch_model import batch as model
 from unit.batch_model.suites import NONE, SUITES
 from unit.commit_ts_model.process import Crash, Process, World
-from unit.commit_ts_model.upstream import KEYS, LATER, TOO_LARGE
+from unit.commit_ts_model.upstream import EDGE, KEYS, LATER, TOO_LARGE
 
 from pipeline.errors import BatchFailed
 from pipeline.model import types
@@ -22,7 +22,7 @@ from pipeline.operations.redrive import LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.streaming.set_aside.pending import SCHEMA_PENDING
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.records import where
+from pipeline.warehouse.records import SUPERSEDED, where
 from pipeline.warehouse.state import UNDER_WAY
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from support.histories import Step
 
 ROWS, COLUMNS, NAMES, ASIDE = "rows only", "columns change", "names change", "rows are set aside"
-MODES = (ROWS, COLUMNS, NAMES, ASIDE)
+KEYS_MOVE, EXCHANGES = "keys move", "partitions are exchanged"
+MODES = (ROWS, COLUMNS, NAMES, ASIDE, KEYS_MOVE, EXCHANGES)
 KINDS = (QUARANTINE, LETTERS)
 """What is redriven."""
 TABLES = ("a", "b", "c")
@@ -50,6 +51,8 @@ rule = Rules()
 def drawn(seed: int, mode: str) -> list[Step]:
     """The history of a seed."""
     world = {"shared": seed % 2 == 0, "policy": ("keep", "keep", "drop")[seed % 3]}
+    if mode == EXCHANGES:
+        world["partitioned"] = True
     return rule.drawn(seed, mode, [("the_world_is", world)])
 
 
@@ -71,9 +74,9 @@ class History:
         self.cut_of: dict[str, int] = {}
         self.the_world_is(shared=True, policy="keep")
 
-    def the_world_is(self, shared, policy):
-        """The first step: to how many topics tables are sent, and what becomes of dropped ones."""
-        self.world = World(shared=shared, policy=policy)
+    def the_world_is(self, shared, policy, *, partitioned=False):
+        """The first step: to how many topics tables are sent, what becomes of dropped ones, how `a` is partitioned."""
+        self.world = World(shared=shared, policy=policy, partitioned=partitioned)
         self.tidb = self.world.tidb
         self.tidb.create("a", "b")
 
@@ -111,7 +114,7 @@ class History:
 
     @rule(
         18,
-        (COLUMNS, NAMES, ASIDE),
+        (COLUMNS, NAMES, ASIDE, EXCHANGES),
         name=TABLES_OF_BOTH,
         what=("add", "drop", "rename", "widen", "truncate"),
         pick=range(4),
@@ -135,7 +138,7 @@ class History:
         if pick % 2:
             tidb.transaction([(table, key, "put")])
 
-    @rule(16, (NAMES, ASIDE), what=NAMINGS, name=TABLES)
+    @rule(16, (NAMES, ASIDE, EXCHANGES), what=NAMINGS, name=TABLES)
     def names_change(self, what, name):
         tidb, other = self.tidb, TABLES[(TABLES.index(name) + 1) % len(TABLES)]
         there, free = name in tidb.tables, [one for one in TABLES if one not in tidb.tables]
@@ -167,6 +170,59 @@ class History:
             self.tidb.come(name)
         elif name not in self.tidb.tables:
             self.tidb.begin_later(name)
+
+    @rule(24, (KEYS_MOVE, EXCHANGES), name=TABLES, key=KEYS, to=KEYS, split=(False, True), swap=(False, False, True))
+    def a_key_moves(self, name, key, to, split, swap):
+        table = self.table(name)
+        if table is None or key == to or key not in table.rows:
+            return
+        if to not in table.rows:
+            self.tidb.move(table, [(key, to)], split=split)
+        elif swap:
+            self.tidb.move(table, [(key, to), (to, key)], split=split)
+
+    @rule(20, (EXCHANGES,), name=TABLES, other=TABLES, key=(None, *KEYS))
+    def partitions_are_exchanged(self, name, other, key):
+        table, whole = self.table(name), self.table(other)
+        if table is None or whole is None or not table.partitioned or whole.partitioned:
+            return
+        if [(c.name, c.type) for c in table.columns] != [(c.name, c.type) for c in whole.columns]:
+            return
+        others = [(whole, one, "delete") for one in whole.rows if one >= EDGE]  # TiDB refuses them
+        if others:
+            self.tidb.transaction(others)
+        self.tidb.exchange(table, whole)
+        if key is not None:
+            self.tidb.transaction([(whole, key, "put"), (table, key, "put")])
+
+    @rule(8, (EXCHANGES,), name=TABLES, what=("truncate", "truncate partition"))
+    def rows_go(self, name, what):
+        table = self.table(name)
+        if table is not None and what == "truncate":
+            self.tidb.truncate(table)
+        elif table is not None and table.partitioned:
+            self.tidb.truncate_partition(table)
+
+    @rule(8, (EXCHANGES,), what=("add", "drop", "rename"), pick=range(4))
+    def columns_change_alike(self, what, pick):
+        """Of all tables, so that they can exchange rows afterwards."""
+        tables = [table for name, table in self.tidb.tables.items() if name in TABLES]
+        if len({tuple((c.name, c.type) for c in table.columns) for table in tables}) > 1:
+            return
+        number = max((table.next_column for table in tables), default=0)
+        for table in tables:
+            table.next_column = number
+            column = table.others[pick % len(table.others)] if table.others else None
+            if what == "add":
+                self.tidb.add_column(table)
+            elif column is not None and what == "drop":
+                self.tidb.drop_column(table, column)
+            elif column is not None:
+                self.tidb.rename_column(table, column)
+
+    @rule(6, (EXCHANGES,), suite=(("wait",), NONE))
+    def a_rule_holds_tables(self, suite):
+        self.world.suite, self.process = suite, None
 
     @rule(5, (ASIDE,), name=TABLES, key=KEYS)
     def a_row_is_too_large(self, name, key):
@@ -212,7 +268,8 @@ class History:
         alike = [state for state in states if known == set(state)]
         assert alike, f"there are {[str(t.source) for t in tables]}, and TiDB has {sorted(states[0])} then"
         for table in tables:
-            self.assert_shows(table, [state[table.source.table] for state in alike], f"{table.source} in an exact cut")
+            states, what = [state[table.source.table] for state in alike], f"{table.source} in an exact cut"
+            self.assert_shows(table, states, what, unknown=self.left_behind(table, resolved >> 1))
 
     def mortally(self, work, crash=None, others=()):
         """Work of a process that may end on the way."""
@@ -260,11 +317,17 @@ class History:
 
         self.mortally(work, crash)
 
-    @rule(12, (ASIDE,), suite=SUITES)
+    @rule(12, (ASIDE, KEYS_MOVE), suite=SUITES)
     def the_suite_changes(self, suite):
         self.world.suite, self.process = suite, None
 
-    @rule(16, (ASIDE,), what=(QUARANTINE, QUARANTINE, LETTERS), crash=(None, None, *range(12)), then=(None, *SUITES))
+    @rule(
+        16,
+        (ASIDE, KEYS_MOVE),
+        what=(QUARANTINE, QUARANTINE, LETTERS),
+        crash=(None, None, *range(12)),
+        then=(None, *SUITES),
+    )
     def what_was_set_aside_is_redriven(self, what, crash, then):
         """`then`: what holds after a crash."""
         self.mortally(lambda process: process.redrive(what), crash)
@@ -382,6 +445,11 @@ class History:
                     newest[key] = max([*mine, newest.get(key, 0)])
         waits = {key for key, ts in newest.items() if aside.get((ts, key)) == "open"}
         return waits | {key for key, ts in newest.items() if (ts, key) in aside and (ts, key) not in entered}
+
+    def left_behind(self, table, until):
+        """The keys of rows that have moved away by an update which is superseded: they stay (decision 004)."""
+        aside = [row for row in self.content(QUARANTINE) if row["status"] == SUPERSEDED]
+        return {row["value"].message.was for row in aside} & self.unknown(table, until) if aside else set()
 
     def assert_shows(self, table, states, what, *, then=False, unknown=frozenset()):
         """One of these states. `then`: columns may have gone since, or have got other names and types."""

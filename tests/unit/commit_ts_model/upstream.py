@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PARTITIONS = 2
+EDGE = 2
+"""Keys below it lie in the partition `p` of a table that is partitioned."""
+BY_KEY = f"PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN ({EDGE}),PARTITION `q` VALUES LESS THAN MAXVALUE)"
 KEYS = range(5)
 LATER = ("d",)
 """Tables of another changefeed, with topics of their own."""
@@ -85,6 +88,8 @@ class TidbTable:
     version: SchemaId
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
     next_column: int = 1
+    partitioned: bool = False
+    """Whether it has the partition `p`, of the keys below `EDGE`, and one of all others."""
 
     @property
     def others(self) -> tuple[SourceColumn, ...]:
@@ -101,10 +106,13 @@ State = dict[str, dict[int, dict[str, Any]]]
 
 
 class Tidb:
-    """The database and its changefeed. `shared`: whether all tables are sent to one topic."""
+    """The database and its changefeed.
 
-    def __init__(self, broker: Broker, *, shared: bool) -> None:
-        self.broker, self.shared = broker, shared
+    `shared`: whether all tables are sent to one topic. `partitioned`: whether tables of the name `a` are partitioned.
+    """
+
+    def __init__(self, broker: Broker, *, shared: bool, partitioned: bool = False) -> None:
+        self.broker, self.shared, self.partitioned = broker, shared, partitioned
         self.tables: dict[str, TidbTable] = {}
         self.ts = 0
         self.states: list[tuple[int, State]] = [(0, {})]
@@ -266,8 +274,10 @@ class Tidb:
         for name in names:
             columns = (HANDLE, SourceColumn("c0", types.INT, "INT"))
             table = TidbTable(TableName("s", name), columns, SchemaId(self.ts // TICK))
+            table.partitioned = self.partitioned and name == "a"
             self.tables[name] = table
-            sql = f"CREATE TABLE `s`.`{name}` (`id` INT PRIMARY KEY,`c0` INT)"
+            by = f" {BY_KEY}" if table.partitioned else ""
+            sql = f"CREATE TABLE `s`.`{name}` (`id` INT PRIMARY KEY,`c0` INT){by}"
             self._ddl(ActionType.CREATE_TABLE, sql, table)
         self._done()
 
@@ -288,6 +298,36 @@ class Tidb:
             self.tables[new] = table
             table.version = SchemaId(self.ts // TICK)
             self._ddl(ActionType.RENAME_TABLE, f"RENAME TABLE `s`.`{old}` TO `s`.`{new}`", table, before)
+        self._done()
+
+    def move(self, table: TidbTable, moves: Sequence[tuple[int, int]], *, split: bool) -> None:
+        """Updates that move keys (old, new), in one transaction; TiCDC may split them: deletes, then inserts."""
+        self._tick()
+        before = {old: table.rows.pop(old) for old, _ in moves}
+        for old in before if split else ():
+            self._row(table, old, before[old], "delete")
+        for old, new in moves:
+            row = table.rows[new] = {**self._new(table, new)}
+            self._row(table, new, row, "insert" if split else "update", None if split else before[old])
+        self._done()
+
+    def exchange(self, table: TidbTable, other: TidbTable) -> None:
+        """EXCHANGE PARTITION: no row is sent."""
+        self._tick()
+        went = {key: table.rows.pop(key) for key in list(table.rows) if key < EDGE}
+        table.rows |= other.rows
+        other.rows = went
+        sql = f"ALTER TABLE {_sql(table)} EXCHANGE PARTITION `p` WITH TABLE {_sql(other)}"
+        table.version = SchemaId(self.ts // TICK)
+        self._ddl(ActionType.EXCHANGE_TABLE_PARTITION, sql, table)
+        self._done()
+
+    def truncate_partition(self, table: TidbTable) -> None:
+        """TRUNCATE PARTITION: no deletes are sent."""
+        self._tick()
+        table.rows = {key: row for key, row in table.rows.items() if key >= EDGE}
+        table.version = SchemaId(self.ts // TICK)
+        self._ddl(ActionType.TRUNCATE_TABLE_PARTITION, f"ALTER TABLE {_sql(table)} TRUNCATE PARTITION `p`", table)
         self._done()
 
     def truncate(self, table: TidbTable) -> None:
@@ -341,3 +381,7 @@ class Tidb:
         table.columns, table.version = columns, SchemaId(self.ts // TICK)
         self._ddl(kind, f"ALTER TABLE `s`.`{table.name.table}` {clause}", table)
         self._done()
+
+
+def _sql(table: TidbTable) -> str:
+    return f"`{table.name.schema}`.`{table.name.table}`"
