@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
-from unit.commit_ts_model.history import ASIDE, COLUMNS, EXCHANGES, KEYS_MOVE, NAMES, ROWS
+from unit.commit_ts_model.history import ASIDE, COLUMNS, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
 
 from pipeline import ddl as text
 from pipeline.model import change
 from pipeline.model.messages import EVER
 from pipeline.operations import release, superseded
 from pipeline.operations.superseded import LATER, SupersededChanges
-from pipeline.streaming import commit_ts_batch, cuts, frontier, routing, statements
+from pipeline.streaming import commit_ts_batch, cuts, frontier, redeliveries, routing, statements
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier
@@ -489,6 +489,32 @@ def a_partition_that_is_emptied_keeps_its_rows(plant: Plant) -> str:
     """TRUNCATE PARTITION is noted, and no row goes."""
     plant.setattr(advance, "_remove", lambda *_: None)
     return EXCHANGES
+
+
+# ---- tables without a key
+
+
+def where_rows_are_sent_again_is_not_noted(plant: Plant) -> str:
+    """Equal rows count as often as they came."""
+    plant.setattr(Tables, "note_sends", lambda *_: None)
+    return KEYLESS
+
+
+def what_waits_forgets_where_it_was_sent_again(plant: Plant) -> str:
+    """Rows that come in later say nothing of watermarks between them."""
+    plant.setattr(redeliveries, "remembered", lambda _records: {})
+    return KEYLESS
+
+
+def watermarks_close_nothing_that_an_earlier_batch_has_read(plant: Plant) -> str:
+    """A batch knows its own watermarks."""
+    original = lake.multiset.begun_again
+
+    def begun_again(raw, protocol, tables, _frontiers, *more):
+        return original(raw, protocol, tables, {}, *more)
+
+    plant.setattr(redeliveries, "begun_again", begun_again)
+    return KEYLESS
 
 
 FAULTS = [

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from support.histories import Step
 
 ROWS, COLUMNS, NAMES, ASIDE = "rows only", "columns change", "names change", "rows are set aside"
-KEYS_MOVE, EXCHANGES = "keys move", "partitions are exchanged"
-MODES = (ROWS, COLUMNS, NAMES, ASIDE, KEYS_MOVE, EXCHANGES)
+KEYS_MOVE, EXCHANGES, KEYLESS = "keys move", "partitions are exchanged", "a table without a key"
+MODES = (ROWS, COLUMNS, NAMES, ASIDE, KEYS_MOVE, EXCHANGES, KEYLESS)
 KINDS = (QUARANTINE, LETTERS)
 """What is redriven."""
 TABLES = ("a", "b", "c")
@@ -53,6 +53,8 @@ def drawn(seed: int, mode: str) -> list[Step]:
     world = {"shared": seed % 2 == 0, "policy": ("keep", "keep", "drop")[seed % 3]}
     if mode == EXCHANGES:
         world["partitioned"] = True
+    if mode == KEYLESS:
+        world["keyless"] = True
     return rule.drawn(seed, mode, [("the_world_is", world)])
 
 
@@ -70,13 +72,15 @@ class History:
         self.fuse = model.Fuse()
         self.process: Process | None = None
         self.dirty = True
+        self.judged = False
+        """Whether there has been a rule at any time."""
         self.newest_cut = 0
         self.cut_of: dict[str, int] = {}
         self.the_world_is(shared=True, policy="keep")
 
-    def the_world_is(self, shared, policy, *, partitioned=False):
-        """The first step: to how many topics tables are sent, what becomes of dropped ones, how `a` is partitioned."""
-        self.world = World(shared=shared, policy=policy, partitioned=partitioned)
+    def the_world_is(self, shared, policy, *, partitioned=False, keyless=False):
+        """The first step: to how many topics tables are sent, what becomes of dropped ones, what `a` and `b` are."""
+        self.world = World(shared=shared, policy=policy, partitioned=partitioned, keyless=keyless)
         self.tidb = self.world.tidb
         self.tidb.create("a", "b")
 
@@ -220,9 +224,28 @@ class History:
             elif column is not None:
                 self.tidb.rename_column(table, column)
 
+    @rule(30, (KEYLESS,), keys=((0,), (0, 1), (0, 1, 2), (1, 2, 3), (3,)), what=("put", "put", "delete"))
+    def equal_rows_change(self, keys, what):
+        """Of the table without a key: of several rows that are equal one is like the other."""
+        table = self.table("b")
+        if table is not None:
+            self.tidb.transaction([(table, key, what) for key in keys])
+
+    @rule(8, (KEYLESS,), what=("add", "rename", "truncate"), pick=range(4))
+    def the_columns_of_equal_rows_change(self, what, pick):
+        table = self.table("b")
+        if table is None:
+            return
+        if what == "add":
+            self.tidb.add_column(table)
+        elif what == "truncate":
+            self.tidb.truncate(table)
+        else:
+            self.tidb.rename_column(table, table.others[pick % len(table.others)])
+
     @rule(6, (EXCHANGES,), suite=(("wait",), NONE))
     def a_rule_holds_tables(self, suite):
-        self.world.suite, self.process = suite, None
+        self.the_suite_changes(suite)
 
     @rule(5, (ASIDE,), name=TABLES, key=KEYS)
     def a_row_is_too_large(self, name, key):
@@ -320,6 +343,7 @@ class History:
     @rule(12, (ASIDE, KEYS_MOVE), suite=SUITES)
     def the_suite_changes(self, suite):
         self.world.suite, self.process = suite, None
+        self.judged = self.judged or suite != NONE
 
     @rule(
         16,
@@ -332,7 +356,7 @@ class History:
         """`then`: what holds after a crash."""
         self.mortally(lambda process: process.redrive(what), crash)
         if self.process is None and then is not None:
-            self.world.suite = then
+            self.the_suite_changes(then)
 
     @rule(6, (ASIDE,), name=TABLES, crash=(None, None, *range(12)))
     def a_schema_is_given_up(self, name, crash):
@@ -355,6 +379,7 @@ class History:
             return
         self.dirty = False
         self.no_record_stands_twice_and_none_is_lost()
+        assert self.judged or not self.content(QUARANTINE), "rows are in quarantine, and there was no rule"
         self.cuts_never_go_back()
         self.tables_show_what_tidb_showed()
 
@@ -466,6 +491,14 @@ class History:
     @staticmethod
     def assert_is(table, wanted, what, *, then, unknown):
         shown = table.current.fields()
+        if table.layout.handle == ():
+            live = {name: table.layout.live(name) for values in wanted.values() for name in values}
+            assert then or None not in live.values(), f"{what} has the columns {sorted(shown)}, TiDB has {sorted(live)}"
+            names = {name: shown[column.name] for name, column in live.items() if column is not None}
+            rows = Counter(tuple(row.values.get(at) for at in names.values()) for row in table.current.content())
+            theirs = Counter(tuple(row[name] for name in names) for row in wanted.values())
+            assert rows == theirs, f"{what} shows {rows}, TiDB has {theirs} of {list(names)}"
+            return
         keys = Counter(row.key for row in table.current.content())
         assert keys.total() == len(keys), f"{what} shows keys twice: {sorted(keys.elements())}"
         rows = {row.key: row.values for row in table.current.content() if row.key not in unknown}

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from unit.batch_model import batch as by_offset
 from unit.batch_model.batch import Crash, CurrentRow, ModelRecords, extreme, image
 from unit.batch_model.frames import Col, F, Frame
+from unit.commit_ts_model import multiset
 from unit.commit_ts_model.upstream import TOO_LARGE
 
 from pipeline.model import change
@@ -40,7 +41,6 @@ from pipeline.protocols.too_large import HANDLE_KEY_ONLY
 from pipeline.streaming import commit_ts_batch, redeliveries
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.redeliveries import Watermarks
 from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
@@ -421,6 +421,8 @@ def events(row: ChangeRow) -> list[Event]:
 def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> int:
     """For `advance._show`: the last change of each key is its row."""
     del few
+    if not segment.handle:
+        return multiset.show(self, segment, rows)
     table, target = self.table, self.current
     last: dict[int, Event] = {}
     for event in (one for row in rows for one in events(row)):
@@ -524,8 +526,9 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (pending, "let_in", _let_in),
         (pending, "let_go", _let_go),
         (release, "let_go", _let_go),
-        (redeliveries, "watermarks", lambda _raw, _protocol, newest: Watermarks([], dict(newest))),
-        (redeliveries, "begun_again", lambda *_: {}),
+        (redeliveries, "watermarks", multiset.watermarks),
+        (redeliveries, "begun_again", multiset.begun_again),
+        (advance, "_sent", multiset.sent),
         (commit_ts_batch, "ThreadPoolExecutor", by_offset._OneThread),
         (commit_ts_batch, "CommitTsTableWriter", ModelCommitTsWriter),
         (advance, "_everything", _everything),

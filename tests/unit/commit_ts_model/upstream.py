@@ -60,7 +60,7 @@ class Message:
     @property
     def was(self) -> int | None:
         """The key of the row as it was, where it moves."""
-        key = None if self.before is None else dict(self.before)["id"]
+        key = None if self.before is None else dict(self.before).get("id")
         return key if key != self.key else None
 
     @property
@@ -90,15 +90,18 @@ class TidbTable:
     next_column: int = 1
     partitioned: bool = False
     """Whether it has the partition `p`, of the keys below `EDGE`, and one of all others."""
+    keyless: bool = False
+    """Whether it has no key: TiDB has a number for each row, which nobody sends."""
 
     @property
     def others(self) -> tuple[SourceColumn, ...]:
         """All columns but the handle."""
-        return self.columns[1:]
+        return self.columns if self.keyless else self.columns[1:]
 
     def described(self) -> TableVersion:
         """The version as a DDL event tells it."""
-        return TableVersion(self.name, self.version, self.columns, (HANDLE.name,), tells_op=True, tells_commit_ts=True)
+        handle = () if self.keyless else (HANDLE.name,)
+        return TableVersion(self.name, self.version, self.columns, handle, tells_op=True, tells_commit_ts=True)
 
 
 State = dict[str, dict[int, dict[str, Any]]]
@@ -109,10 +112,11 @@ class Tidb:
     """The database and its changefeed.
 
     `shared`: whether all tables are sent to one topic. `partitioned`: whether tables of the name `a` are partitioned.
+    `keyless`: whether those of the name `b` have no key.
     """
 
-    def __init__(self, broker: Broker, *, shared: bool, partitioned: bool = False) -> None:
-        self.broker, self.shared, self.partitioned = broker, shared, partitioned
+    def __init__(self, broker: Broker, *, shared: bool, partitioned: bool = False, keyless: bool = False) -> None:
+        self.broker, self.shared, self.partitioned, self.keyless = broker, shared, partitioned, keyless
         self.tables: dict[str, TidbTable] = {}
         self.ts = 0
         self.states: list[tuple[int, State]] = [(0, {})]
@@ -215,8 +219,23 @@ class Tidb:
     def restart_changefeed(self, back: int) -> None:
         """Send again what is newer than so many commit ts ago."""
         since = self.ts - back * TICK
-        for topic, partition, message in [sent for sent in self._log if sent[2].commit_ts > since]:
+        again = [sent for sent in self._log if sent[2].commit_ts > since]
+        if self.keyless:  # it counts how often a send has a row: each event once, in the order of commit ts
+            again = sorted(dict.fromkeys(again), key=lambda sent: sent[2].commit_ts)
+            if self._is_as_one_send(again):
+                self.watermark()
+                again = [sent for sent in again if sent[2].kind == "row"]  # a DDL event would hide the watermark
+        for topic, partition, message in again:
             self._send(topic, partition, message)
+
+    def _is_as_one_send(self, again: Sequence[tuple[str, int, Message]]) -> bool:
+        """Whether rows without a key would come again with nothing to tell that (a limit: docs/simple.md)."""
+
+        def times(sent: Iterable[tuple[str, int, Message]]) -> Iterable[tuple[tuple[str, int, TableName | None], int]]:
+            return (((topic, at, one.table), one.commit_ts) for topic, at, one in sent if one.kind == "row")
+
+        last, first = dict(times(self._log)), dict(times(reversed(again)))
+        return any(last[place] <= ts for place, ts in first.items())
 
     # ---- what is done
 
@@ -262,9 +281,9 @@ class Tidb:
         self.undescribed.clear()
 
     def _new(self, table: TidbTable, key: int) -> dict[str, Any]:
-        row: dict[str, Any] = {"id": key}
+        row: dict[str, Any] = {} if table.keyless else {"id": key}
         for column in table.others:
-            number = self._fresh()
+            number = self._fresh() % 3 if table.keyless else self._fresh()
             row[column.name] = f"s{number}" if column.type == types.STRING else number
         return row
 
@@ -272,12 +291,14 @@ class Tidb:
         """CREATE TABLE; several at one commit ts, as a restore has them."""
         self._tick()
         for name in names:
-            columns = (HANDLE, SourceColumn("c0", types.INT, "INT"))
-            table = TidbTable(TableName("s", name), columns, SchemaId(self.ts // TICK))
+            keyless, own = self.keyless and name == "b", SourceColumn("c0", types.INT, "INT")
+            columns = (own,) if keyless else (HANDLE, own)
+            table = TidbTable(TableName("s", name), columns, SchemaId(self.ts // TICK), keyless=keyless)
             table.partitioned = self.partitioned and name == "a"
             self.tables[name] = table
             by = f" {BY_KEY}" if table.partitioned else ""
-            sql = f"CREATE TABLE `s`.`{name}` (`id` INT PRIMARY KEY,`c0` INT){by}"
+            key = "" if keyless else "`id` INT PRIMARY KEY,"
+            sql = f"CREATE TABLE `s`.`{name}` ({key}`c0` INT){by}"
             self._ddl(ActionType.CREATE_TABLE, sql, table)
         self._done()
 
