@@ -99,6 +99,8 @@ class CommitTsBatch(SparkBatch):
     """In which streams the rows are that have waited."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
     waited_statements: frozenset[DdlIdentity] = frozenset()
+    settled_statements: tuple[Ddl, ...] = ()
+    """Of a second try: those of this batch, also if the first try has set them aside."""
     kept: int = 0
     """Records that began to wait in this batch."""
     let_in: int = 0
@@ -386,7 +388,11 @@ class CommitTsBatch(SparkBatch):
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As by offset; but statements that wait come with all else that waits."""
+        self.settled_statements = messages.ddl
         return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
+
+    def _held_statements(self, statements: Sequence[Ddl]) -> int:
+        return super()._held_statements([*self.settled_statements, *statements])
 
     def _settled(self) -> DataFrame:
         return pending.settled(self.context)

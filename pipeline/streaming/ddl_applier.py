@@ -26,7 +26,6 @@ from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.pairs import StoredBinding as Kept
-from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
 from pipeline.warehouse.state import DUE, EXCHANGED, GONE, SPANS
 
@@ -454,10 +453,12 @@ class DdlApplier:
         for name in {table.key: table for refused in self.messages.refused for table in refused.tables}.values():
             for binding in (binding for binding in self.names.spans.get(name.key, ()) if binding.until < EVER):
                 pair = self.pair_of(binding.table_ref)
-                if binding.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED):
-                    self.context.records.mark_dropped(name, binding.until, LETTERS)
-                elif pair is not None and pair.source.key != name.key:
-                    self.context.records.rename_aside(name, pair.source, binding.until, LETTERS)
+                gone = binding.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED)
+                if not gone and (pair is None or pair.source.key == name.key):
+                    continue
+                to = None if gone or pair is None else pair.source
+                when, since_batch = (binding.since, binding.until), self.context.ledger.unfinished
+                self.context.records.letters_follow(name, to, when, since_batch)
 
     def about(self, table_ref: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
