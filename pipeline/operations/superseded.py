@@ -91,7 +91,8 @@ class SupersededChanges:
             moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
             was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
             theirs = theirs.unionByName(_others(was, keys))
-        is_later = _is_later_by_cut() if self.context.protocol.ordering is Ordering.BY_COMMIT_TS else _is_later()
+        by_cut = self.context.protocol.ordering is Ordering.BY_COMMIT_TS
+        is_later = _is_shown_later(_shown(table)) if by_cut else _is_later()
         here = F.coalesce(F.col(f"x{change.COMMIT_TS}") <= F.col(MOVED), F.lit(True))
         superseded = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
         superseded += [self._later_elsewhere(mine, exchange, keys) for exchange in self._exchanges(table) if keys]
@@ -108,6 +109,7 @@ class SupersededChanges:
         """Which of the rows that an exchange has moved have changed in the other table before its next exchange."""
         other, moved_at = exchange.other if exchange.table is self.table else exchange.table, exchange.removal.at
         until = min((each.removal.at for each in self._exchanges(other) if each.removal.at > moved_at), default=EVER)
+        until = min(until, _shown(other))
         there = self._keys(other)
         if _kinds(self.table) != _kinds(other) or list(there) != list(keys):
             return mine.where(F.lit(False))
@@ -133,6 +135,11 @@ def _with_same_key(mine: DataFrame, theirs: DataFrame, keys: Mapping[str, Column
     return mine.join(theirs, reduce(and_, [*same, F.lit(bool(same)), further]), "left_semi")
 
 
+def _shown(table: WarehouseTable) -> int:
+    """Up to which commit ts a table shows its changes; a pair without a current table has nothing to show."""
+    return EVER if table.current is None else table.cut
+
+
 def _kinds(table: WarehouseTable) -> list[tuple[str, str]]:
     """The key's columns and their types."""
     return [(folded(column.source), column.type) for column in table.layout.key]
@@ -144,8 +151,10 @@ def _others(rows: DataFrame, keys: Mapping[str, Column]) -> DataFrame:
     return rows.select(*places, *(key.alias(f"x{name}") for name, key in keys.items()))
 
 
-def _is_later_by_cut() -> Column:
-    return F.col(f"x{change.COMMIT_TS}") > F.col(change.COMMIT_TS)
+def _is_shown_later(cut: int) -> Column:
+    """By commit ts, a change that the table does not show yet supersedes nothing: an earlier cut would lack both."""
+    theirs = F.col(f"x{change.COMMIT_TS}")
+    return (theirs > F.col(change.COMMIT_TS)) & (theirs <= cut)
 
 
 def _is_later() -> Column:

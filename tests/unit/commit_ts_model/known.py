@@ -232,6 +232,47 @@ KNOWN = {
         ("a_watermark_is_sent", {"which": "all"}),
         ALL,
     ],
+    # a row was superseded by a change that its table did not show yet: an exact cut before that lacked it
+    "superseded by what is not shown yet": [
+        ("the_suite_changes", {"suite": ("set aside",)}),
+        ("rows_change", {"name": "a", "key": 2, "what": "put", "also": None, "other": 0}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("rows_change", {"name": "a", "key": 2, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("what_was_set_aside_is_redriven", {"what": "quarantine", "crash": None, "then": None}),
+        ("rows_change", {"name": "a", "key": 1, "what": "put", "also": None, "other": 0}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ("a_batch_is_taken", {"limit": (6, 0), **QUIET}),
+    ],
+    # not faults of the product: what else shows a planted fault
+    "a stream that comes later": [
+        ("another_changefeed_comes", {"name": "d"}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "d", "other": 0}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("another_changefeed_comes", {"name": "d"}),
+        ("a_batch_is_taken", {"limit": (1,), **QUIET}),
+    ],
+    "a second try with shorter batches": [
+        ALL,
+        ("the_changefeed_restarts", {"back": 1}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 7, "others": (), "fault": None}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+        ("a_batch_is_taken", {"limit": (1,), **QUIET}),
+    ],
+    "an exchange with a table that a rule holds": [
+        ("the_world_is", {"shared": True, "policy": "drop", "partitioned": True}),
+        ("a_rule_holds_tables", {"suite": ("wait",)}),
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": 3}),
+        ALL,
+    ],
+    "keys change places": [
+        ("rows_change", {"name": "a", "key": 3, "what": "put", "also": None, "other": 0}),
+        ("rows_change", {"name": "a", "key": 4, "what": "put", "also": None, "other": 0}),
+        ("a_key_moves", {"name": "a", "key": 4, "to": 3, "split": False, "swap": True}),
+    ],
     # not a fault of the product: a copy of what is in quarantine comes in, and shows nothing
     "sent again while it is in quarantine": [
         ("rows_change", {"name": "b", "key": 0, "what": "put", "also": "b", "other": 1}),
