@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.histories import play
 from unit.batch_model import batch as model
 from unit.commit_ts_model import history as histories
 from unit.commit_ts_model import lake
@@ -38,7 +40,11 @@ Row = dict[str, Any]
 State = dict[str, Any]
 
 OPEN, BATCH, REST, HOLD, RELEASE = "open", "batch", "rest", "hold", "release"
-_SHARED = ("pipeline", "batch_id", "recorded_at")
+RULES = (
+    "rows_change", "a_watermark_is_sent", "the_changefeed_restarts", "a_column_changes", "names_change",
+    "another_changefeed_comes", "a_batch_is_taken", "something_befalls_the_checkpoint", "a_table_is_held_or_released",
+)  # fmt: skip
+"""Rules of the model's histories whose messages `simple_messages` can encode."""
 COMPARED = {
     "held": ("reason", "status", "batch_id"),
     "dead_letters": ("code", "status", "batch_id"),
@@ -80,8 +86,13 @@ class Recorded:
 
     steps: list[Step]
     policy: str
-    acts: list[Act] = field(default_factory=list)
-    tags: frozenset[str] = frozenset()
+    acts: list[Act]
+    tags: frozenset[str]
+
+    @property
+    def pairs(self) -> set[tuple[str, str]]:
+        """What has happened together."""
+        return set(itertools.combinations(sorted(self.tags), 2))
 
 
 # ---- what both sides are asked for
@@ -254,10 +265,16 @@ class RecordedHistory(histories.History):
     def __init__(self) -> None:
         super().__init__()
         self.fuse = Fuse()
+        self.tags: set[str] = set()
 
     def the_world_is(self, shared: bool, policy: str) -> None:  # noqa: FBT001 - a rule's arguments
         super().the_world_is(shared=shared, policy=policy)
         self.world.recorder = None
+
+    def something_befalls_the_checkpoint(self, what: str) -> None:
+        if self.world.checkpoint is not None and self.world.checkpoint.commits:
+            self.tags.add(f"checkpoint: {what}")
+        super().something_befalls_the_checkpoint(what)
 
     def mortally(self, work: Any, crash: Any = None, others: Any = ()) -> Any:
         if self.world.recorder is None:
@@ -275,10 +292,68 @@ def in_memory() -> Iterator[None]:
         yield
 
 
-def record(steps: Sequence[Step]) -> Recorded:
+def record(steps: Sequence[Step], mode: str = "") -> Recorded:
     """Play a history to its end. Raises `AssertionError` where something does not hold."""
     with in_memory():
         history = RecordedHistory()
-        histories.histories.play(history, steps)
-        world = history.world
-        return Recorded(list(steps), world.policy, world.recorder.acts)
+        play(history, steps)
+    acts, (_, world) = history.world.recorder.acts, steps[0]
+    tags = {mode, *history.tags, *_tags(acts), *(f"{name}: {value}" for name, value in world.items())}
+    return Recorded(list(steps), history.world.policy, acts, frozenset(tags))
+
+
+# ---- which histories
+
+
+MOST_ACTS = 10
+_CANDIDATES = 120
+_STEPS = 9
+_ABOUT_HELD_TABLES = (
+    "rows_change", "a_watermark_is_sent", "a_column_changes", "a_batch_is_taken", "a_table_is_held_or_released",
+)  # fmt: skip
+"""Rules of histories in which tables are held more often than in others."""
+
+
+def _tags(acts: Sequence[Act]) -> Iterator[str]:
+    """What has happened in a history."""
+    for act in acts:
+        yield act.kind
+        if act.dies:
+            yield f"dies: {act.dies[0]}"
+        if act.fails:
+            yield "fails"
+        for row in act.left["held"]:
+            yield f"waits: {row['reason'].partition(':')[0]}"
+        for row in act.left["ddl_history"]:
+            yield f"applied: {_kind(row['sql'])}" if row["sql"] else "noted"
+        for row in act.left["batches"]:
+            yield f"cut: {row['level']}"
+
+
+def _kind(sql: str) -> str:
+    """The words of a statement that are no names."""
+    return " ".join(word for word in sql.partition(" (")[0].split() if word.isupper())
+
+
+def drawn(seed: int, mode: str) -> list[Step]:
+    """The history of a seed, with few steps."""
+    world = {"shared": seed % 2 == 0, "policy": ("keep", "keep", "drop")[seed % 3]}
+    wanted = _ABOUT_HELD_TABLES if seed % 4 == 3 else RULES
+    return histories.rule.drawn(seed, mode, [("the_world_is", world)], wanted)[:_STEPS]
+
+
+@cache
+def chosen(count: int) -> list[Recorded]:
+    """So many short histories, in which as much happens as may be: each brings most that none before it has."""
+    candidates = [record(drawn(seed, mode), mode) for seed in range(_CANDIDATES) for mode in histories.MODES]
+    candidates = [one for one in candidates if len(one.acts) <= MOST_ACTS]
+    picked: list[Recorded] = []
+    met: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
+    while len(picked) < count:
+        best = max(candidates, key=lambda one: (len(one.tags - met), len(one.pairs - pairs) / len(one.acts)))
+        candidates.remove(best)
+        picked.append(best)
+        met |= best.tags
+        pairs |= best.pairs
+    return picked

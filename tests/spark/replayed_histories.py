@@ -272,8 +272,11 @@ def agrees(recorded: Recorded, folder: Path) -> None:
     """Do what a recorded history did. Raises `AssertionError` where something else is there then."""
     with replay(folder, recorded.policy) as replayed:
         for number, act in enumerate(recorded.acts):
+            import time; t0=time.time()
             replayed.do(act)
+            t1=time.time()
             found = replayed.left()
+            print(act.kind, len(act.records), act.dies, round(t1-t0,2), round(time.time()-t1,2))
             differs = {
                 name: {"model": act.left.get(name), "spark": found.get(name)}
                 for name in (*act.left, *(found.keys() - act.left.keys()))
