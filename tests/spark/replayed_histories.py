@@ -6,15 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from golden.warehouse import Warehouse
 from spark.recorded_histories import (
     BATCH,
-    COMPARED,
     HOLD,
     OF_A_RECORD,
     OPEN,
@@ -24,19 +21,16 @@ from spark.recorded_histories import (
     own_columns,
     state_of,
 )
-from spark.simple_messages import SimpleMessages
-from support.memory_source import MemoryFeed, MemorySource
+from spark.simple_source import SimpleSource, reading, settings_in
+from support.memory_source import MemoryFeed
 from unit.batch_model.batch import _OneThread as OneThread
 
 from pipeline.errors import BatchFailed, PipelineError
 from pipeline.model import change
-from pipeline.model.places import RAW
 from pipeline.operations import release
 from pipeline.runtime.session import session
 from pipeline.service import pipeline as service
 from pipeline.service.pipeline import Pipeline
-from pipeline.settings import parse
-from pipeline.sources.build import SOURCES
 from pipeline.sources.source import Taken
 from pipeline.streaming import commit_ts_batch
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
@@ -49,38 +43,18 @@ from pipeline.warehouse.records import Records
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
     from spark.recorded_histories import Act, Recorded, Row
-    from unit.batch_model.upstream import Record
 
-    from pipeline.settings import Settings
     from pipeline.warehouse.pairs import WarehouseTable
 
-RAW_TYPES = "topic string, partition int, offset long, timestamp timestamp, key binary, value binary"
-ONE_CORE = {"master": "local[1]", "conf": {"spark.sql.shuffle.partitions": "1"}}
 
+class ReplayedSource(SimpleSource):
+    """A source that has what the model's had, and gives the batches that the model's process took."""
 
-class SparkSource(MemorySource):
-    """A source in memory whose raw frames are Spark's, of TiCDC's bytes. A batch is what an act says that it is."""
-
-    __slots__ = ("due", "messages", "spark")
-
-    def __init__(self) -> None:
-        super().__init__(self.raw)
-        self.spark: SparkSession | None = None
-        self.messages = SimpleMessages()
-        self.due: Act | None = None
-
-    def raw(self, records: Iterable[Record]) -> DataFrame:
-        """The raw frame of these records."""
-        rows = [
-            (*one.place, datetime.fromtimestamp(one.sequence, UTC), None, self.messages.value(one.message))
-            for one in records
-        ]
-        return self.spark.createDataFrame(rows, RAW_TYPES).select(*RAW)
+    __slots__ = ("due",)
 
     def is_as(self, act: Act) -> None:
         """Have what the model's source had when it did this: nobody looks at records but for their number."""
@@ -154,9 +128,8 @@ class Replay:
 
     def __init__(self, folder: Path, policy: str) -> None:
         self.settings = settings_in(folder, policy)
-        self.source, self.fuse = SparkSource(), NamedFuse()
+        self.source, self.fuse = ReplayedSource(), NamedFuse()
         self.pipeline: Pipeline | None = None
-        self.sent = 0
 
     def do(self, act: Act) -> None:
         """Do what the model's process did; the process dies and fails where that one has."""
@@ -224,7 +197,6 @@ class Replay:
                 {**row, "place": (row["topic"], row["kafka_partition"], row["offset"])} for row in warehouse.own(name)
             ]
 
-        assert COMPARED
         return state_of(tables, Ledger.load(records), rows_of, own)
 
 
@@ -232,32 +204,11 @@ def _chosen(row: Row, *known: str) -> Row:
     return {name: row[name] for name in (*known, *own_columns(row))}
 
 
-def settings_in(folder: Path, policy: str) -> Settings:
-    """A configuration of a pipeline that reads Simple in JSON from a source in memory."""
-    tree = {
-        "name": "model",
-        "source": {
-            "kind": "kafka", "protocol": "simple", "bootstrap_servers": "localhost:1", "topic_pattern": "t_.*",
-        },
-        "quality": {"built_in": False},
-        "warehouse": {"path": str(folder / "warehouse"), "drop_table": policy, "table_threads": 1},
-        "checkpoint": str(folder / "checkpoint"),
-        "spark": ONE_CORE,
-    }  # fmt: skip
-    return parse(yaml.safe_dump(tree), folder)
-
-
 @contextmanager
 def replay(folder: Path, policy: str) -> Iterator[Replay]:
     """A warehouse of a policy for dropped tables, whose processes do one thing after the other."""
     replayed = Replay(folder, policy)
-
-    def source_of(spark: SparkSession, _settings: Settings) -> SparkSource:
-        replayed.source.spark = spark
-        return replayed.source
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SOURCES, "kafka", source_of)
+    with reading(replayed.source), pytest.MonkeyPatch.context() as patch:
         patch.setattr(service.failpoints, "from_environment", lambda: replayed.fuse)
         patch.setattr(commit_ts_batch, "CommitTsTableWriter", FaultyWriter)
         patch.setattr(commit_ts_batch, "ThreadPoolExecutor", OneThread)
@@ -272,11 +223,8 @@ def agrees(recorded: Recorded, folder: Path) -> None:
     """Do what a recorded history did. Raises `AssertionError` where something else is there then."""
     with replay(folder, recorded.policy) as replayed:
         for number, act in enumerate(recorded.acts):
-            import time; t0=time.time()
             replayed.do(act)
-            t1=time.time()
             found = replayed.left()
-            print(act.kind, len(act.records), act.dies, round(t1-t0,2), round(time.time()-t1,2))
             differs = {
                 name: {"model": act.left.get(name), "spark": found.get(name)}
                 for name in (*act.left, *(found.keys() - act.left.keys()))

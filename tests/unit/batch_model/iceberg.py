@@ -43,7 +43,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """One version of a table's metadata. `schema`: column name → field id; each change of it has another `schema_id`."""
+    """One version of a table's metadata. `schema`: column name → field id; `schema_id`: how often it has changed."""
 
     uuid: str
     location: str
