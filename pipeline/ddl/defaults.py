@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.ddl.literals import LiteralKind, utf8
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
+from pipeline.model.tidb_types import BLOB, ENUM, Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,14 +34,9 @@ _TIME = re.compile(r"(-?)(?:([0-9]{1,2}) +)?([0-9]{1,3}):([0-5]?[0-9])(?::([0-5]
 _COMPACT_TIME = re.compile(r"(-?)([0-9]{1,7})")
 _COMPACT_MOMENT = re.compile(r"([1-9][0-9]{3})([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})([0-9]{2}))?")
 _JSON_SPECIAL = re.compile("[\x00-\x1f\x7f<>&\u2028\u2029\ufffd]")
-_RANGES = {
-    "INT": (-(2**31), 2**31 - 1),
-    "INT UNSIGNED": (0, 2**32 - 1),
-    "BIGINT": (-(2**63), 2**63 - 1),
-    "BIGINT UNSIGNED": (0, 2**64 - 1),
-}
 _LARGEST = {"FLOAT": Decimal("3.4028234e38"), "DOUBLE": Decimal("1.7976931348623157e308")}
 _YEARS = (1901, 2155)
+"""Besides 0."""
 _TWO_DIGITS = 100
 _CENTURY_TURN = 70
 _LONGEST_HOURS = 838
@@ -65,21 +61,14 @@ def _certain(text: str | None) -> Default:
 
 def _zero(kind: SqlType) -> str | None:
     """Give what TiDB puts into existing rows of a NOT NULL column without default."""
-    fraction = _fraction("", kind.scale or 0) or ""
-    zeros = {
-        "DECIMAL": "0" + fraction,
-        "ENUM": kind.members[0] if kind.members else None,
-        "SET": "",
-        "TEXT": "",
-        "BLOB": "00" * (kind.length or 0) if kind.fixed else "",
-        "JSON": "null",
-        "DATE": "0000-00-00",
-        "DATETIME": "0000-00-00 00:00:00" + fraction,
-        "TIMESTAMP": "0000-00-00 00:00:00" + fraction,
-        "TIME": "00:00:00" + fraction,
-        "VECTOR": None,
-    }
-    return zeros.get(kind.family, "0")
+    if kind.row is ENUM:
+        return kind.members[0] if kind.members else None
+    if kind.row is BLOB:
+        return "00" * (kind.length or 0) if kind.fixed else ""
+    zero = kind.row.zero
+    if zero is None or kind.row.parameters not in (Parameters.DIGITS, Parameters.FRACTION):
+        return zero
+    return f"{zero}{_fraction('', kind.scale or 0) or ''}"
 
 
 _LONG_BYTES = 8
@@ -105,7 +94,7 @@ def _whole(value: Literal, kind: SqlType) -> str | None:
     rounded = None if number is None else _rounded(number, 0)
     if rounded is None:
         return None
-    least, most = _RANGES[kind.family] if kind.family in _RANGES else (0, 2 ** (kind.length or 1) - 1)
+    least, most = kind.row.range or (0, 2 ** (kind.length or 1) - 1)
     return str(int(rounded)) if least <= rounded <= most else None
 
 
@@ -184,11 +173,10 @@ def _refuse(number: str) -> float:
 
 
 def _small_int(number: str) -> int:
-    least, most = _RANGES["BIGINT"]
-    integer = int(number)
-    if number == "-0" or not least <= integer <= most:
+    parsed = int(number)
+    if number == "-0" or not -(2**63) <= parsed < 2**63:
         raise ValueError(number)
-    return integer
+    return parsed
 
 
 def _date(value: Literal, _: SqlType) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.ddl.lexemes import LexemeKind, NotParsedError
 from pipeline.model import types as t
+from pipeline.model.tidb_types import DOUBLE, FLOAT, TEXT, TYPES, VECTOR, Domain, Parameters, TidbType, of_sql
 
 if TYPE_CHECKING:
     from pipeline.ddl.lexemes import Cursor
@@ -36,14 +37,19 @@ class SqlType:
     fixed: bool = False
 
     @property
+    def row(self) -> TidbType:
+        """What is known of the type."""
+        return TYPES[self.family]
+
+    @property
     def tidb_type(self) -> str:
         """TiCDC's word for it, with the parameters that decide how a value reads."""
-        match self.family:
-            case "DECIMAL":
-                return f"DECIMAL({self.length},{self.scale})"
-            case "BIT":
-                return f"BIT({self.length})"
-            case "DATETIME" | "TIMESTAMP" | "TIME":
+        match self.row.parameters:
+            case Parameters.DIGITS:
+                return f"{self.family}({self.length},{self.scale})"
+            case Parameters.BITS:
+                return f"{self.family}({self.length})"
+            case Parameters.FRACTION:
                 return f"{self.family}({self.scale})"
         return self.family
 
@@ -61,33 +67,20 @@ class SqlType:
 
     def warehouse_type(self, *, decimals_as_text: bool) -> WarehouseType:
         """Give the warehouse type."""
-        if self.family == "DECIMAL":
-            return t.STRING if decimals_as_text else t.decimal(self.length or 0, self.scale or 0)
-        if self.family == "BIT":
-            return t.bit(self.length or 1)
-        kind = t.fixed(self.family)
-        if kind is None:
-            raise AssertionError(f"{self.family} has no warehouse type")
-        return kind
+        match self.row.parameters:
+            case Parameters.DIGITS if not decimals_as_text:
+                return self.row.warehouse_type(self.length or 0, self.scale or 0)
+            case Parameters.BITS:
+                return self.row.warehouse_type(self.length or 1)
+        return self.row.warehouse_type()
 
     def as_binary(self) -> SqlType:
         """Give the type under CHARACTER SET binary: texts become bytes."""
         return replace(self, family="BLOB") if self.family == "TEXT" else self
 
 
-_SMALL = ("TINYINT", "SMALLINT", "MEDIUMINT", "MIDDLEINT", "INT1", "INT2", "INT3", "BOOL", "BOOLEAN")
-_TEXTS = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "VARCHAR", "VARCHARACTER", "NVARCHAR")
-_THEMSELVES = ("FLOAT", "BIT", "JSON", "DATE", "DATETIME", "TIMESTAMP", "TIME", "YEAR", "VECTOR")
-_FAMILIES = (
-    dict.fromkeys(_SMALL, "INT")
-    | dict.fromkeys(("DECIMAL", "NUMERIC", "DEC", "FIXED"), "DECIMAL")
-    | dict.fromkeys(_TEXTS, "TEXT")
-    | dict.fromkeys(("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB", "VARBINARY"), "BLOB")
-    | dict.fromkeys(("FLOAT4",), "FLOAT")
-    | dict.fromkeys(("DOUBLE", "REAL", "FLOAT8"), "DOUBLE")
-    | {name: name for name in _THEMSELVES}
-)
-_SIGNED_OR_NOT = {"INT": "INT", "INTEGER": "INT", "INT4": "INT", "BIGINT": "BIGINT", "INT8": "BIGINT"}
+_NAMED_BY_LENGTH = ("CHAR", "BINARY")
+"""Names that TiDB gives to texts and bytes alike; the character set says which it is."""
 
 
 def family_of(name: str, *, unsigned: bool, binary: bool) -> str:
@@ -95,62 +88,61 @@ def family_of(name: str, *, unsigned: bool, binary: bool) -> str:
 
     Raises `NotParsedError` for a type that is not known.
     """
-    if name in _SIGNED_OR_NOT:
-        return _SIGNED_OR_NOT[name] + (" UNSIGNED" if unsigned else "")
-    if name in ("CHAR", "BINARY"):
+    if name in _NAMED_BY_LENGTH:
         return "BLOB" if binary else "TEXT"
-    family = name if name in ("ENUM", "SET") else _FAMILIES.get(name)
-    if family is None:
+    row = of_sql(name, unsigned=unsigned)
+    if row is None:
         raise NotParsedError(f"“{name[:40]}” is not a known type")
-    return "BLOB" if family == "TEXT" and binary else family
+    return "BLOB" if row is TEXT and binary else row.name
 
 
 def read_type(cursor: Cursor) -> SqlType:
     """Read the type at the cursor, with UNSIGNED and ZEROFILL; a character set is the column's business."""
     lexeme = cursor.peek()
     word = cursor.expect_kind(LexemeKind.WORD, "a type").text
-    if word in _SIGNED_OR_NOT:
-        _parameters(cursor)
-        unsigned = _unsigned(cursor)
-        return SqlType(_SIGNED_OR_NOT[word] + (" UNSIGNED" if unsigned else ""))
-    if word in ("ENUM", "SET"):
-        return SqlType(word, members=_members(cursor))
     if word in ("CHAR", "CHARACTER", "NCHAR", "NATIONAL", "BINARY", "LONG"):
         return _text_or_bytes(cursor, word)
     if word == "SERIAL":
         return SqlType("BIGINT UNSIGNED")
-    family = _FAMILIES.get(word)
-    if family is None:
+    row = of_sql(word)
+    if row is None:
         raise NotParsedError(f"“{lexeme.raw[:40]}” is not a known type")
-    return _with_parameters(cursor, family)
+    if row.parameters is Parameters.MEMBERS:
+        return SqlType(row.name, members=_members(cursor))
+    return _with_parameters(cursor, word, row)
 
 
-def _with_parameters(cursor: Cursor, family: str) -> SqlType:
-    if family == "DOUBLE":
+def _with_parameters(cursor: Cursor, word: str, row: TidbType) -> SqlType:
+    if row is DOUBLE:
         cursor.accept("PRECISION")
-    if family == "VECTOR" and cursor.accept_symbol("<"):
+    if row is VECTOR and cursor.accept_symbol("<"):
         cursor.expect("FLOAT")
         cursor.expect_symbol(">")
     first, second = _parameters(cursor)
-    _unsigned(cursor)
-    match family:
-        case "DECIMAL":
-            return _decimal(first or _DEFAULT_DECIMAL_PRECISION, second or 0)
-        case "BIT":
-            return SqlType("BIT", length=_within(1 if first is None else first, 1, t.MAX_BITS, "BIT"))
-        case "DATETIME" | "TIMESTAMP" | "TIME":
-            return SqlType(family, scale=_within(first or 0, 0, _MAX_FRACTION, family))
-        case "FLOAT" if second is None and first is not None and first > _MAX_FLOAT_PRECISION:
-            return SqlType("DOUBLE")
-        case "FLOAT" | "DOUBLE":
-            return SqlType(family, length=first if second is not None else None, scale=second)
-    return SqlType(family)
+    name = (of_sql(word, unsigned=_unsigned(cursor)) or row).name
+    match row.parameters:
+        case Parameters.DIGITS:
+            return _decimal(name, first or _DEFAULT_DECIMAL_PRECISION, second or 0)
+        case Parameters.BITS:
+            return SqlType(name, length=_within(1 if first is None else first, 1, t.MAX_BITS, name))
+        case Parameters.FRACTION:
+            return SqlType(name, scale=_within(first or 0, 0, _MAX_FRACTION, name))
+    if row.domain is Domain.FLOATING:
+        return _floating(row, first, second)
+    return SqlType(name)
 
 
-def _decimal(precision: int, scale: int) -> SqlType:
-    _within(precision, 1, _MAX_DECIMAL[0], "DECIMAL")
-    _within(scale, 0, min(precision, _MAX_DECIMAL[1]), "DECIMAL")
-    return SqlType("DECIMAL", length=precision, scale=scale)
+def _decimal(name: str, precision: int, scale: int) -> SqlType:
+    _within(precision, 1, _MAX_DECIMAL[0], name)
+    _within(scale, 0, min(precision, _MAX_DECIMAL[1]), name)
+    return SqlType(name, length=precision, scale=scale)
+
+
+def _floating(row: TidbType, first: int | None, second: int | None) -> SqlType:
+    """FLOAT(p) with many bits is a DOUBLE; FLOAT(m,d) rounds."""
+    if second is not None:
+        return SqlType(row.name, length=first, scale=second)
+    return SqlType(DOUBLE.name if row is FLOAT and (first or 0) > _MAX_FLOAT_PRECISION else row.name)
 
 
 def _within(number: int, least: int, most: int, of: str) -> int:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
 from pipeline.model.source_types import named
+from pipeline.model.tidb_types import Domain, names
 
 if TYPE_CHECKING:
     from pipeline.model.names import TableName
@@ -23,7 +24,7 @@ LOGICAL_BITS = 18
 FAR_FUTURE = CommitTs(int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000) << LOGICAL_BITS)
 """No commit ts of TiDB's is beyond it: a message that says so is damaged, and all after it would come too late."""
 
-MEMBERS = ("ENUM", "SET")
+MEMBERS = names(Domain.MEMBERS)
 """Types whose values are members."""
 AMBIGUOUS = frozenset("\\'")
 """TiCDC's Avro list of members does not say where one with such a character ends."""

@@ -230,14 +230,14 @@ class ColumnMapping:
 class Prediction:
     """The change frame of a batch that was not read, and what the batch has, if it has nothing but known kinds.
 
-    `table`: the messages that are rows. `found` says what the batch has, once the frame has been read; None if it had
-    other kinds. `odd` says of a row of the frame that its message is of another kind. `rows`: how many rows there must
-    be, if the frame has all messages. The prediction is wrong if one is odd or missing.
+    `table`: the messages that are rows. `messages` says what the batch has, once the frame has been read; None if it
+    had other kinds. `odd` says of a row of the frame that its message is of another kind. `rows`: how many rows there
+    must be, if the frame has all messages. The prediction is wrong if one is odd or missing.
     """
 
     frame: DataFrame
     table: TableMessages
-    found: Callable[[], Messages | None]
+    messages: Callable[[], Messages | None]
     odd: Column | None = None
     rows: int | None = None
 

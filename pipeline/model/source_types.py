@@ -10,13 +10,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.model.tidb_types import Domain, names
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-NAMED = ("ENUM", "SET")
-"""Types whose values are names with a number behind them."""
-WHOLE = ("INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED", "BIT", "YEAR")
-FLOATING = ("FLOAT", "DOUBLE")
+NAMED = names(Domain.MEMBERS)
+"""Types whose values are names, each with a number."""
+WHOLE = names(Domain.WHOLE)
+FLOATING = names(Domain.FLOATING)
+_NUMBERS = names(Domain.WHOLE, Domain.FLOATING, Domain.DECIMAL)
 MOST_FRACTION_DIGITS = 6
 _FAMILIES = {"CHAR": "TEXT", "BINARY": "BLOB"}
 _WRITTEN = re.compile(r"([A-Z ]*)(?:\((.*)\))?", re.DOTALL)
@@ -34,13 +37,13 @@ class SourceType:
     @staticmethod
     def of(text: str) -> SourceType:
         """The type that a text says; an unknown one has no parameters."""
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
+        written = _WRITTEN.fullmatch(text)
+        if written is None:
             return SourceType(text)
-        inside = found[2] or ""
-        if found[1] in NAMED:
-            return SourceType(found[1], members=tuple(name.replace("''", "'") for name in _MEMBER.findall(inside)))
-        return SourceType(found[1], tuple(int(number) for number in inside.split(",") if number.isdecimal()))
+        name, inside = written[1], written[2] or ""
+        if name in NAMED:
+            return SourceType(name, members=tuple(member.replace("''", "'") for member in _MEMBER.findall(inside)))
+        return SourceType(name, tuple(int(number) for number in inside.split(",") if number.isdecimal()))
 
     @property
     def family(self) -> str:
@@ -50,7 +53,7 @@ class SourceType:
     @property
     def is_number(self) -> bool:
         """Whether its values are numbers."""
-        return self.name in WHOLE or self.name in FLOATING or self.name == "DECIMAL"
+        return self.name in _NUMBERS
 
     @property
     def digits(self) -> int | None:
@@ -66,9 +69,9 @@ def named(name: str, members: Sequence[str]) -> str:
     return f"{name}({quoted})"
 
 
-def more_telling(known: str, told: str) -> str:
-    """Of what was known of a type and what a message tells of it now: a protocol may tell only the family."""
-    return known if SourceType.of(known).family == told else told
+def more_telling(stored: str, sent: str) -> str:
+    """The stored type, or the sent one if it is another. A protocol may send only the family, which says less."""
+    return stored if SourceType.of(stored).family == sent else sent
 
 
 def rewrites(old: str, new: str) -> bool:

@@ -1,4 +1,4 @@
-"""Warehouse types: which TiDB type becomes which (design.md, 4.4), and which change of type a table can take.
+"""Warehouse types, and which change of type a table can take. `tidb_types` says which type of TiDB becomes which.
 
 A warehouse type is written as Spark SQL writes it (`int`, `decimal(20,0)`, `timestamp_ntz`), so that it can stand
 in JSON, in a cast and in a message alike.
@@ -31,27 +31,6 @@ MAX_DECIMAL_PRECISION = 38
 MAX_BITS = 64
 """Of a BIT."""
 
-_FIXED = {
-    "INT": INT,
-    "INT UNSIGNED": BIGINT,
-    "BIGINT": BIGINT,
-    "BIGINT UNSIGNED": UNSIGNED_BIGINT,
-    "FLOAT": FLOAT,
-    "DOUBLE": DOUBLE,
-    "TEXT": STRING,
-    "JSON": STRING,
-    "TIME": STRING,
-    "ENUM": STRING,
-    "SET": STRING,
-    "BLOB": BINARY,
-    "DATE": DATE,
-    "DATETIME": TIMESTAMP_NTZ,
-    "TIMESTAMP": TIMESTAMP,
-    "YEAR": INT,
-    "VECTOR": VECTOR,
-}
-
-_NUMBER = re.compile(r"[0-9]+")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
@@ -65,26 +44,6 @@ def decimal(precision: int, scale: int) -> WarehouseType:
 def bit(length: int) -> WarehouseType:
     """BIT(n): BIGINT up to 63 bits, DECIMAL(20,0) for 64."""
     return BIGINT if length < MAX_BITS else UNSIGNED_BIGINT
-
-
-def fixed(family: str) -> WarehouseType | None:
-    """The warehouse type of a TiDB type family without parameters; None for an unknown family."""
-    return _FIXED.get(family)
-
-
-def natural(tidb_type: str) -> WarehouseType:
-    """The warehouse type of a `tidb_type` (design.md, 4.4); an unknown one is taken as text.
-
-    A DECIMAL or BIT without parameters may be as wide as TiDB allows.
-    """
-    family, _, parameters = tidb_type.partition("(")
-    numbers = [int(number) for number in _NUMBER.findall(parameters)]
-    match family:
-        case "DECIMAL":
-            return decimal(*numbers) if numbers else STRING
-        case "BIT":
-            return bit(*numbers) if numbers else UNSIGNED_BIGINT
-    return fixed(family) or STRING
 
 
 def decimal_parameters(kind: WarehouseType) -> tuple[int, int] | None:

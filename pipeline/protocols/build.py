@@ -38,7 +38,7 @@ class ProtocolReader:
     sent_by: Callable[[Messages], str]
     """Which versions of TiCDC can have sent these messages, as a sentence."""
     old_images: Callable[[DataFrame, Sequence[TableMessages], str | None], OldImages | None]
-    """Which of the rows of a prepared frame carry the row as it was; None where that cannot be told so. The last
+    """Which of the rows of a prepared frame carry the row as it was; None where the frame does not say. The last
     argument is `source.encoding`."""
 
 

@@ -1,6 +1,6 @@
 """What the events of a batch are, counted while they are appended (`SourceProtocol.predict`, by commit ts).
 
-A batch of this regime has more than rows: watermarks, repeated descriptions. They are no changes, so that they leave
+A batch of this ordering has more than rows: watermarks, repeated descriptions. They are no changes, so that they leave
 the frame before it is appended; what they say is counted before that, in the same pass.
 """
 
@@ -60,8 +60,8 @@ class EventCounter:
             F.min(F.when(row, sorts.commit_ts)).alias("since"),
             F.max(F.when(row, sorts.commit_ts)).alias("until"),
             *(
-                F.max(F.when(mark & stands_in(at), sorts.commit_ts)).alias(f"mark{number}")
-                for number, at in enumerate(self.ranges)
+                F.max(F.when(mark & stands_in(partition), sorts.commit_ts)).alias(f"mark{number}")
+                for number, partition in enumerate(self.ranges)
             ),
         )
         return counted.where(row)
@@ -74,19 +74,19 @@ class EventCounter:
 
     def messages(self, table: TableMessages, kinds: frozenset[Kind]) -> Messages | None:
         """What the batch has, when it has been read; None where an event was of no kind expected."""
-        found = self._observation.get
-        if found["events"] != found["rows"] + found["control"]:
+        counts = self._observation.get
+        if counts["events"] != counts["rows"] + counts["control"]:
             return None
-        since, until = found["since"] or 0, found["until"] or 0
+        since, until = counts["since"] or 0, counts["until"] or 0
         first, *others = (replace(one, since=since, until=until) for one in table.versions)
-        seen = (replace(first, rows=found["rows"]), *others)
-        marks = {at: found[f"mark{number}"] for number, at in enumerate(self.ranges)}
+        seen = (replace(first, rows=counts["rows"]), *others)
+        marks = {at: counts[f"mark{number}"] for number, at in enumerate(self.ranges)}
         return Messages(
-            tables=(replace(table, versions=seen),) if found["rows"] else (),
+            tables=(replace(table, versions=seen),) if counts["rows"] else (),
             watermarks={at: CommitTs(mark) for at, mark in marks.items() if mark is not None},
             starts={at: low for at, (low, _) in self.ranges.items()},
             ends={at: high for at, (_, high) in self.ranges.items()},
-            rows=found["events"],
-            control=found["control"],
+            rows=counts["events"],
+            control=counts["control"],
             kinds=kinds,
         )

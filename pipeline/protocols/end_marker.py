@@ -1,4 +1,4 @@
-"""A secret number behind a body: where it does not come back, the body was not what its schema says.
+"""A secret number after a body. If it does not come back, the body was not what its schema says.
 
 It is appended to the bytes and to the schema, or is made the last member of an object. That catches truncated bodies,
 trailing bytes and bodies of another schema at the price of one comparison, where re-encoding would cost a second pass

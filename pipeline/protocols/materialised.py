@@ -1,7 +1,7 @@
-"""Values that are worked out once a row, in columns of their own, and asked for as often as a change frame needs them.
+"""Values that Spark works out once a row, in columns of their own.
 
-Spark writes an expression out wherever it stands: what is asked for a value, for what it lost, for whether it could be
-read, would parse its text three times.
+Spark writes an expression out wherever it is used. A change frame asks for a value, for what it lost, and for whether
+it could be read. Without such a column Spark would parse the text three times.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Materialised:
-    """A value in columns whose names begin with `at`. `sent`: whether anything was, that is, is not NULL."""
+    """A value in columns whose names begin with `name`. `sent` is NULL where nothing was sent."""
 
     value: Value
     sent: Column
-    at: str
+    name: str
 
     @property
     def columns(self) -> Iterator[Column]:
         """What is selected before the value is asked for."""
-        yield self.value.column.alias(self.at)
+        yield self.value.column.alias(self.name)
         if self.value.lost is not None and self.value.text is None:
-            yield self.value.lost.alias(self._lost_at)
+            yield self.value.lost.alias(self._lost_name)
 
     @property
     def column(self) -> Column:
         """The value."""
-        return F.col(self.at)
+        return F.col(self.name)
 
     @property
     def lost(self) -> Column | None:
         """The text of what it lost."""
         if self.value.text is not None:
             return F.when(self.column.isNull(), kept(self.value.text))
-        return None if self.value.lost is None else F.col(self._lost_at)
+        return None if self.value.lost is None else F.col(self._lost_name)
 
     @property
     def unread(self) -> Column | None:
@@ -57,5 +57,5 @@ class Materialised:
         return nothing if lost is None else nothing & lost.isNull()
 
     @property
-    def _lost_at(self) -> str:
-        return f"{self.at}_lost"
+    def _lost_name(self) -> str:
+        return f"{self.name}_lost"

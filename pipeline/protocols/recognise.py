@@ -86,16 +86,16 @@ def _avro(value: bytes) -> str:
 
 def _by_json(value: bytes) -> Likeness:
     try:
-        told: Any = json.loads(value)
+        message: Any = json.loads(value)
     except (ValueError, RecursionError):
         whole = "JSON that is cut off or damaged" if value.lstrip()[:1] in (b"{", b"[") else "no form that TiCDC writes"
         return Likeness("", "", whole)
-    if not isinstance(told, dict):
-        return Likeness("", "", f"JSON, but a {type(told).__name__} where TiCDC writes an object")
-    if told.get("type") in _SIMPLE and "version" in told:
-        return Likeness("simple", "json", f"a Simple message in JSON, {told['type']}")
-    if "isDdl" in told:
+    if not isinstance(message, dict):
+        return Likeness("", "", f"JSON, but a {type(message).__name__} where TiCDC writes an object")
+    if message.get("type") in _SIMPLE and "version" in message:
+        return Likeness("simple", "json", f"a Simple message in JSON, {message['type']}")
+    if "isDdl" in message:
         return Likeness("canal-json", "", "Canal-JSON, which this version does not read")
-    if "payload" in told or {"before", "after", "op"} <= told.keys():
+    if "payload" in message or {"before", "after", "op"} <= message.keys():
         return Likeness("debezium", "", "Debezium's JSON, which this version does not read")
     return Likeness("", "", "a JSON object that no protocol of TiCDC has")

@@ -304,9 +304,10 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     tables.sweep()
     tables.upgrade()
     altered.opened(context)
+    records.waiting()  # `last_held` goes by it: what a release left half done may rename a table that has no pair
     release.unfinished(context)
     redrive.unfinished(context)
-    records.waiting()  # once here: a run without a batch tells of it too
+    records.waiting()  # counted again only if these have changed it: a run without a batch tells of it too
     return context
 
 

@@ -141,10 +141,10 @@ class CommitTsBatch(SparkBatch):
         self.stream_ids = self.stream_ids or self.context.source.stream_ids()
         self.described.learn(messages.described)
         self._named("what has waited")
-        found = pending.waiting(self.context.records) if self.context.has_pending else None
-        if found is None:
+        waiting = pending.waiting(self.context.records) if self.context.has_pending else None
+        if waiting is None:
             return messages
-        held = self.context.protocol.prepare(found).withColumn(WAITED, F.lit(True))
+        held = self.context.protocol.prepare(waiting).withColumn(WAITED, F.lit(True))
         # as it is now: what begins to wait is no part of it
         self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.count()
@@ -202,7 +202,7 @@ class CommitTsBatch(SparkBatch):
         yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
         self._hold_namesakes(alike)
         self.applier.left_over = self._left_over() if self.context.recovering else {}
-        self.parts = routing.waits(self.applier)
+        self.parts = routing.pending_parts(self.applier)
         self._set_aside_undescribed(routing.undescribed(self.applier))
         placed = routing.placed(self.applier)
         gone = [one for one in placed if one.table_ref == GONE]
@@ -217,7 +217,9 @@ class CommitTsBatch(SparkBatch):
         """Find how far all streams have been read with this batch, and which of them are late."""
         ledger, source = self.context.ledger, self.context.source
         partitions = {name: [Partition(name, n) for n in stream.partitions] for name, stream in streams.items()}
-        unread = source.unread({at: ends.get(at, 0) for members in partitions.values() for at in members})
+        unread = source.unread(
+            {partition: ends.get(partition, 0) for members in partitions.values() for partition in members}
+        )
         watermarks = source.progress(messages)
         reached = frontier.reached(
             Recorded(ledger.frontiers, ledger.resolved, ledger.streams.values()),
@@ -260,8 +262,8 @@ class CommitTsBatch(SparkBatch):
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another stream brings one of the same name."""
-        found = namesakes.joined(namesakes.streams_of(self.applier.messages), self.waited_streams)
-        for name, streams in found.items():
+        streams_by_name = namesakes.joined(namesakes.streams_of(self.applier.messages), self.waited_streams)
+        for name, streams in streams_by_name.items():
             until = max(streams.values())
             why = alike.rows(name, self.applier.pair(name, until), streams)
             if why:
@@ -304,14 +306,16 @@ class CommitTsBatch(SparkBatch):
         ledger, messages = self.context.ledger, self.applier.messages
         if not (keyless or tables or late):
             self.last_watermarks = {
-                at: ts for at, ts in ledger.last_watermarks.items() if at not in messages.watermarks
+                partition: ts
+                for partition, ts in ledger.last_watermarks.items()
+                if partition not in messages.watermarks
             }
             return
         self._named("rows that are sent again")
-        told = redeliveries.watermarks(self.raw, self.context.protocol, ledger.last_watermarks)
-        self.last_watermarks = {**ledger.last_watermarks, **told.newest}
-        for table in tables if told.backs else ():
-            self.context.tables.note_sends(table, told.backs)
+        marks = redeliveries.watermarks(self.raw, self.context.protocol, ledger.last_watermarks)
+        self.last_watermarks = {**ledger.last_watermarks, **marks.newest}
+        for table in tables if marks.backs else ():
+            self.context.tables.note_sends(table, marks.backs)
         names = list(late)
         parts = [*(messages.parts for messages in keyless), *late.values()]
         begun = (
@@ -319,11 +323,11 @@ class CommitTsBatch(SparkBatch):
             if parts
             else {}
         )
-        self.sends = {id(one): [*begun.get(at, ()), *told.backs] for at, one in enumerate(keyless)}
-        news = {name: {*begun.get(at, ()), *told.backs} for at, name in enumerate(names, len(keyless))}
-        known = self.resent
-        self.resent = known | {name: known.get(name, set()) | places for name, places in news.items() if places}
-        if self.resent != known:
+        self.sends = {id(one): [*begun.get(partition, ()), *marks.backs] for partition, one in enumerate(keyless)}
+        news = {name: {*begun.get(partition, ()), *marks.backs} for partition, name in enumerate(names, len(keyless))}
+        before = self.resent
+        self.resent = before | {name: before.get(name, set()) | places for name, places in news.items() if places}
+        if self.resent != before:
             redeliveries.remember(self.context.records, self.resent)
 
     def _end_before(self, barrier: Statement | None) -> None:
@@ -346,11 +350,11 @@ class CommitTsBatch(SparkBatch):
             Undecodable(
                 TABLE_REMOVED,
                 "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known",
-                pending.rows_of(self.context.protocol, one.messages.parts),
-                one.messages.rows,
+                pending.rows_of(self.context.protocol, rows.messages.parts),
+                rows.messages.rows,
                 about,
             )
-            for one in gone
+            for rows in gone
         ]
         if refused:
             self._named("dead letters")
@@ -361,13 +365,14 @@ class CommitTsBatch(SparkBatch):
         """Rows that are described by nothing, of tables that were dropped: no message will, and a DROP is later."""
         protocol = self.context.protocol
         refused = [
-            self._undescribed(one, "dropped", one.where & pending.rows_of(protocol, [part])) for one, part in rows
+            self._undescribed(unknown_rows, "dropped", unknown_rows.where & pending.rows_of(protocol, [part]))
+            for unknown_rows, part in rows
         ]
         if not refused:
             return
         letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
         self.letters = Counter(self.letters) + Counter(letters)
-        wheres = [F.coalesce(one.where, F.lit(False)) for one in refused]
+        wheres = [F.coalesce(unknown_rows.where, F.lit(False)) for unknown_rows in refused]
         self.given_up = any_of([self.given_up, *wheres])
         self.raw = self.raw.where(~any_of(wheres))
 
@@ -436,9 +441,11 @@ class CommitTsBatch(SparkBatch):
             if table.current is not None:
                 shown.setdefault(table.uuid, (table, table.current.head()))
         self.shown = [*shown.values(), *self._marked()]
-        known = {one.table for one in results}
+        tables_with_rows = {one.table for one in results}
         snapshots = {str(table.source): snapshot for table, snapshot in shown.values()}
-        others = [TableResult(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in known]
+        others = [
+            TableResult(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in tables_with_rows
+        ]
         others += [TableResult(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
         return [*(replace(one, snapshot=snapshots.get(one.table)) for one in results), *others]
 
@@ -450,7 +457,7 @@ class CommitTsBatch(SparkBatch):
     def _marked(self) -> list[Shown]:
         """Give tables an empty snapshot that are new without rows, or whose columns changed and no row; which."""
         cut_ts = frontier.commit_ts_of(self.resolved)
-        found: list[Shown] = []
+        marked: list[Shown] = []
         for table in self.context.tables if cut_ts else ():
             if not table.unshown or table.current is None or table.state is not State.LIVE:
                 continue
@@ -458,27 +465,29 @@ class CommitTsBatch(SparkBatch):
             if table.unshown and (table.current.head() is not None or 0 < table.created_at <= cut_ts):
                 table.current.mark(OPERATION.entry(f"batch{self.batch_id}"), MAIN)
                 table.unshown = False
-                found.append((table, table.current.head()))
-        return found
+                marked.append((table, table.current.head()))
+        return marked
 
     def _exchanged(self) -> list[WarehouseTable]:
         """Let partitions and tables change places whose time has come, each when both show that moment; which."""
         concerned: list[WarehouseTable] = []
-        self.undone = [one for one in exchanges(self.context.tables) if not one.done]
-        for one in tuple(self.undone):
-            both = (one.table, one.other)
-            if any(t.state is State.HELD or self._until(t) < one.removal.at for t in both):
+        self.undone = [
+            pending_exchange for pending_exchange in exchanges(self.context.tables) if not pending_exchange.done
+        ]
+        for pending_exchange in tuple(self.undone):
+            both = (pending_exchange.table, pending_exchange.other)
+            if any(t.state is State.HELD or self._until(t) < pending_exchange.removal.at for t in both):
                 continue
             if not all(self._may_be_shown(t) for t in both):
                 continue
             for table in both:
-                if table.removed_done < one.removal.at:
-                    self._advanced((table, one.removal.at))
+                if table.removed_done < pending_exchange.removal.at:
+                    self._advanced((table, pending_exchange.removal.at))
             operation = f"batch{self.batch_id}"
-            self._named(f"{one.table.source}: exchange rows with {one.other.source}")
-            with bound(table=str(one.table.source)):
-                exchange(self.context.spark, one, self.context.timezone, operation, self.context.step)
-            self.undone.remove(one)
+            self._named(f"{pending_exchange.table.source}: exchange rows with {pending_exchange.other.source}")
+            with bound(table=str(pending_exchange.table.source)):
+                exchange(self.context.spark, pending_exchange, self.context.timezone, operation, self.context.step)
+            self.undone.remove(pending_exchange)
             concerned += both
         return concerned
 
@@ -593,7 +602,7 @@ class CommitTsBatch(SparkBatch):
 
 
 def batch_of(context: PipelineContext, raw: DataFrame, query_id: str, planned: Planned | None = None) -> SparkBatch:
-    """The micro-batch of a raw frame, in the regime of the pipeline's protocol."""
+    """The micro-batch of a raw frame, in the ordering of the pipeline's protocol."""
     kind = CommitTsBatch if context.protocol.ordering is Ordering.BY_COMMIT_TS else SparkBatch
     return kind(context, raw, query_id, planned)
 
@@ -603,14 +612,14 @@ def _joined(messages: Messages, waited: Messages) -> Messages:
     tables = {table.table.key: table for table in messages.tables}
     for table in waited.tables:
         placeless = tuple(replace(seen, first={}, last={}) for seen in table.versions)
-        known = tables.get(table.table.key)
-        merged = placeless if known is None else _merged(known.versions, placeless)
+        earlier = tables.get(table.table.key)
+        merged = placeless if earlier is None else _merged(earlier.versions, placeless)
         tables[table.table.key] = replace(table, versions=merged)
-    unknown = {(one.table.key, one.version): one for one in (*messages.unknown, *waited.unknown)}
-    for one in messages.unknown:
-        other = unknown[one.table.key, one.version]
-        since, until = min(one.since, other.since), max(one.until, other.until)
-        unknown[one.table.key, one.version] = replace(one, since=since, until=until)
+    unknown = {(rows.table.key, rows.version): rows for rows in (*messages.unknown, *waited.unknown)}
+    for rows in messages.unknown:
+        other = unknown[rows.table.key, rows.version]
+        since, until = min(rows.since, other.since), max(rows.until, other.until)
+        unknown[rows.table.key, rows.version] = replace(rows, since=since, until=until)
     ddl = {d.identity: d for d in waited.ddl}
     for d in messages.ddl:
         copy = ddl.get(d.identity)

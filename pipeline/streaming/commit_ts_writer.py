@@ -60,7 +60,7 @@ class CommitTsTableWriter(TableWriter):
     def times(self) -> tuple[int, int] | None:
         """Between which commit ts the changes lie."""
         low = min((seen.since for seen in self.messages.versions), default=0)
-        high = max((min(seen.until, self._wall) for seen in self.messages.versions), default=EVER)
+        high = max((min(seen.until, self._barrier) for seen in self.messages.versions), default=EVER)
         return low, high
 
     @property
@@ -71,7 +71,7 @@ class CommitTsTableWriter(TableWriter):
         return EVER if self.table.current is None else self.table.cut
 
     @property
-    def _wall(self) -> int:
+    def _barrier(self) -> int:
         return max((part.until for part in self.messages.parts), default=EVER)
 
     def _unmade(self) -> str:

@@ -69,7 +69,7 @@ class DdlApplier:
     """Rows of `_pipeline.ddl_history`: what was done."""
     clause: str = ""
     """The clause that is being applied, as a mark that the name which it gives keeps."""
-    said: set[str] = field(default_factory=set)
+    recorded: set[str] = field(default_factory=set)
     """The statements that the history has already."""
     late: bool = False
     """Whether streams are read that have a history of their own: what they tell of the past is new."""
@@ -89,12 +89,14 @@ class DdlApplier:
         waited: frozenset[DdlIdentity],
         namesakes: Namesakes,
     ) -> DdlApplier:
-        """What the statements of a batch find (`told_apart`); those about tables that are held wait with their rows."""
-        now, later, barrier, said = classified(context, messages, due, waited, namesakes)
-        names = NameHistory.of(_spans(context), said)
-        known = held_names.remembered(context.records)
-        ambiguous = {names.at(hold.name.key, hold.at + 1).table_ref: (hold.reason, hold.at) for hold in known}
-        made = cls(context, messages, names, (), tuple(later), ambiguous=ambiguous, said=said, barrier=barrier)
+        """The statements of a batch (`statements.classified`). Those about tables that are held wait with theirs."""
+        now, later, barrier, recorded = classified(context, messages, due, waited, namesakes)
+        names = NameHistory.of(_spans(context), recorded)
+        holds = held_names.remembered(context.records)
+        ambiguous = {
+            names.at(hold.name.key, hold.commit_ts + 1).table_ref: (hold.reason, hold.commit_ts) for hold in holds
+        }
+        made = cls(context, messages, names, (), tuple(later), ambiguous=ambiguous, recorded=recorded, barrier=barrier)
         made.blocked = tuple(made._blocked(now))
         blocked = [s for s, _ in made.blocked]
         made.applied = tuple(s for s in now if s not in blocked)
@@ -135,15 +137,15 @@ class DdlApplier:
 
     def drops(self, name: Name) -> set[int]:
         """The commit ts of the statements of this batch that drop what has a name."""
-        found: set[int] = set()
+        times: set[int] = set()
         for statement in self.applied:
             for action in statement.actions:
                 match action:
                     case text.DropTable(table) if table.key == name:
-                        found.add(statement.ddl.commit_ts)
+                        times.add(statement.ddl.commit_ts)
                     case text.DropDatabase(schema) if folded(schema) == name[0]:
-                        found.add(statement.ddl.commit_ts)
-        return found
+                        times.add(statement.ddl.commit_ts)
+        return times
 
     def pair(self, name: Name, commit_ts: int) -> WarehouseTable | None:
         """The pair that a name means for a change of this commit ts, if it has been made."""
@@ -168,18 +170,18 @@ class DdlApplier:
             self.names.causes.add(cause)
         if self.waits_for_its_name(statement):
             done = [Done.held(statement.ddl.table)] * len(done)
-        for action, one in zip(statement.actions, done, strict=True) if cause not in self.said else ():
-            told = one if len(done) == 1 or one.status == HELD else Done("done")
-            self.history.append(statement.history_row(action, told))
+        for action, result in zip(statement.actions, done, strict=True) if cause not in self.recorded else ():
+            result_of_clause = result if len(done) == 1 or result.status == HELD else Done("done")
+            self.history.append(statement.history_row(action, result_of_clause))
 
     def waits_for_its_name(self, statement: Statement) -> bool:
         """Whether a statement is about a table that has no pair because its name is taken: it waits as its rows do."""
-        name, at = statement.ddl.table, statement.ddl.commit_ts
+        name, commit_ts = statement.ddl.table, statement.ddl.commit_ts
         if statement.naming or not name.table:
             return False
-        span = self.names.at(name.key, at)
-        known = span.until < EVER or span.table_ref == REMOVED or self.pair_of(span.table_ref) is not None
-        return not known and bool(unmade(self.context, name))
+        binding = self.names.at(name.key, commit_ts)
+        is_known = binding.until < EVER or binding.table_ref == REMOVED or self.pair_of(binding.table_ref) is not None
+        return not is_known and bool(unmade(self.context, name))
 
     def told(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
@@ -196,24 +198,26 @@ class DdlApplier:
     def _before(self, action: text.Action, statement: Statement) -> Done:
         """What there is to say of a clause that was applied by a try that did not get to say it."""
         if isinstance(action, text.RenameTable):
-            at = statement.ddl.commit_ts
-            pair = self.pair(action.new.key, at + 1)
-            if pair is not None and pair.due is not None and pair.renamed_at == at:
+            commit_ts = statement.ddl.commit_ts
+            pair = self.pair(action.new.key, commit_ts + 1)
+            if pair is not None and pair.due is not None and pair.renamed_at == commit_ts:
                 return Done.held(pair.source)
         return Done("applied before")
 
     def _act(self, action: text.Action, statement: Statement) -> Done:
-        at = statement.ddl.commit_ts
+        commit_ts = statement.ddl.commit_ts
         match action:
             case text.CreateTable(table):
                 return self._create(table, statement)
             case text.DropTable() | text.DropDatabase():
-                return Done("; ".join(self._drop(key, at) for key in self._dropped(action, at)) or "no tables")
+                return Done(
+                    "; ".join(self._drop(key, commit_ts) for key in self._dropped(action, commit_ts)) or "no tables"
+                )
             case text.RenameTable(old, new):
                 return self._rename(old, new, statement)
             case text.TruncateTable(table):
-                known = self._ensure(table, at) is not None
-                return Done("rows up to this commit ts leave the current table" if known else "no rows yet")
+                has_pair = self._ensure(table, commit_ts) is not None
+                return Done("rows up to this commit ts leave the current table" if has_pair else "no rows yet")
         return self._act_on_rows(action, statement)
 
     def _act_on_rows(self, action: text.Action, statement: Statement) -> Done:
@@ -227,13 +231,17 @@ class DdlApplier:
         return Done("done")
 
     def _exchange(self, statement: Statement, table: TableName, name: str, other: TableName) -> Done:
-        at = statement.ddl.commit_ts
-        pair, partner = self._ensure(table, at), self._ensure(other, at)
-        if pair is None or partner is None or not all(_was_there(one, at) for one in (pair, partner)):
+        commit_ts = statement.ddl.commit_ts
+        pair, partner = self._ensure(table, commit_ts), self._ensure(other, commit_ts)
+        if (
+            pair is None
+            or partner is None
+            or not all(_was_there(table_pair, commit_ts) for table_pair in (pair, partner))
+        ):
             return self._hold_all(statement, "EXCHANGE PARTITION needs both tables")
-        for one in (pair, partner):
-            one.changes.set_properties(EXCHANGED.entry(at))
-        self.partners[at] = partner.uuid
+        for table_pair in (pair, partner):
+            table_pair.changes.set_properties(EXCHANGED.entry(commit_ts))
+        self.partners[commit_ts] = partner.uuid
         if partner.state is State.HELD:  # it is noted, and done when both live
             return Done.held(other)
         return Done(f"rows of {name} and those of {other} change places")
@@ -241,55 +249,66 @@ class DdlApplier:
     def _hold_all(self, statement: Statement, reason: str) -> Done:
         """Hold every table that a statement names, or those of the database that it names, or else all there are."""
         ddl = statement.ddl
-        why, at = f"{NOT_UNDERSTOOD}: {reason}: {ddl.sql}", ddl.commit_ts
+        why, commit_ts = f"{NOT_UNDERSTOOD}: {reason}: {ddl.sql}", ddl.commit_ts
         everything = ddl.kind == text.ActionType.FLASHBACK_CLUSTER
         tables = [] if everything else [name for name in named(ddl) if name.table]
         database = "" if everything else folded(text.named_database(ddl.sql, ddl.table))
-        concerned = tables or [name for name in self._living(at) if database in ("", name.key[0])]
-        done = Done.of_all([self._hold(name, why, at) for name in concerned])
+        concerned = tables or [name for name in self._living(commit_ts) if database in ("", name.key[0])]
+        done = Done.of_all([self._hold(name, why, commit_ts) for name in concerned])
         return done if done.action else Done("names no table of this warehouse: none is held")
 
-    def _living(self, at: int) -> list[TableName]:
+    def _living(self, commit_ts: int) -> list[TableName]:
         """The tables that there are at a commit ts, also those of which this batch has the first rows."""
         pairs = [pair.source for pair in self.context.tables if pair.state is not State.DROPPED]
-        told = [(one.table, version.since) for one in self.messages.tables for version in one.versions]
-        told += [(one.table, one.since) for one in self.messages.unknown]
+        first_seen = [(table.table, version.since) for table in self.messages.tables for version in table.versions]
+        first_seen += [(table.table, table.since) for table in self.messages.unknown]
         seen = [
-            name for name, since in told
-            if since <= at and (self.names.open(name.key) is not None or not self.names.spans.get(name.key))
+            name for name, since in first_seen
+            if since <= commit_ts and (self.names.open(name.key) is not None or not self.names.spans.get(name.key))
         ]  # fmt: skip
         return list({name.key: name for name in (*seen, *pairs)}.values())
 
-    def _dropped(self, action: text.DropTable | text.DropDatabase, at: int) -> list[Name]:
+    def _dropped(self, action: text.DropTable | text.DropDatabase, commit_ts: int) -> list[Name]:
         if isinstance(action, text.DropTable):
             return [action.table.key]
-        for name in self._unmade(at):
+        for name in self._unmade(commit_ts):
             if name[0] == folded(action.name):
-                self.names.settle(name, at)
-        known = set(self.names.spans) | {table.table.key for table in self.messages.tables}
-        return sorted(name for name in known if name[0] == folded(action.name))
+                self.names.settle(name, commit_ts)
+        names = set(self.names.spans) | {table.table.key for table in self.messages.tables}
+        return sorted(name for name in names if name[0] == folded(action.name))
 
-    def _unmade(self, at: int) -> set[Name]:
+    def _unmade(self, commit_ts: int) -> set[Name]:
         """Names that had tables before a commit ts, though pairs may not have been made."""
-        told = [(one.table, version.since) for one in self.messages.tables for version in one.versions]
-        told += [(one.ddl.table, one.ddl.commit_ts) for one in self.applied if not one.naming and one.ddl.table.table]
-        names = {name.key for name, since in told if since < at}
-        return names | {one.table.key for one in self.messages.unknown} | {name.key for name in last_held(self.context)}
+        first_seen = [
+            (statement.table, version.since) for statement in self.messages.tables for version in statement.versions
+        ]
+        first_seen += [
+            (statement.ddl.table, statement.ddl.commit_ts)
+            for statement in self.applied
+            if not statement.naming and statement.ddl.table.table
+        ]
+        names = {name.key for name, since in first_seen if since < commit_ts}
+        return (
+            names
+            | {statement.table.key for statement in self.messages.unknown}
+            | {name.key for name in last_held(self.context)}
+        )
 
     def _create(self, table: TableName, statement: Statement) -> Done:
-        at, version = statement.ddl.commit_ts, statement.ddl.version
+        commit_ts, version = statement.ddl.commit_ts, statement.ddl.version
         if self.names.open(table.key) is not None:
             return Done("there already")
-        table_ref = f"new@{at}:{table.key[0]}.{table.key[1]}"
+        table_ref = f"new@{commit_ts}:{table.key[0]}.{table.key[1]}"
         born = next(
-            (pair for pair in self.context.tables if pair.created_at == at and pair.source.key == table.key), None
+            (pair for pair in self.context.tables if pair.created_at == commit_ts and pair.source.key == table.key),
+            None,
         )
         if born is not None:
             self.pairs[table_ref] = born
         elif self.context.tables.obstacle(table) is not None:
             return Done.held(table)
         elif version is not None:
-            span = Kept(table.schema, table.table, at, EVER, self.clause)
+            span = Kept(table.schema, table.table, commit_ts, EVER, self.clause)
             self.make(table_ref, table, version, span, self._partitioned(statement.ddl, table))
         return Done("created")
 
@@ -298,16 +317,16 @@ class DdlApplier:
         like = created_like(ddl.sql, table)
         return partitioning(ddl.sql, table) if like is None else self._partitions(like.key, ddl.commit_ts)
 
-    def _partitions(self, name: Name, at: int) -> PartitionScheme | None:
+    def _partitions(self, name: Name, commit_ts: int) -> PartitionScheme | None:
         """How a table is partitioned at a commit ts, also by statements that its layout has yet to note."""
-        table_ref = self.names.at(name, at).table_ref
+        table_ref = self.names.at(name, commit_ts).table_ref
         pair = self.pair_of(table_ref)
         if pair is None:
             return None
         scheme = None if pair.layout.partitions is None else from_json(dict(pair.layout.partitions))
-        told = [*self.applied, *self.pending, *(statement for statement, _ in self.blocked)]
-        for statement in sorted(told, key=lambda one: one.ddl.commit_ts):
-            if pair.layout.ddl_at < statement.ddl.commit_ts < at and self._is_about(statement, table_ref):
+        statements = [*self.applied, *self.pending, *(statement for statement, _ in self.blocked)]
+        for statement in sorted(statements, key=lambda one: one.ddl.commit_ts):
+            if pair.layout.ddl_at < statement.ddl.commit_ts < commit_ts and self._is_about(statement, table_ref):
                 scheme = reduce(applied, statement.actions, scheme)
         return scheme
 
@@ -325,91 +344,93 @@ class DdlApplier:
         self.pairs[table_ref] = made
         return made
 
-    def _ensure(self, name: TableName | Name, at: int) -> WarehouseTable | None:
+    def _ensure(self, name: TableName | Name, commit_ts: int) -> WarehouseTable | None:
         """The pair of a name at a time; made, where rows of this batch show that there is one."""
         key = name if isinstance(name, tuple) else name.key
-        span = self.names.now(key, at)
-        pair = self.pair_of(span.table_ref)
-        if pair is not None or span.table_ref == REMOVED:
+        binding = self.names.now(key, commit_ts)
+        pair = self.pair_of(binding.table_ref)
+        if pair is not None or binding.table_ref == REMOVED:
             return pair
-        seen = self._first(key, span, at)
+        seen = self._first(key, binding, commit_ts)
         if seen is None or unmade(self.context, seen.version.table):
             return None
         table = seen.version.table
-        self.names.settle(key, at)
+        self.names.settle(key, commit_ts)
         return self.make(
-            span.table_ref, table, seen.version, Kept(table.schema, table.table, span.since, EVER, span.cause)
+            binding.table_ref, table, seen.version, Kept(table.schema, table.table, binding.since, EVER, binding.cause)
         )
 
-    def _first(self, key: Name, span: NameBinding, at: int) -> SeenVersion | None:
+    def _first(self, key: Name, binding: NameBinding, commit_ts: int) -> SeenVersion | None:
         """The first version under a name within a span, up to a commit ts."""
         named = (table for table in self.messages.tables if table.table.key == key)
-        seen = [v for table in named for v in table.versions if v.since <= at and v.until > span.since]
-        return min(seen, key=lambda one: one.since, default=None)
+        seen = [v for table in named for v in table.versions if v.since <= commit_ts and v.until > binding.since]
+        return min(seen, key=lambda version: version.since, default=None)
 
     def _rename(self, old: TableName, new: TableName, statement: Statement) -> Done:
-        at = statement.ddl.commit_ts
-        pair = self._ensure(old, at) or self._parked(old, at)
+        commit_ts = statement.ddl.commit_ts
+        pair = self._ensure(old, commit_ts) or self._parked(old, commit_ts)
         if pair is None:
             return Done("no such table")
-        spans = (*_ended(pair.spans, old.key, at), Kept(new.schema, new.table, at, EVER, self.clause))
+        spans = (*_ended(pair.spans, old.key, commit_ts), Kept(new.schema, new.table, commit_ts, EVER, self.clause))
         held_names.forget(self.context.records, new)
         if pair.parked:
             held_names.forget(self.context.records, old)
-        span = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
-        taken = self.pair_of(span.table_ref) if span is not None and span.since <= at else None
+        binding = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
+        taken = self.pair_of(binding.table_ref) if binding is not None and binding.since <= commit_ts else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
-            self._drop(new.key, at)
-        give_name(self.context, pair, new, statement.ddl, spans, until=at)
+            self._drop(new.key, commit_ts)
+        give_name(self.context, pair, new, statement.ddl, spans, until=commit_ts)
         return Done.held(new) if pair.due else Done(f"renamed to {pair.name}")
 
-    def _parked(self, name: TableName, at: int) -> WarehouseTable | None:
+    def _parked(self, name: TableName, commit_ts: int) -> WarehouseTable | None:
         """A pair for a table that has none because its name is taken; None where nothing of it waits, or it is free.
 
         It waits for that name under one that no table has, and gets another one instead (`give_name`). What columns it
         has, the rows that wait will tell when it is released.
         """
-        span, records, own = (
-            self.names.now(name.key, at),
+        binding, records, own = (
+            self.names.now(name.key, commit_ts),
             self.context.records,
-            TableName(name.schema, f"{name.table}@{at}"),
+            TableName(name.schema, f"{name.table}@{commit_ts}"),
         )
         why = unmade(self.context, name) or unmade(self.context, own)
         waits = {held.key for held in last_held(self.context)} & {name.key, own.key}  # the latter in a second try
-        known = waits or self._first(name.key, span, at) is not None
-        if not known or not why or span.table_ref == REMOVED or self.context.tables.find(name) is not None:
+        has_rows = waits or self._first(name.key, binding, commit_ts) is not None
+        if not has_rows or not why or binding.table_ref == REMOVED or self.context.tables.find(name) is not None:
             return None
-        records.rename_aside(name, own, at)
-        first, _ = self.ambiguous.pop(span.table_ref, ("", 0))
+        records.rename_aside(name, own, commit_ts)
+        first, _ = self.ambiguous.pop(binding.table_ref, ("", 0))
         why = also(first, why)
-        spans = (Kept(name.schema, name.table, span.since, EVER, span.cause),)
+        spans = (Kept(name.schema, name.table, binding.since, EVER, binding.cause),)
         noted = written_state(State.HELD, why) | DUE.entry(name) | SPANS.entry(spans)
         pair = self.context.tables.create(own, Layout(before=self.context.protocol.sends_before), noted=noted)
         pair.state, pair.held_reason, pair.due = State.HELD, why, name
-        self.pairs[span.table_ref] = pair
+        self.pairs[binding.table_ref] = pair
         return pair
 
-    def _drop(self, key: Name, at: int) -> str:
-        pair = self._ensure(key, at)
+    def _drop(self, key: Name, commit_ts: int) -> str:
+        pair = self._ensure(key, commit_ts)
         for name in (name for name in last_held(self.context) if pair is None and name.key == key):
-            self.context.records.mark_dropped(name, at)  # its name is taken, and it waits for nothing any more
+            self.context.records.mark_dropped(name, commit_ts)  # its name is taken, and it waits for nothing any more
             held_names.forget(self.context.records, name)
-        if pair is None or (pair.state is State.DROPPED and pair.dropped_at != at):
+        if pair is None or (pair.state is State.DROPPED and pair.dropped_at != commit_ts):
             return "no such table"
         why = TO_BE_REMOVED if self.context.settings.warehouse.drop_table == "drop" else ""
         if pair.state is not State.DROPPED:  # else a first try has done this
-            self.context.records.mark_dropped(pair.source, at)
-            self.context.tables.set_state(pair, State.DROPPED, why, dropped_at=at, spans=_ended(pair.spans, key, at))
+            self.context.records.mark_dropped(pair.source, commit_ts)
+            self.context.tables.set_state(
+                pair, State.DROPPED, why, dropped_at=commit_ts, spans=_ended(pair.spans, key, commit_ts)
+            )
         return "dropped" if why else "kept, marked dropped"
 
-    def _hold(self, name: TableName, reason: str, at: int) -> Done:
-        span = self.names.now(name.key, at)
-        pair = self._ensure(name, at)
-        if pair is not None and not (pair.state is State.LIVE and pair.layout.ddl_at < at):
+    def _hold(self, name: TableName, reason: str, commit_ts: int) -> Done:
+        binding = self.names.now(name.key, commit_ts)
+        pair = self._ensure(name, commit_ts)
+        if pair is not None and not (pair.state is State.LIVE and pair.layout.ddl_at < commit_ts):
             return Done.stays(name, pair.state)
-        if pair is None or self._exchanges(span.table_ref, besides=at):
-            self.ambiguous[span.table_ref] = (reason, at)
-            held_names.remember(self.context.records, held_names.HeldName(name.schema, name.table, reason, at))
+        if pair is None or self._exchanges(binding.table_ref, besides=commit_ts):
+            self.ambiguous[binding.table_ref] = (reason, commit_ts)
+            held_names.remember(self.context.records, held_names.HeldName(name.schema, name.table, reason, commit_ts))
         else:
             self.context.tables.set_state(pair, State.HELD, reason)
         return Done.held(name)
@@ -420,21 +441,23 @@ class DdlApplier:
 
     def _exchanges(self, table_ref: str, besides: int) -> bool:
         """Whether another statement of this batch exchanges partitions of a table, which is held when it is noted."""
-        found = ((s.ddl.commit_ts, action) for s in self.applied for action in s.actions)
-        return any(
-            isinstance(action, text.ExchangePartition) and self.names.at(action.table.key, at).table_ref == table_ref
-            for at, action in found if at != besides
-        )  # fmt: skip
+        exchanged = (
+            (s.ddl.commit_ts, action.table.key)
+            for s in self.applied
+            for action in s.actions
+            if isinstance(action, text.ExchangePartition)
+        )
+        return any(self.names.at(name, ts).table_ref == table_ref for ts, name in exchanged if ts != besides)
 
     def letters_follow(self) -> None:
         """Let dead letters of this batch that were sent again go where the tables that they name have gone."""
         for name in {table.key: table for refused in self.messages.refused for table in refused.tables}.values():
-            for span in (one for one in self.names.spans.get(name.key, ()) if one.until < EVER):
-                pair = self.pair_of(span.table_ref)
-                if span.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED):
-                    self.context.records.mark_dropped(name, span.until, LETTERS)
+            for binding in (binding for binding in self.names.spans.get(name.key, ()) if binding.until < EVER):
+                pair = self.pair_of(binding.table_ref)
+                if binding.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED):
+                    self.context.records.mark_dropped(name, binding.until, LETTERS)
                 elif pair is not None and pair.source.key != name.key:
-                    self.context.records.rename_aside(name, pair.source, span.until, LETTERS)
+                    self.context.records.rename_aside(name, pair.source, binding.until, LETTERS)
 
     def about(self, table_ref: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
@@ -447,19 +470,19 @@ class DdlApplier:
         return self.names.at(ddl.table.key, ddl.commit_ts + bool(statement.naming)).table_ref == table_ref
 
 
-def _was_there(pair: WarehouseTable, at: int) -> bool:
+def _was_there(pair: WarehouseTable, commit_ts: int) -> bool:
     """Whether a pair has a table at a commit ts: a DROP after it may have been applied by a try that died."""
-    return pair.state is not State.DROPPED or pair.dropped_at > at
+    return pair.state is not State.DROPPED or pair.dropped_at > commit_ts
 
 
-def with_handles(layout: Layout, at: int) -> Layout:
+def with_handles(layout: Layout, commit_ts: int) -> Layout:
     """The layout with its handle noted, where it has changed; nothing, as long as no message has told it."""
     if layout.handle is None:
         return layout
     handle = layout.handle
     if layout.handles and layout.handles[-1][1] == handle:
         return layout
-    since = at if layout.handles else 0
+    since = commit_ts if layout.handles else 0
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
@@ -473,15 +496,15 @@ def _spans(context: PipelineContext) -> Iterable[NameBinding]:
 
 def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> Kept | None:
     """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
-    span = NameHistory.of(_spans(context)).at(table.key, commit_ts)
-    known = span.table_ref == REMOVED or context.tables.by_uuid(span.table_ref) is not None
-    return None if known or span.until != EVER else Kept(table.schema, table.table, span.since, EVER)
+    binding = NameHistory.of(_spans(context)).at(table.key, commit_ts)
+    is_taken = binding.table_ref == REMOVED or context.tables.by_uuid(binding.table_ref) is not None
+    return None if is_taken or binding.until != EVER else Kept(table.schema, table.table, binding.since, EVER)
 
 
-def _ended(spans: Sequence[Kept], key: Name, at: int) -> tuple[Kept, ...]:
+def _ended(spans: Sequence[Kept], key: Name, commit_ts: int) -> tuple[Kept, ...]:
     """Spans of a pair, that of a name ended."""
     return tuple(
-        s._replace(until=at) if TableName(s.schema, s.table).key == key and s.until == EVER else s for s in spans
+        s._replace(until=commit_ts) if TableName(s.schema, s.table).key == key and s.until == EVER else s for s in spans
     )
 
 
@@ -493,10 +516,10 @@ def remove_dropped(context: PipelineContext) -> int:
     history = context.records.tables["ddl_history"]
     needed = {pair.uuid for one in exchanges(context.tables) if not one.done for pair in (one.table, one.other)}
     dropped = [pair for pair in context.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
-    found = [pair for pair in dropped if pair.uuid not in needed]
-    for pair in found:
+    removable = [pair for pair in dropped if pair.uuid not in needed]
+    for pair in removable:
         mine = (span._replace(pair=pair.uuid) for span in pair.spans)
         gone = (*(GONE.read(history.properties) or ()), *mine)
         history.set_properties(GONE.entry(gone))
         context.tables.forget(pair)
-    return len(found)
+    return len(removable)

@@ -45,13 +45,13 @@ def progress(
     before: Mapping[Partition, Frontier], watermarks: Mapping[Partition, int], ddl: Iterable[Ddl]
 ) -> dict[Partition, Frontier]:
     """How far each partition has come, after the messages of a batch. It never goes back."""
-    found = dict(before)
-    for at, ts in watermarks.items():
-        found[at] = max(closed_by_watermark(ts), found.get(at, NEVER))
+    frontiers = dict(before)
+    for partition, ts in watermarks.items():
+        frontiers[partition] = max(closed_by_watermark(ts), frontiers.get(partition, NEVER))
     for statement in ddl:
-        for at in statement.at:
-            found[at] = max(after_ddl(statement.commit_ts), found.get(at, NEVER))
-    return found
+        for partition in statement.at:
+            frontiers[partition] = max(after_ddl(statement.commit_ts), frontiers.get(partition, NEVER))
+    return frontiers
 
 
 def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[str, Frontier]:
@@ -63,13 +63,13 @@ def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[s
     oldest: dict[str, Frontier] = {}
     rows = [(closed_by_watermark(seen.since), seen.first) for table in messages.tables for seen in table.versions]
     ddl = [(after_ddl(event.commit_ts), event.at) for event in messages.ddl]
-    marks = [(closed_by_watermark(ts + 1), (at,)) for at, ts in watermarks.items()]
+    marks = [(closed_by_watermark(ts + 1), (partition,)) for partition, ts in watermarks.items()]
     for moment, places in (*rows, *ddl, *marks):
-        for at in places:
-            oldest[at.stream] = min(moment, oldest.get(at.stream, moment))
+        for partition in places:
+            oldest[partition.stream] = min(moment, oldest.get(partition.stream, moment))
     if messages.unknown:
         least = closed_by_watermark(min(rows.since for rows in messages.unknown))
-        oldest |= {at.stream: least for at in messages.ends if at.stream not in oldest}
+        oldest |= {partition.stream: least for partition in messages.ends if partition.stream not in oldest}
     return oldest
 
 
@@ -82,7 +82,10 @@ def believed(messages: Messages) -> Messages:
     ddl = [one for one in messages.ddl if one.commit_ts > FAR_FUTURE]
     if not (marks or ddl):
         return messages
-    said = [f"{at.stream}/{at.number}: watermark {ts}, of the far future, is passed over" for at, ts in marks.items()]
+    warnings = [
+        f"{partition.stream}/{partition.number}: watermark {ts}, of the far future, is passed over"
+        for partition, ts in marks.items()
+    ]
     why = "commit ts {} is of the far future: {}"
     refused = [Undecodable(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
     return replace(
@@ -90,7 +93,7 @@ def believed(messages: Messages) -> Messages:
         watermarks={at: ts for at, ts in messages.watermarks.items() if at not in marks},
         ddl=tuple(one for one in messages.ddl if one not in ddl),
         refused=(*messages.refused, *refused),
-        warnings=(*messages.warnings, *said),
+        warnings=(*messages.warnings, *warnings),
     )
 
 

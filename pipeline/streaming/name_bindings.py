@@ -30,7 +30,7 @@ GONE = "gone"
 class NameBinding:
     """A name means a table for changes with a commit ts in (`since`, `until`].
 
-    `meaning` is the uuid of the pair, or where there is none yet the statement, or the rows, that will make it.
+    `table_ref` is the uuid of the pair, or where there is none yet the statement, or the rows, that will make it.
     `cause` is the statement that gave the name.
     """
 
@@ -69,23 +69,23 @@ class NameHistory:
         return current if current is not None and current.since <= commit_ts else self.at(name, commit_ts)
 
     def at(self, name: Name, commit_ts: int) -> NameBinding:
-        """What a name means for a change of this commit ts; where nobody has said, its rows will make a table."""
+        """What a name means for a change of this commit ts. Where no statement gave it, its rows will make a table."""
         mine = self.spans.get(name, [])
-        found = next((span for span in mine if span.has(commit_ts)), None)
-        if found is not None:
-            return found
+        binding = next((span for span in mine if span.has(commit_ts)), None)
+        if binding is not None:
+            return binding
         since = max((span.until for span in mine if span.until < commit_ts), default=0)
         until = min((span.since for span in mine if span.since >= commit_ts), default=EVER)
         return NameBinding(name, f"rows@{since}:{name[0]}.{name[1]}", since, until)
 
     def settle(self, name: Name, commit_ts: int) -> NameBinding:
         """As `at`, and it stays so: from here on the name has this meaning."""
-        found = self.at(name, commit_ts)
+        binding = self.at(name, commit_ts)
         mine = self.spans.setdefault(name, [])
-        if found not in mine:
-            mine.append(found)
+        if binding not in mine:
+            mine.append(binding)
             mine.sort(key=lambda span: span.since)
-        return found
+        return binding
 
     def is_past(self, span: NameBinding) -> bool:
         """Whether a statement gave the name to another table at the end of this span, of which nothing else is known.
@@ -99,39 +99,39 @@ class NameHistory:
         """What a name means now; None where it means nothing."""
         return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)
 
-    def act(self, action: text.Action, at: int, cause: str) -> None:
+    def act(self, action: text.Action, commit_ts: int, cause: str) -> None:
         """What names mean after one clause of the statement `cause`."""
         match action:
             case text.CreateTable(table) if self.open(table.key) is None:
-                self._begin(table.key, f"new@{at}:{table.key[0]}.{table.key[1]}", at, cause)
+                self._begin(table.key, f"new@{commit_ts}:{table.key[0]}.{table.key[1]}", commit_ts, cause)
             case text.DropTable(table):
-                self._end(table.key, at)
+                self._end(table.key, commit_ts)
             case text.RenameTable(old, new):
-                taken = self._end(old.key, at)
+                taken = self._end(old.key, commit_ts)
                 if taken is not None:
-                    self._end(new.key, at)
-                    self._begin(new.key, taken.table_ref, at, cause)
+                    self._end(new.key, commit_ts)
+                    self._begin(new.key, taken.table_ref, commit_ts, cause)
             case text.DropDatabase(schema):
                 for name in [name for name in self.spans if name[0] == folded(schema)]:
-                    self._end(name, at)
+                    self._end(name, commit_ts)
 
-    def _begin(self, name: Name, table_ref: str, at: int, cause: str) -> None:
-        self.spans.setdefault(name, []).append(NameBinding(name, table_ref, at, EVER, cause))
+    def _begin(self, name: Name, table_ref: str, commit_ts: int, cause: str) -> None:
+        self.spans.setdefault(name, []).append(NameBinding(name, table_ref, commit_ts, EVER, cause))
 
-    def _end(self, name: Name, at: int) -> NameBinding | None:
+    def _end(self, name: Name, commit_ts: int) -> NameBinding | None:
         """End what a name means; the rows of one that nobody knows may be yet to come."""
         current = self.open(name)
-        if current is None or current.since > at:
+        if current is None or current.since > commit_ts:
             if self.spans.get(name):
                 return None
-            current = self.settle(name, at)
+            current = self.settle(name, commit_ts)
         mine = self.spans[name]
-        mine[mine.index(current)] = replace(current, until=at)
+        mine[mine.index(current)] = replace(current, until=commit_ts)
         return current
 
 
 def cause_of(statement: Statement) -> str:
     """A statement as a mark that a table keeps: the copies of one have the same."""
     ddl = statement.ddl
-    told = f"{ddl.table.schema}\x00{ddl.table.table}\x00{ddl.sql}"
-    return f"{ddl.commit_ts}:{blake2s(told.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"
+    identity = f"{ddl.table.schema}\x00{ddl.table.table}\x00{ddl.sql}"
+    return f"{ddl.commit_ts}:{blake2s(identity.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"

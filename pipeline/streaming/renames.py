@@ -1,4 +1,4 @@
-"""RENAME TABLE, for both regimes: the pair gets its source's new name, or waits where that is taken."""
+"""RENAME TABLE, for both orderings: the pair gets its source's new name, or waits where that is taken."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class DdlTimeline(NamedTuple):
     now: list[Statement]
     later: list[Statement]
     barrier: Statement | None
-    """The first of `later` whose time has come, and which waits for the next batch all the same (`_wall`)."""
-    said: set[str]
+    """The first of `later` whose time has come, and which waits for the next batch all the same (`_barrier`)."""
+    recorded: set[str]
     """Those that the history has already, by `cause_of`."""
 
 
@@ -58,19 +58,26 @@ def classified(
     rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other streams send
     about a table of the same name.
     """
-    sent = sorted((understood(context, one) for one in messages.ddl), key=lambda one: one.ddl.commit_ts)
-    pairs = {pair.source.key for pair in context.tables if pair.state is not State.DROPPED}
-    statements = namesakes.statements(
-        executable(sent, pairs | {table.table.key for table in messages.tables}), context.tables
-    )
-    recorded = _recorded(context, [s for s in statements if not s.ddl.at])
-    news = [s for s in statements if s.ddl.identity in waited or not _passed(s, context, recorded)]
+    sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.ddl.commit_ts)
+    recorded = _recorded(context, [s for s in sent if not s.ddl.at])
+    new = [s for s in sent if s.ddl.identity in waited or not _passed(s, context, recorded)]
+    live = _names_before(new, context.tables) | {table.table.key for table in messages.tables}
+    news = namesakes.statements(executable(new, live), context.tables)
     now = [s for s in news if after_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-    waits = after_exchanges(now, _exchanging(context), _held(context))
-    now = [s for s in now if s not in waits]
-    barrier = _wall(now)
+    deferred = after_exchanges(now, _exchanging(context), _held(context))
+    now = [s for s in now if s not in deferred]
+    barrier = _barrier(now)
     now = now if barrier is None else now[: now.index(barrier)]
-    return DdlTimeline(now, [s for s in news if s not in now], barrier, _said(context, news))
+    return DdlTimeline(now, [s for s in news if s not in now], barrier, _recorded_causes(context, news))
+
+
+def _names_before(statements: Sequence[Statement], pairs: Iterable[WarehouseTable]) -> set[Name]:
+    """The names that tables had before the first statement; a try that died may have applied some of them."""
+    if not statements:
+        return set()
+    commit_ts = statements[0].ddl.commit_ts
+    spans = (span for pair in pairs for span in pair.spans if span.since < commit_ts <= span.until)
+    return {TableName(span.schema, span.table).key for span in spans}
 
 
 def understood(context: PipelineContext, ddl: Ddl) -> Statement:
@@ -109,17 +116,17 @@ def _passed(statement: Statement, context: PipelineContext, recorded: Collection
     In a stream that came later than the others an old one may be new: it is, for tables of that stream. Those that
     other streams bring have been shown beyond it, and what they became after it too.
     """
-    moment, at = after_ddl(statement.ddl.commit_ts), statement.ddl.at
+    moment, places = after_ddl(statement.ddl.commit_ts), statement.ddl.at
     if moment >= context.ledger.resolved:
         return False
-    if not at:
+    if not places:
         return statement.ddl.identity in recorded
-    if all(moment < context.ledger.frontiers.get(partition, NEVER) for partition in at):
+    if all(moment < context.ledger.frontiers.get(partition, NEVER) for partition in places):
         return True
-    here = {partition.stream for partition in at}
+    here = {partition.stream for partition in places}
     names = {stream: name for stream, name in context.ledger.streams.items() if name not in here}
-    known = (pair.streams_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, context))
-    return any(stream in names for streams in known for stream in streams)
+    streams_of_pairs = (pair.streams_at(statement.ddl.commit_ts) for pair in _pairs_of(statement, context))
+    return any(stream in names for streams in streams_of_pairs for stream in streams)
 
 
 def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[WarehouseTable]:
@@ -131,7 +138,7 @@ def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[Wareho
             yield pair
 
 
-def _wall(statements: Sequence[Statement]) -> Statement | None:
+def _barrier(statements: Sequence[Statement]) -> Statement | None:
     """The first statement about the columns or name of a table that has exchanged rows before it, in the same batch.
 
     It waits with all after it: rows change places between tables whose columns are those of that time. So does an
@@ -179,7 +186,7 @@ def after_exchanges(
     since, waits_for = dict(exchanging), dict.fromkeys(held, 0)
     blocked: set[Name] = set()
     databases: set[str] = set()
-    waits: list[Statement] = []
+    deferred: list[Statement] = []
     for statement in statements if since or waits_for else ():
         late = [name for name, at in since.items() if at < statement.ddl.commit_ts]
         after = _concerns(statement, blocked) or any(name[0] in databases for name in _about(statement))
@@ -187,21 +194,21 @@ def after_exchanges(
         if after or needs or _exchanged(statement) & waits_for.keys():
             blocked |= _about(statement)
             databases |= dropped_databases(statement)
-            waits.append(statement)
+            deferred.append(statement)
             continue
         _follow(statement, since)
         _follow(statement, waits_for)
-    return waits
+    return deferred
 
 
-def _follow(statement: Statement, known: dict[Name, int]) -> None:
+def _follow(statement: Statement, names: dict[Name, int]) -> None:
     """Let names be those that tables have after a statement."""
     for action in statement.actions:
         match action:
-            case text.RenameTable(old, new) if old.key in known:
-                known[new.key] = known.pop(old.key)
+            case text.RenameTable(old, new) if old.key in names:
+                names[new.key] = names.pop(old.key)
             case text.DropTable(table):
-                known.pop(table.key, None)
+                names.pop(table.key, None)
 
 
 def _exchanged(statement: Statement) -> set[Name]:
@@ -219,7 +226,7 @@ def _has(statement: Statement, kinds: tuple[type, ...]) -> bool:
     return any(isinstance(action, kinds) for action in statement.actions)
 
 
-def _said(context: PipelineContext, statements: Sequence[Statement]) -> set[str]:
+def _recorded_causes(context: PipelineContext, statements: Sequence[Statement]) -> set[str]:
     """Those of these statements that the history of earlier batches has."""
     recorded = _recorded(context, statements)
     return {cause_of(s) for s in statements if s.ddl.identity in recorded}

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model import members, text
 from pipeline.model import types as t
 from pipeline.model.projection import let
-from pipeline.model.source_types import WHOLE, SourceType
+from pipeline.model.source_types import FLOATING, WHOLE, SourceType
 from pipeline.model.text import Value
 from pipeline.warehouse import digits
 
@@ -109,7 +109,7 @@ def _spelled(value: Column, old: WarehouseType, source: SourceType, target: Sour
         exact = source.name not in ("DECIMAL", "TIME")
     else:
         shown, exact = _as_number(value, old, target, timezone), False
-    wanted = None if exact or target.name in ("FLOAT", "DOUBLE") else target.digits
+    wanted = None if exact or target.name in FLOATING else target.digits
     return shown if wanted is None else digits.decimal(shown, wanted)
 
 

@@ -13,7 +13,8 @@ from pipeline.model.columns import DefaultKind
 from pipeline.model.messages import EVER
 from pipeline.model.names import confusable, folded, stored_column
 from pipeline.model.source_types import SourceType, more_telling, rewrites
-from pipeline.model.types import DOUBLE, FLOAT, STRING, absorbs, decimal_parameters, natural, widens
+from pipeline.model.tidb_types import natural
+from pipeline.model.types import DOUBLE, FLOAT, STRING, absorbs, decimal_parameters, widens
 from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, Version
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Which change of a key is its last, and how its row is found in the current table.
 
-Order regime: by offset (design.md, rule 1). Keys compare null-safe as (value, `_unrepresentable[column]`), so that two
+Ordering: by offset (design.md, rule 1). Keys compare null-safe as (value, `_unrepresentable[column]`), so that two
 dates which no warehouse date can hold are still two keys (rule 7).
 """
 

@@ -3,7 +3,7 @@
 A `Layout` lists every warehouse column that a table ever had and, for every version of the source table that was
 seen, which field lands in which column. It is kept as JSON in a property of the Iceberg table and changes in the
 same commit as the table's schema, so the two cannot disagree. Columns are known by an id of ours that outlives
-renames. Everything here is pure; `evolution` decides how a layout changes, `catalog` carries it out.
+renames. Everything here is pure; `evolution` decides how a layout changes, `tables` carries it out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.model.columns import NULL_DEFAULT, Default, DefaultKind, SchemaId
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import confusable, folded
-from pipeline.model.types import CALENDAR, STRING, WarehouseType, absorbs, natural
+from pipeline.model.tidb_types import natural
+from pipeline.model.types import CALENDAR, STRING, WarehouseType, absorbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse.state import ENDS, FILLED
+from pipeline.warehouse.state import CALLED, ENDS, FILLED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pipeline.settings.sections import Maintenance
 
 _MAIN = "main"
+CARRYING = (ENDS.name, FILLED.name, CALLED.name)
+"""What is read from the newest snapshot that has it: of changes tables, current tables and `ddl_history`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Retention:
     def of(thresholds: Maintenance, now: float) -> Retention:
         """As the settings have it; `now` in seconds since the epoch."""
         older_than = int((now - thresholds.keep_for_seconds) * 1000)
-        return Retention(thresholds.keep_snapshots, older_than, (ENDS.name, FILLED.name))
+        return Retention(thresholds.keep_snapshots, older_than, CARRYING)
 
     def depth(self, main: Iterable[Container[str]]) -> int:
         """How many of main's snapshots always stay. `main`: their summaries, newest first, read as far as needed."""

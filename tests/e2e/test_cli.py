@@ -30,13 +30,14 @@ from support.slow import few
 from pipeline.cli import asof, main
 from pipeline.cli import run as command
 from pipeline.cli import tables as tables_command
-from pipeline.cli.progress import Progress, TableLine, aligned, duration, lines_of
+from pipeline.cli.progress import Progress, TableLine, aligned, lines_of
 from pipeline.demo import compare
 from pipeline.devstack.ports import free_port
 from pipeline.lake import table_metadata
 from pipeline.model.messages import Messages, Undecodable
 from pipeline.runtime.lock import WriterLock
 from pipeline.settings import parse
+from pipeline.settings.durations import written
 from pipeline.simulate import Shop, SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.sources.kafka.offsets import missing
@@ -557,7 +558,7 @@ class TestLines:
         [(0.04, "0.0 s"), (9.96, "10.0 s"), (59, "59 s"), (90, "1.5 min"), (7_200, "2.0 h"), (864_000, "10 d")],
     )
     def test_a_duration_has_two_digits_and_a_unit(self, seconds, shown):
-        assert duration(seconds) == shown
+        assert written(seconds) == shown
 
     def test_the_totals_add_up_over_batches(self):
         said = []

@@ -1,4 +1,4 @@
-"""EXCHANGE PARTITION and what is said of its two tables behind it: in one batch as in several (cut regime)."""
+"""EXCHANGE PARTITION and what is said of its two tables behind it: in one batch as in several (by commit ts)."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Names that change hands, and topics that come late with a history of their own (cut regime)."""
+"""Names that change hands, and topics that come late with a history of their own (by commit ts)."""
 
 import dataclasses
 import json

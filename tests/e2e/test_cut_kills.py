@@ -1,4 +1,4 @@
-"""In the cut regime too the process dies behind every durable step, and the tables come out as TiDB's."""
+"""By commit ts too the process dies behind every durable step, and the tables come out as TiDB's."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Suites at work in the cut regime: what is set aside or held makes cuts partial, and comes back where it belongs."""
+"""Suites at work by commit ts: what is set aside or held makes cuts partial, and comes back where it belongs."""
 
 import dataclasses
 from decimal import Decimal

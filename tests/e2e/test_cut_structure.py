@@ -1,4 +1,4 @@
-"""Statements that do away with tables and rows, and the changefeed that sends no old values (cut regime)."""
+"""Statements that do away with tables and rows, and the changefeed that sends no old values (by commit ts)."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""A small bank told by Simple or Open, and its warehouse: for tests of the cut regime."""
+"""A small bank told by Simple or Open, and its warehouse: for tests of the ordering by commit ts."""
 
 import dataclasses
 import json

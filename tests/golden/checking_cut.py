@@ -1,4 +1,4 @@
-"""What must hold of a warehouse in the cut regime: current tables at one moment, changes tables, cuts, what waits."""
+"""What must hold of a warehouse by commit ts: current tables at one moment, changes tables, cuts, what waits."""
 
 from __future__ import annotations
 

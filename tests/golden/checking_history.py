@@ -76,13 +76,36 @@ class Told(NamedTuple):
 
 def history_differs(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Difference]:
     """Every statement that was sent, by clause, and every change of a column that TiDB's answers show; nothing else."""
-    wanted, found = Counter(told(loaded)), Counter(map(_told, warehouse.own("ddl_history")))
+    first = _first_names(loaded)
+    wanted, found = (
+        Counter(_under_first_name(row, first) for row in rows)
+        for rows in (told(loaded), map(_told, warehouse.own("ddl_history")))
+    )
     if not loaded.case.steps_agree:
         found = Counter({one: count for one, count in found.items() if one.sql})
     for one in sorted(wanted.keys() | found.keys(), key=str):
         if wanted[one] != found[one]:
             what = f"{one.commit_ts} {one.schema}.{one.table}: {one}"
             yield Difference("_pipeline.ddl_history", what, "", f"{wanted[one]} times", f"{found[one]} times")
+
+
+def _first_names(loaded: LoadedCase) -> dict[_Name, _Name]:
+    """The name that a table had before all RENAMEs, by each that it got."""
+    first: dict[_Name, _Name] = {}
+    for row in _statements(loaded):
+        if row.type == "RenameTable" and row.sql is not None:
+            new = (row.schema, row.table)
+            old = next(iter(_RENAMED.findall(row.sql)), new)
+            first[new] = first.get(old, old)
+    return first
+
+
+def _under_first_name(row: Told, first: Mapping[_Name, _Name]) -> Told:
+    """A change of a column is told under the name that its table has at the end of the batch, so under any of them."""
+    if row.sql is not None:
+        return row
+    schema, table = first.get((row.schema, row.table), (row.schema, row.table))
+    return row._replace(schema=schema, table=table)
 
 
 def told(loaded: LoadedCase) -> list[Told]:

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 DEFAULT_TOPIC = "tidb_cdc"
 """Where DDL and watermarks of no table go."""
 BY_CUT = ("simple", "open-protocol")
-"""Protocols of the cut regime."""
+"""Protocols of the ordering by commit ts."""
 
 
 @dataclass(frozen=True, slots=True)

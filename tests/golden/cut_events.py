@@ -1,4 +1,4 @@
-"""The row events of a changefeed of the cut regime, read a second time: plain Python instead of Spark.
+"""The row events of a changefeed of the ordering by commit ts, read a second time: plain Python instead of Spark.
 
 They tell what the changes tables must hold. Replayed by commit ts they give the tables at any cut, and prove that the
 expectations are right: those tables must equal TiDB's.

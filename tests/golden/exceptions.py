@@ -25,7 +25,7 @@ class Excepted:
 
 
 READ_PROTOCOLS = ("simple", "open-protocol")
-"""Protocols of the cut regime that the product reads."""
+"""Protocols of the ordering by commit ts that the product reads."""
 
 CASES = (
     *(

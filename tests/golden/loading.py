@@ -84,7 +84,7 @@ class LoadedCase:
         return decode.events(self.case, self.sent)
 
     def cut_events(self) -> list[CutEvent]:
-        """As `events`, for the protocols of the cut regime."""
+        """As `events`, for the protocols of the ordering by commit ts."""
         return cut_events.events(self.case, self.sent)
 
     def settings(self, folder: Path, **changes: dict[str, Any]) -> Settings:

@@ -89,7 +89,12 @@ ONE_BY_ONE = sorted(
 AGAIN = seeded(chosen(among=lambda case: case.steps_agree))
 FROM_THE_MIDDLE = chosen(
     "ddl-simple_avro",
-    among=lambda case: case.protocol == "simple" and case.scenario in ("ddl", "orders_small") and case.steps_agree,
+    among=lambda case: (
+        case.protocol == "simple"
+        and case.scenario in ("ddl", "orders_small")
+        and case.steps_agree
+        and not case.config.startswith("new_")  # too short a time for TiCDC to repeat its BOOTSTRAPs
+    ),
 )
 
 DROPPED_MIDWAY = chosen(among=lambda case: case.protocol == "simple" and case.scenario == "ddl" and case.steps_agree)
@@ -219,7 +224,7 @@ def test_parts_of_a_transaction_may_lie_in_any_partition_and_batch(case, running
     for record in records:
         if record.kind == "row":
             parts.setdefault((record.commit_ts, record.table), set()).add(record.partition)
-    assert sum(len(partitions) > 1 for partitions in parts.values()) > 10
+    assert sum(len(partitions) > 1 for partitions in parts.values()) > 3
     with running(case, partitions=3, source={"max_offsets_per_trigger": len(records) // 8}) as run:
         run.take(records)
         assert_cuts(run)

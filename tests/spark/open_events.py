@@ -60,7 +60,7 @@ def golden_frame(spark, records):
 
 
 def protocol(known=None, **options):
-    return OpenProtocol(**{"timezone": "UTC", "overrides": {}, "known": known or Memory()} | options)
+    return OpenProtocol(**{"timezone": "UTC", "overrides": {}, "remembered": known or Memory()} | options)
 
 
 def mapping_of(messages, *, before=True):

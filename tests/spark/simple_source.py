@@ -52,13 +52,15 @@ class SimpleMessages:
         return self._ddl(message) if message.kind == "ddl" else self._row(message)
 
     def _row(self, message: Message) -> bytes:
-        """An update has both images: what the row was before does not matter here, but for its key."""
+        """An update has both images."""
         row = dict(message.values)
         columns = tuple(
             SimulatedColumn(name, "text" if isinstance(value, str) else "int") for name, value in row.items()
         )
         table = SimulatedTable(message.table.schema, message.table.table, columns, ("id",))
         before, after = (None if message.op == "insert" else row), (None if message.op == "delete" else row)
+        if message.before is not None:
+            before = dict(message.before)
         codec = SimpleCodec(table, Identity(ANY_TABLE, message.schema))
         return codec.value(message.op, before, after, message.commit_ts)
 

@@ -115,7 +115,7 @@ def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, 
         want = rows_of(told.changes(told.subject.prepare(raw), mine))
         found = rows_of(prediction.frame)
         assert [row.asDict(recursive=True) for row in found] == [row.asDict(recursive=True) for row in want]
-        batch = prediction.found()
+        batch = prediction.messages()
         assert (batch.rows, batch.control, batch.watermarks) == (read.rows, read.control, read.watermarks)
         assert (batch.starts, batch.ends) == (read.starts, read.ends)
         (seen,) = batch.tables[0].versions
@@ -130,7 +130,7 @@ def found(told, table, rows):
     """What a guess says of these records, once its frame has been read."""
     _, prediction = told.predicted(told.raw.sparkSession.createDataFrame(rows, told.raw.schema).coalesce(1), table)
     prediction.frame.write.format("noop").mode("overwrite").save()
-    return prediction.found()
+    return prediction.messages()
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_what_a_bootstrap_listed_in_an_earlier_batch_is_put_right_by_the_first_r
     (version,) = batch.messages.described
     assert batch.table.versions[0].version == version
     assert names(version) == (["id", "name"], ("vg",))
-    batch.protocol.known = Known(version)
+    batch.protocol.remembered = Known(version)
     assert batch.protocol.read(batch.prepared).described == ()
 
 

@@ -70,7 +70,7 @@ class Warehouse:
         self.say(name, state="dropped", dropped_at=commit_ts)
 
     def renamed(self, name, to, commit_ts=None):
-        """Another name for a pair; with a commit ts it is known since when, as in the cut regime."""
+        """Another name for a pair; with a commit ts it is known since when, as by commit ts."""
         for old, new in ((name, to), (f"{name}__changes", f"{to}__changes")):
             self.catalog.rename_table(f"shop.{old}", f"shop.{new}")
         self.say(to, source_table=to)
@@ -89,7 +89,7 @@ class Warehouse:
             self._record("ddl_history", commit_ts=commit_ts, schema_name="shop", table_name=table, ddl_type=kind)
 
     def removed_and_noted(self, name, commit_ts):
-        """A pair that is gone, as the cut regime leaves it: its names stay known."""
+        """A pair that is gone, as the ordering by commit ts leaves it: its names stay known."""
         changes = self.table(f"{name}__changes")
         said = state.SPANS.read(changes.properties) or ()
         self.removed(name)

@@ -1,4 +1,4 @@
-"""Statements behind an EXCHANGE PARTITION that waits for one of its tables (cut regime)."""
+"""Statements behind an EXCHANGE PARTITION that waits for one of its tables (by commit ts)."""
 
 from types import SimpleNamespace
 

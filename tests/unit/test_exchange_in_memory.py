@@ -1,7 +1,7 @@
 """EXCHANGE PARTITION and what is said of its two tables after it: in one batch as in several, and with held tables.
 
 What the slow tests of tests/e2e/test_cut_exchange.py say, in memory. Which rows lie in a partition is Spark's
-(tests/spark/test_partitions.py); here those with a key below 10 do.
+(tests/spark/test_partitions.py): here the product's conditions on the model's rows.
 """
 
 import pytest
@@ -9,9 +9,6 @@ from unit.till_in_memory import SCHEMA, Suite, Till, replaced
 
 from pipeline.ddl import ActionType
 from pipeline.model.names import TableName
-from pipeline.streaming import commit_ts_batch
-from pipeline.warehouse import advance
-from pipeline.warehouse.state import CUT, EXCHANGED_FROM, REMOVED
 
 BATCHES = pytest.mark.parametrize("apart", [True, False], ids=["several", "one batch"])
 EDGE = 10
@@ -20,34 +17,6 @@ EDGE = 10
 @pytest.fixture(autouse=True)
 def sparkless(monkeypatch):
     replaced(monkeypatch)
-    monkeypatch.setattr(commit_ts_batch, "exchange", exchanged)
-    monkeypatch.setattr(advance, "_remove", lambda *_: pytest.fail("no partition goes here"))
-
-
-def exchanged(_spark, wanted, _timezone, _operation, step):
-    """For `exchange.exchange`: the rows of the partition and those of the other table change places."""
-    table, other, at = wanted.table, wanted.other, wanted.removal.at
-    begun, marks = table.removed_done >= at, {REMOVED: str(at), CUT: str(at)}
-    before = (
-        table.current.content_at(int(table.current.inherited(EXCHANGED_FROM))) if begun else table.current.content()
-    )
-    went = as_rows_of(other, table, [row for row in before if row.key < EDGE])
-    if not begun:
-        stay = [row for row in before if row.key >= EDGE]
-        came = as_rows_of(table, other, other.current.content())
-        head = {EXCHANGED_FROM: str(table.current.head())}
-        table.current.write("overwrite", (), (*stay, *came), {**marks, **head})
-        table.removed_done = table.cut = at
-        step("exchanged-one")
-    other.current.write("overwrite", (), tuple(went), marks)
-    other.removed_done = other.cut = at
-
-
-def as_rows_of(to, table, rows):
-    """Rows of one table with the fields of another that has the same columns in the source."""
-    mine, theirs = table.current.fields(), to.current.fields()
-    names = {column.name: column.name for column in to.layout.current if column.live and column.name in mine}
-    return [type(row)(row.key, row.commit_ts, {theirs[n]: row.values[mine[n]] for n in names}) for row in rows]
 
 
 @pytest.fixture
@@ -79,8 +48,8 @@ def exchange(till, parts="parts"):
 
 
 @pytest.fixture
-def suite(monkeypatch):
-    return Suite(monkeypatch)
+def suite(till):
+    return Suite(till)
 
 
 def hold(till, suite, name):

@@ -37,8 +37,8 @@ def test_jobs_of_a_release_say_so(till):
     assert {f"batch {number}: s.account: append changes", f"batch {number}: s.account: publish current"} <= {*said}
 
 
-def test_jobs_of_a_redrive_say_so(till, monkeypatch):
-    suite = Suite(monkeypatch)
+def test_jobs_of_a_redrive_say_so(till):
+    suite = Suite(till)
     suite.forbids("quarantine")
     till.put("account", 1)
     suite.bad.add(till.value("account", 1))

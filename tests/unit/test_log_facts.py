@@ -109,7 +109,7 @@ def test_changes_are_appended_under_their_batch_and_table(context, said):
 
 
 def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatch):
-    """In the cut regime in threads of their own, which inherit nothing."""
+    """By commit ts in threads of their own, which inherit nothing."""
 
     def advance(_spark, _table, _timezone, _operation, step, _until):
         step("published")

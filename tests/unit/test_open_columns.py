@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.model.columns import UNKNOWN_DEFAULT, SourceColumn, literal
 from pipeline.protocols.open.columns import (
-    Said,
+    ColumnSettings,
     defined_columns,
     is_defined,
     layout_of,
@@ -16,7 +16,7 @@ from pipeline.protocols.open.columns import (
 )
 
 
-def columns(*sent, defined=(), said=Said()):  # noqa: B008 - frozen
+def columns(*sent, defined=(), said=ColumnSettings()):  # noqa: B008 - frozen
     layout = json.dumps([dict(zip("ntfh", column, strict=False)) for column in sent])
     known = {column.name.casefold(): column for column in defined}
     return source_columns(read_layout(layout).columns, known, said)
@@ -120,7 +120,7 @@ def test_flags_decide_where_no_statement_has_defined_the_column():
 
 
 def test_the_settings_have_the_last_word_on_the_type():
-    (column,) = columns(("C", 246, 1), said=Said(types={"c": "decimal(18,4)"}))
+    (column,) = columns(("C", 246, 1), said=ColumnSettings(types={"c": "decimal(18,4)"}))
     assert (column.tidb_type, column.type) == ("DECIMAL", "decimal(18,4)")
 
 
@@ -147,13 +147,13 @@ def test_a_layout_that_comes_again_behind_a_statement_is_another_version():
 
 
 def test_the_settings_name_the_members_of_enum_and_set_alone():
-    said = Said(members={"e": ("a", "b"), "s": ("p",), "c": ("x",)})
+    said = ColumnSettings(members={"e": ("a", "b"), "s": ("p",), "c": ("x",)})
     found = columns(("E", 247, 0), ("s", 248, 0), ("c", 3, 0), said=said)
     assert [column.members for column in found] == [("a", "b"), ("p",), ()]
 
 
 def test_members_that_a_statement_defines_outrank_those_of_the_settings():
-    said = Said(members={"e": ("a", "b")})
+    said = ColumnSettings(members={"e": ("a", "b")})
     defined = [SourceColumn("e", "string", "ENUM", members=("b", "a", "c"))]
     assert [one.members for one in columns(("E", 247, 0), defined=defined, said=said)] == [("b", "a", "c")]
     assert [one.members for one in defined_columns(defined, said)] == [("b", "a", "c")]

@@ -7,9 +7,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from pipeline.lake import table_metadata
+from pipeline.model.names import TableName
 from pipeline.settings.sections import Maintenance
-from pipeline.warehouse.retention import Retention
-from pipeline.warehouse.state import ENDS, FILLED
+from pipeline.warehouse.retention import CARRYING, Retention
+from pipeline.warehouse.state import CALLED, ENDS, FILLED
+from pipeline.warehouse.stored import SourceNames
 
 ROWS = pa.table({"n": [1]})
 A_YEAR = 365 * 86_400
@@ -55,6 +57,12 @@ def test_what_says_how_far_it_has_come_stays_with_all_that_came_after_it(table):
     assert expirable(table, keep=5, carrying=(ENDS.name,)) == 1
 
 
+def test_what_the_source_calls_tables_stays(table):
+    append(table, 1, **CALLED.entry(SourceNames(0, {}, {("s", "a_b"): TableName("s", "a-b")})))
+    append(table, 3)
+    assert expirable(table, carrying=CARRYING) == 0
+
+
 def test_only_the_newest_that_says_it_counts(table):
     append(table, 3, **FILLED.entry(frozenset({"1:0"})))
     assert expirable(table, carrying=(ENDS.name, FILLED.name)) == 2
@@ -85,7 +93,7 @@ def test_a_dry_run_counts_by_the_settings(table):
     append(table, 4)
     thresholds = Maintenance(keep_snapshots=2, keep_for="500 milliseconds")
     retention = Retention.of(thresholds, NOW / 1000)
-    assert retention == Retention(2, NOW - 500, (ENDS.name, FILLED.name))
+    assert retention == Retention(2, NOW - 500, CARRYING)
     told = dict(zip(table_metadata.BURDEN, table_metadata.burden(table.metadata, retention, NOW), strict=True))
     assert (told["snapshots"], told["expirable"], told["data files"]) == (5, 0, 5)
     append(table, 1, **ENDS.entry({}))

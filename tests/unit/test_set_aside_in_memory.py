@@ -228,8 +228,8 @@ def test_more_than_may_wait_stops_every_run_until_more_may(till, monkeypatch):
 
 
 @pytest.fixture
-def suite(monkeypatch):
-    return Suite(monkeypatch)
+def suite(till):
+    return Suite(till)
 
 
 def put_bad(till, suite, name, *keys):

@@ -138,7 +138,7 @@ def test_a_drop_describes_the_table_that_is_gone_and_none_behind_it(side):
     one, said = one_of("DROP TABLE `t`", "ERASE", **{side: schema(version=8)})
     assert (one.table, one.version) == (TableName("s", "t"), None)
     assert [(str(version.table), version.version) for version in said.described] == [("s.t", 8)]
-    assert [(told.then.version, told.now) for told in said.told] == [(8, None)]
+    assert [(told.then.version, told.now) for told in said.column_ddl] == [(8, None)]
 
 
 def test_of_the_two_sides_of_a_drop_the_table_before_it_is_described():

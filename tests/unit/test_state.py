@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.model.names import TableName
-from pipeline.model.types import natural
+from pipeline.model.tidb_types import natural
 from pipeline.warehouse import state, stored
 from pipeline.warehouse.layout import Column, Layout
 

@@ -6,115 +6,48 @@ runs on dictionaries. A test calls `replaced` first.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unit.batch_model import suites
 from unit.batch_model.batch import Crash, Fuse
-from unit.batch_model.frames import Col
-from unit.batch_model.iceberg import ModelTable
 from unit.batch_model.upstream import HANDLE
-from unit.commit_ts_model import lake, process
+from unit.commit_ts_model import lake
 from unit.commit_ts_model.process import Process, World
-from unit.commit_ts_model.upstream import TICK, Message, TidbTable
+from unit.commit_ts_model.upstream import TICK, TOO_LARGE, Message, TidbTable
 
 from pipeline.ddl import ActionType
-from pipeline.model import change, types
+from pipeline.model import types
 from pipeline.model.columns import SchemaId, SourceColumn
-from pipeline.model.messages import Undecodable
 from pipeline.model.names import TableName, WarehouseName
-from pipeline.operations import superseded
-from pipeline.protocols.too_large import HANDLE_KEY_ONLY
 from pipeline.warehouse.records import where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import pytest
-    from unit.batch_model.frames import Frame
 
-    from pipeline.model.messages import ColumnMapping, Messages, TableMessages
-    from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import WarehouseTable
 
-SCHEMA, ALL, TOO_LARGE = "s", 10**6, "too large"
+SCHEMA, ALL = "s", 10**6
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the product run without Spark."""
     for module, name, instead in lake.replacements():
         monkeypatch.setattr(module, name, instead)
-    changes, within = lake.CommitTsProtocol.changes, lake.CommitTsProtocol.where
-
-    def by_name_and_version(self: lake.CommitTsProtocol, messages: TableMessages) -> Col:
-        """As the product has it where no time is said: rows of these versions, under whatever name they came."""
-        if messages.parts:
-            return within(self, messages)
-        names = {name.key for name in (messages.table, *(seen.version.table for seen in messages.versions))}
-        versions = {seen.version.version for seen in messages.versions}
-
-        def mine(row: Mapping[str, Any]) -> bool:
-            message = row["value"].message
-            return message.kind == "row" and message.table.key in names and message.schema in versions
-
-        return Col(mine)
-
-    monkeypatch.setattr(lake.CommitTsProtocol, "where", by_name_and_version)
-    monkeypatch.setattr(lake.CommitTsProtocol, "read", _with_refusals(lake.CommitTsProtocol.read))
-
-    def of_versions_that_are_known(
-        self: lake.CommitTsProtocol, raw: Frame, messages: TableMessages, mapping: ColumnMapping
-    ) -> Frame:
-        """As the product reads them: rows that nothing has described are in no change frame."""
-        known = raw.where(Col(lambda row: row["value"].message.schema in mapping.fields))
-        return changes(self, known, messages, mapping)
-
-    monkeypatch.setattr(lake.CommitTsProtocol, "changes", of_versions_that_are_known)
-    monkeypatch.setattr(ModelTable, "added_between", _added_between, raising=False)
-    monkeypatch.setattr(superseded, "taken", _emptied)
-
-
-def _with_refusals(read: Callable[..., Messages]) -> Callable[..., Messages]:
-    """`CommitTsProtocol.read`, which finds rows of which only the key was sent: no table can take them."""
-    where = Col(lambda row: row["value"].message.kind == TOO_LARGE)
-
-    def with_refusals(self: lake.CommitTsProtocol, raw: Frame) -> Messages:
-        messages = read(self, raw)
-        rows = Counter(row["value"].message.table for row in raw.where(where).rows)
-        refused = tuple(
-            Undecodable(HANDLE_KEY_ONLY, "too large", where, count, self.header(), {table: count})
-            for table, count in rows.items()
-        )
-        return replace(messages, refused=refused, control=messages.control - rows.total())
-
-    return with_refusals
-
-
-def _added_between(self: ModelTable, snapshot_id: int, _column: str) -> tuple[int, int] | None:
-    """See `Table.added_between`: of commit ts."""
-    times = [row.record.message.commit_ts for row in self.added(snapshot_id)]
-    return (min(times), max(times)) if times else None
-
-
-def _emptied(layout: Layout, _timezone: str, **_named: object) -> Col:
-    """For `removals.taken`: when a row went with all of its table."""
-    times = sorted(one.at for one in layout.removals if one.empties)
-    return Col(lambda row: next((at for at in times if row[change.COMMIT_TS] <= at), None))
 
 
 class Suite:
     """Which rows break the rule of all tables: those with one of the values of `bad` in their last column."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._patch, self.bad = monkeypatch, set[int]()
-        monkeypatch.setattr(suites, "_is_bad", lambda message, _rule: message.values[-1][1] in self.bad)
+    def __init__(self, till: Till) -> None:
+        self._world, self.bad = till.world, set[int]()
+        till.world.is_bad = lambda message, _rule: message.values[-1][1] in self.bad
 
     def forbids(self, severity: str) -> None:
         """What the rule does in processes that begin from now on: "quarantine", "hold", or "" for nothing."""
-        names = {"quarantine": ("set aside",), "hold": ("wait",), "": suites.NONE}[severity]
-        self._patch.setattr(process, "NONE", names)
+        self._world.suite = {"quarantine": ("set aside",), "hold": ("wait",), "": suites.NONE}[severity]
 
 
 class NamedFuse(Fuse):

@@ -1,7 +1,7 @@
 """What the settings say of the changefeed, against what its messages show.
 
-The message's own schema always decides how it is read (design.md, 4.1); a disagreement is told, because it means that
-the changefeed is not the one that its user believes it to be.
+The message's own schema always decides how it is read (design.md, 4.1). The run still warns where the two disagree: the
+changefeed is then not the one that its user takes it for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asserted:
-    """Settings of `changefeed` that a schema can confirm or deny; None: nothing is said."""
+    """Settings of `changefeed` that a schema can confirm or deny; None: the setting is not given."""
 
     extension: bool | None = None
     decimal: str | None = None
@@ -32,9 +32,12 @@ class Asserted:
                     sent.append(("avro-decimal-handling-mode", self.decimal, _decimal(column)))
                 case "BIGINT UNSIGNED":
                     sent.append(("avro-bigint-unsigned-handling-mode", self.unsigned, _unsigned(column)))
-        for name, said, is_so in dict.fromkeys(sent):
-            if said is not None and said != is_so:
-                yield f"changefeed.{name} is {_text(said)}, but the messages say {_text(is_so)}; they are read as sent"
+        for name, setting, actual in dict.fromkeys(sent):
+            if setting is not None and setting != actual:
+                yield (
+                    f"changefeed.{name} is {_text(setting)}, but the messages say {_text(actual)}; "
+                    "they are read as sent"
+                )
 
 
 def _decimal(column: AvroColumn) -> str:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.conditions import any_of
+from pipeline.model.tidb_types import JSON, ChecksumForm
 from pipeline.protocols import row_checksum
-from pipeline.protocols.avro.fields import family
+from pipeline.protocols.avro.fields import SentField, row_of
 from pipeline.protocols.row_checksum import Hashed, doubts, sum_of, unless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column
 
@@ -26,40 +27,57 @@ _SENT, _CORRUPTED, _VERSION, _OP = "_tidb_row_level_checksum", "_tidb_corrupted"
 
 
 def verdict(schema: TicdcSchema, field: Callable[[str], Column], timezone: str) -> Column:
-    """Whether the sent checksum is the row's; NULL where that cannot be told (see `change.CHECKSUM`).
+    """Whether the sent checksum is the row's; NULL where it is not certain (see `change.CHECKSUM`).
 
     `field` gives a decoded field by its name.
     """
     hashed = [_hashed(field(column.name), column, timezone) for column in schema.columns]
     sent, version = field(_SENT), field(_VERSION)
     right = sum_of(hashed).cast("string").eqNullSafe(sent)
-    json = [field(column.name).isNotNull() for column in schema.columns if family(column) == "JSON"]
+    json = [field(column.name).isNotNull() for column in schema.columns if row_of(column) is JSON]
     excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/avro.md)
     corrupted = F.coalesce(field(_CORRUPTED), F.lit(False))
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], right)
-    known = any_of(version == number for number in row_checksum.VERSIONS)
+    is_of_a_version = any_of(version == number for number in row_checksum.VERSIONS)
     upsert = field(_OP) != "d"  # the newer TiCDC's: its checksum is of the values before
-    is_sent = known & (sent != "") & (sent != "0")  # split key updates are sent with 0
+    is_sent = is_of_a_version & (sent != "") & (sent != "0")  # split key updates are sent with 0
     return F.when(upsert & corrupted & ~excused, F.lit(False)).when(upsert & is_sent, right)
 
 
 def _hashed(value: Column, column: AvroColumn, timezone: str) -> Hashed:
-    one = _of_type(value, column, timezone)
-    return one.where_sent(value) if column.nullable else one
+    hashed = _of_type(SentField(value, column, timezone))
+    return hashed.where_sent(value) if column.nullable else hashed
 
 
-def _of_type(value: Column, column: AvroColumn, timezone: str) -> Hashed:
-    kind = family(column)
-    if kind == "TIMESTAMP" and timezone != "UTC":
-        return row_checksum.timestamp(value, timezone)
-    if kind in ("ENUM", "SET"):
-        number = _enum(value, column.allowed) if kind == "ENUM" else _set(value, column.allowed)
-        return Hashed(number, None if _are_exact(column.allowed) else value.isNotNull())
-    if kind == "BIGINT UNSIGNED" and column.avro_type == "string":
-        return Hashed(row_checksum.unsigned_text(value))
-    if kind not in _BY_TYPE or column.precision is not None:
-        return Hashed(F.lit(b""), value.isNotNull())
-    return Hashed(_BY_TYPE[kind](value))
+def _of_type(sent: SentField) -> Hashed:
+    row = row_of(sent.column)
+    if row is None or sent.column.precision is not None:
+        return Hashed(F.lit(b""), sent.value.isNotNull())
+    return FORMS[row.checksum](sent)
+
+
+def _unsigned(sent: SentField) -> Hashed:
+    """BIGINT UNSIGNED in both of its modes, and BIT."""
+    match sent.column.avro_type:
+        case "bytes":
+            return Hashed(row_checksum.bits(sent.value))
+        case "string":
+            return Hashed(row_checksum.unsigned_text(sent.value))
+    return Hashed(row_checksum.whole(sent.value))
+
+
+def _instant(sent: SentField) -> Hashed:
+    if sent.timezone == "UTC":
+        return Hashed(row_checksum.text_bytes(sent.value))
+    return row_checksum.timestamp(sent.value, sent.timezone)
+
+
+def _by_member(number: Callable[[Column, tuple[str, ...]], Column]) -> Callable[[SentField], Hashed]:
+    def hashed(sent: SentField) -> Hashed:
+        members = sent.column.allowed
+        return Hashed(number(sent.value, members), None if _are_exact(members) else sent.value.isNotNull())
+
+    return hashed
 
 
 def _enum(value: Column, members: tuple[str, ...]) -> Column:
@@ -90,22 +108,16 @@ def _are_exact(members: tuple[str, ...]) -> bool:
     return len(set(members)) == len(members) and not any(set(m) & {",", "'", "\ufffd"} or not m for m in members)
 
 
-_BY_TYPE: dict[str, Callable[[Column], Column]] = {
-    "INT": row_checksum.whole,
-    "INT UNSIGNED": row_checksum.small,
-    "BIGINT": row_checksum.whole,
-    "BIGINT UNSIGNED": row_checksum.whole,
-    "YEAR": row_checksum.small,
-    "BIT": row_checksum.bits,
-    "FLOAT": row_checksum.real,
-    "DOUBLE": row_checksum.real,
-    "DECIMAL": row_checksum.text_bytes,
-    "TEXT": row_checksum.text_bytes,
-    "BLOB": row_checksum.text_bytes,
-    "JSON": row_checksum.text_bytes,
-    "DATE": row_checksum.text_bytes,
-    "DATETIME": row_checksum.text_bytes,
-    "TIMESTAMP": row_checksum.text_bytes,
-    "TIME": row_checksum.text_bytes,
-    "VECTOR": row_checksum.vector,
+FORMS: Mapping[ChecksumForm, Callable[[SentField], Hashed]] = {
+    ChecksumForm.SIGNED: lambda sent: Hashed(row_checksum.whole(sent.value)),
+    ChecksumForm.SMALL: lambda sent: Hashed(row_checksum.small(sent.value)),
+    ChecksumForm.UNSIGNED: _unsigned,
+    ChecksumForm.REAL: lambda sent: Hashed(row_checksum.real(sent.value)),
+    ChecksumForm.TEXT: lambda sent: Hashed(row_checksum.text_bytes(sent.value)),
+    ChecksumForm.BYTES: lambda sent: Hashed(row_checksum.text_bytes(sent.value)),
+    ChecksumForm.INSTANT: _instant,
+    ChecksumForm.MEMBER: _by_member(_enum),
+    ChecksumForm.MASK: _by_member(_set),
+    ChecksumForm.VECTOR: lambda sent: Hashed(row_checksum.vector(sent.value)),
 }
+"""What a field adds to its row's checksum, by the form that its type has there."""

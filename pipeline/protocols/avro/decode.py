@@ -99,8 +99,8 @@ def belongs(writers: Sequence[WriterSchema]) -> Column:
     """Whether a raw message was written by one of these schemas."""
     upserts = [F.lit(writer.header) for writer in writers if not writer.key_only]
     deletes = [F.lit(writer.header) for writer in writers if writer.key_only]
-    found = value_header().isin(*upserts) if upserts else F.lit(False)
-    return (found | (is_delete() & key_header().isin(*deletes))) if deletes else found
+    is_upsert = value_header().isin(*upserts) if upserts else F.lit(False)
+    return (is_upsert | (is_delete() & key_header().isin(*deletes))) if deletes else is_upsert
 
 
 def reading_schema(text: str) -> str:
@@ -194,8 +194,8 @@ def _decoded(writer: WriterSchema) -> Column:
 
 def _targets(read: Mapping[WriterSchema, _Read], mapping: ColumnMapping) -> list[Column]:
     return [
-        F.coalesce(*found).alias(target.name)
-        if (found := [row.values[target.name].column for row in read.values() if target.name in row.values])
+        F.coalesce(*values).alias(target.name)
+        if (values := [row.values[target.name].column for row in read.values() if target.name in row.values])
         else F.lit(None).cast(target.type).alias(target.name)
         for target in mapping.targets
     ]
@@ -223,9 +223,9 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
         sent = writer.field(BEFORE).getField(f"f{place}") if before else writer.field(column.name)
         values[target] = value = read_value(sent, column, types[target], timezone)
         if is_doubtful(column):
-            one = Materialised(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
-            values[target] = Value(one.column, one.lost)
-            settled.append(one)
+            doubtful = Materialised(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
+            values[target] = Value(doubtful.column, doubtful.lost)
+            settled.append(doubtful)
     return _Read(values, tuple(settled))
 
 

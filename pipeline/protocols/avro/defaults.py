@@ -16,22 +16,17 @@ from pipeline.ddl.literals import Literal, LiteralKind
 from pipeline.ddl.sql_types import SqlType
 from pipeline.model import types as t
 from pipeline.model.columns import AMBIGUOUS, IN_UTC, NULL_DEFAULT, UNKNOWN_DEFAULT, Default, literal
+from pipeline.model.tidb_types import TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pipeline.model.types import WarehouseType
     from registry import AvroColumn
 
 _TWO_64 = 2**64
-_RANGES = {
-    "INT": (-(2**31), 2**31 - 1),
-    "INT UNSIGNED": (0, 2**32 - 1),
-    "BIGINT": (-(2**63), 2**63 - 1),
-    "BIGINT UNSIGNED": (-(2**63), _TWO_64 - 1),
-    "YEAR": (0, 2155),
-}
-"""Of an unsigned BIGINT as it is sent: it wraps above 2^63-1."""
+_RANGES = {row.name: row.range for row in TYPES.values() if row.range} | {"BIGINT UNSIGNED": (-(2**63), _TWO_64 - 1)}
+"""Of a BIGINT UNSIGNED as it is sent: it wraps above 2^63-1."""
 _LARGEST = {"FLOAT": 3.4028235e38, "DOUBLE": 1.7976931348623157e308}
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL = re.compile(r"-?[0-9]{1,65}(\.[0-9]{1,30})?")
@@ -43,14 +38,10 @@ _SHAPES = {
     "TIMESTAMP": re.compile(f"{_DATE}( {_CLOCK})?"),
     "TIME": re.compile(f"-?[0-9]?{_CLOCK}"),
 }
-_ZERO = {
-    **dict.fromkeys((*_RANGES, *_LARGEST, "BIT", "DECIMAL"), "0"),
-    "TEXT": "", "SET": "", "JSON": "null",
-    "DATE": "0000-00-00", "DATETIME": "0000-00-00 00:00:00", "TIMESTAMP": "0000-00-00 00:00:00",
-}  # fmt: skip
-"""BLOB is not among them, since BINARY(n) has n zero bytes, nor is TIME, since nobody tells its digits."""
+_WITHOUT_ZERO = frozenset({"BLOB", "TIME"})
+"""Types whose zero value Avro does not say: BINARY(n) has n zero bytes, and TIME(f) has f digits."""
 _UNTOLD_DIGITS = frozenset({"DECIMAL", "FLOAT", "DOUBLE"})
-"""Numbers that nobody can tell as the text that their rows show: 1.5 of a DECIMAL(10,4) is `1.5000` there."""
+"""Numbers whose default does not say how rows show it as text: 1.5 of a DECIMAL(10,4) is `1.5000` there."""
 _UNTOLD_FRACTION = frozenset({"DATETIME", "TIMESTAMP"})
 """The same of their zero values alone."""
 
@@ -81,26 +72,20 @@ def _zero(column: AvroColumn, kind: str, target: WarehouseType) -> str | None:
         return None if AMBIGUOUS & set(first) else first
     if kind in _UNTOLD_FRACTION and target == t.STRING:
         return None
-    return _ZERO.get(kind)
+    return TYPES[kind].zero if kind in TYPES and kind not in _WITHOUT_ZERO else None
 
 
 def _sent(column: AvroColumn, kind: str) -> str | None:
-    if kind in _RANGES:
-        return _whole(column, kind)
-    if kind in _LARGEST:
-        return _floating(column.default, kind)
+    if kind in NUMBERS:
+        return NUMBERS[kind](column.default, kind)
     if not isinstance(column.default, str):
         return None
-    if kind in _SHAPES:
-        if not _SHAPES[kind].fullmatch(column.default):
-            return None
-        return f"{column.default}{IN_UTC}" if kind == "TIMESTAMP" else column.default
-    read = _BY_FAMILY.get(kind, _text if column.avro_type == "string" else None)
+    read = TEXTS.get(kind, _text if column.avro_type == "string" else None)
     return None if read is None else read(column, column.default)
 
 
-def _whole(column: AvroColumn, kind: str) -> str | None:
-    sent, (least, most) = column.default, _RANGES[kind]
+def _whole(sent: object, kind: str) -> str | None:
+    least, most = _RANGES[kind]
     if isinstance(sent, str) and _WHOLE.fullmatch(sent):
         sent = int(sent)
     if not isinstance(sent, int) or isinstance(sent, bool) or not least <= sent <= most:
@@ -114,12 +99,23 @@ def _floating(sent: object, kind: str) -> str | None:
     return str(sent)
 
 
+def _shaped(kind: str) -> Callable[[AvroColumn, str], str | None]:
+    def read(_: AvroColumn, sent: str) -> str | None:
+        return sent if _SHAPES[kind].fullmatch(sent) else None
+
+    return read
+
+
+def _instant(_: AvroColumn, sent: str) -> str | None:
+    return f"{sent}{IN_UTC}" if _SHAPES["TIMESTAMP"].fullmatch(sent) else None
+
+
 def _decimal(_: AvroColumn, sent: str) -> str | None:
     return sent if _DECIMAL.fullmatch(sent) else None
 
 
 def _text(_: AvroColumn, sent: str) -> str | None:
-    """Of CHAR, which nobody tells from VARCHAR, TiDB shows no spaces at the end."""
+    """TiDB shows no spaces at the end of a CHAR, and Avro does not tell CHAR from VARCHAR."""
     return None if EXPRESSION.fullmatch(sent) or sent.endswith(" ") else sent
 
 
@@ -160,7 +156,14 @@ def _nothing(_column: AvroColumn, _sent: str) -> str | None:
     return None
 
 
-_BY_FAMILY: dict[str, Callable[[AvroColumn, str], str | None]] = {
+NUMBERS: Mapping[str, Callable[[object, str], str | None]] = {
+    **dict.fromkeys(_RANGES, _whole),
+    **dict.fromkeys(_LARGEST, _floating),
+}
+"""How a default that is sent as a number is read."""
+TEXTS: Mapping[str, Callable[[AvroColumn, str], str | None]] = {
+    **{kind: _shaped(kind) for kind in ("DATE", "DATETIME", "TIME")},
+    "TIMESTAMP": _instant,
     "DECIMAL": _decimal,
     "TEXT": _text,
     "JSON": _json,
@@ -170,4 +173,4 @@ _BY_FAMILY: dict[str, Callable[[AvroColumn, str], str | None]] = {
     "SET": _members,
     "VECTOR": _nothing,
 }
-"""Of what is sent as text; of a type that this reader does not know, text is text and all else unknown."""
+"""How a default that is sent as a text is read. Of a type that is not known, text is text and all else unknown."""

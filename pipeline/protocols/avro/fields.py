@@ -5,18 +5,23 @@ The type follows design.md, 4.4: `tidb_type` decides, not the Avro type (older T
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.model import text
+from pipeline.model import text, tidb_types
 from pipeline.model import types as t
 from pipeline.model.columns import SourceColumn
 from pipeline.model.text import Value
+from pipeline.model.tidb_types import DECIMAL, TYPES, Parameters
 from pipeline.protocols.avro import values
 from pipeline.protocols.avro.defaults import origin_default
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyspark.sql import Column
 
+    from pipeline.model.tidb_types import TidbType
     from pipeline.model.types import WarehouseType
     from registry import AvroColumn
 
@@ -31,19 +36,22 @@ def family(column: AvroColumn) -> str:
     return sent
 
 
+def row_of(column: AvroColumn) -> TidbType | None:
+    """The column's type; None of a type that a later TiCDC sends."""
+    return TYPES.get(family(column))
+
+
 def warehouse_type(column: AvroColumn) -> WarehouseType:
     """The warehouse type of a column without an override (design.md, 4.4)."""
-    kind = family(column)
-    if kind == "DECIMAL":
-        if column.precision is None:
-            return t.STRING
-        return t.decimal(column.precision, column.scale or 0)
-    if kind == "BIT":
-        return t.bit(column.length or t.MAX_BITS)
-    known = t.fixed(kind)
-    if known is not None:
-        return known
-    return t.BINARY if column.avro_type == "bytes" else t.STRING
+    row = row_of(column)
+    if row is None:
+        return t.BINARY if column.avro_type == "bytes" else t.STRING
+    match row.parameters:
+        case Parameters.DIGITS if column.precision is not None:
+            return row.warehouse_type(column.precision, column.scale or 0)
+        case Parameters.BITS if column.length:
+            return row.warehouse_type(column.length)
+    return row.warehouse_type()
 
 
 def source_column(column: AvroColumn, override: WarehouseType | None = None) -> SourceColumn:
@@ -66,48 +74,88 @@ def source_column(column: AvroColumn, override: WarehouseType | None = None) -> 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SentField:
+    """One decoded Avro field, and what decides how it is read."""
+
+    value: Column
+    column: AvroColumn
+    timezone: str
+
+
 def read_value(sent: Column, column: AvroColumn, kind: WarehouseType, timezone: str) -> Value:
     """One decoded Avro field as a value of the warehouse type `kind`."""
-    natural = _natural(sent, column, timezone)
-    return text.under(natural, warehouse_type(column), kind, exact=family(column) == "DECIMAL")
+    row = row_of(column)
+    decode = _unknown if row is None else DECODERS[row]
+    natural = decode(SentField(sent, column, timezone))
+    return text.under(natural, warehouse_type(column), kind, exact=row is DECIMAL)
 
 
 def is_doubtful(column: AvroColumn) -> bool:
     """Whether a field may be none of its TiDB type's values, though it is its Avro type's: then it reads as NULL."""
-    match family(column):
-        case "VECTOR":
+    match row_of(column):
+        case tidb_types.VECTOR:
             return True
-        case "BIGINT UNSIGNED":
+        case tidb_types.BIGINT_UNSIGNED:
             return column.avro_type == "string"
-        case "INT" | "YEAR":
+        case tidb_types.INT | tidb_types.YEAR:
             return column.avro_type == "long"
-        case "DECIMAL":
+        case tidb_types.DECIMAL:
             return (column.precision or 0) > t.MAX_DECIMAL_PRECISION
     return False
 
 
-def _natural(sent: Column, column: AvroColumn, timezone: str) -> Value:  # noqa: PLR0911 - a table of types
-    match family(column):
-        case "DATE":
-            return text.date(sent)
-        case "DATETIME":
-            return text.datetime(sent)
-        case "TIMESTAMP":
-            return text.timestamp(sent, timezone)
-        case "BIGINT UNSIGNED":
-            unsigned = values.unsigned_long if column.avro_type == "long" else _unsigned_text
-            return Value(unsigned(sent))
-        case "BIT":
-            return values.bits(sent, warehouse_type(column))
-        case "DECIMAL" if column.precision is not None and column.precision > t.MAX_DECIMAL_PRECISION:
-            return Value(values.big_decimal_text(sent, column.scale or 0))
-        case kind if kind in values.PLAIN:
-            return Value(values.PLAIN[kind](sent))
-        case _ if column.avro_type == "string" and warehouse_type(column) == t.STRING:
-            return text.sound(sent)
-        case _:
-            return Value(sent.try_cast(warehouse_type(column)) if column.avro_type != "bytes" else sent)
+def _cast(sent: SentField) -> Value:
+    return Value(sent.value.try_cast(warehouse_type(sent.column)))
 
 
-def _unsigned_text(sent: Column) -> Column:
-    return text.number_of(sent, t.UNSIGNED_BIGINT)
+def _text(sent: SentField) -> Value:
+    return text.sound(sent.value)
+
+
+def _bytes(sent: SentField) -> Value:
+    return Value(sent.value)
+
+
+def _unknown(sent: SentField) -> Value:
+    """A value of a type that this reader does not know goes by its Avro type."""
+    return {"bytes": _bytes, "string": _text}.get(sent.column.avro_type, _cast)(sent)
+
+
+def _unsigned(sent: SentField) -> Value:
+    if sent.column.avro_type == "long":
+        return Value(values.unsigned_long(sent.value))
+    return Value(text.number_of(sent.value, t.UNSIGNED_BIGINT))
+
+
+def _decimal(sent: SentField) -> Value:
+    """In `string` mode there is no precision. Up to 38 digits Spark has read the bytes already."""
+    if sent.column.precision is None:
+        return _text(sent)
+    if sent.column.precision <= t.MAX_DECIMAL_PRECISION:
+        return _bytes(sent)
+    return Value(values.big_decimal_text(sent.value, sent.column.scale or 0))
+
+
+DECODERS: Mapping[TidbType, Callable[[SentField], Value]] = {
+    tidb_types.INT: _cast,
+    tidb_types.INT_UNSIGNED: _cast,
+    tidb_types.BIGINT: _cast,
+    tidb_types.BIGINT_UNSIGNED: _unsigned,
+    tidb_types.BIT: lambda sent: values.bits(sent.value, warehouse_type(sent.column)),
+    tidb_types.YEAR: _cast,
+    tidb_types.FLOAT: lambda sent: Value(sent.value.cast(t.FLOAT)),
+    tidb_types.DOUBLE: lambda sent: Value(sent.value.cast(t.DOUBLE)),
+    tidb_types.DECIMAL: _decimal,
+    tidb_types.TEXT: _text,
+    tidb_types.BLOB: _bytes,
+    tidb_types.JSON: _text,
+    tidb_types.ENUM: _text,
+    tidb_types.SET: _text,
+    tidb_types.DATE: lambda sent: text.date(sent.value),
+    tidb_types.DATETIME: lambda sent: text.datetime(sent.value),
+    tidb_types.TIMESTAMP: lambda sent: text.timestamp(sent.value, sent.timezone),
+    tidb_types.TIME: _text,
+    tidb_types.VECTOR: lambda sent: Value(text.vector(sent.value)),
+}
+"""How a field of each type is read."""

@@ -172,7 +172,9 @@ class AvroProtocol:
         """See `SourceProtocol.predict`: a kind is a pair of headers."""
         pairs = sorted(cast("frozenset[tuple[bytes | None, bytes | None]]", kinds), key=repr)
         groups = [
-            _AvroGroup(*at, 0, low, high - 1, *pair, None) for at, (low, high) in ranges.items() for pair in pairs
+            _AvroGroup(*partition, 0, low, high - 1, *pair, None)
+            for partition, (low, high) in ranges.items()
+            for pair in pairs
         ]
         messages = self._messages(groups)
         if len(messages.tables) != 1 or messages.refused or any(group.kind in (DDL, CHECKPOINT) for group in groups):
@@ -184,8 +186,8 @@ class AvroProtocol:
         odd = F.col(change.SCHEMA_ID).isNull() | ~F.substring(change.KEY_BYTES, 1, HEADER_BYTES).isin(*keys)
         frame = decode.whole_frame(self.prepare(raw), self._writers(table), mapping, self.timezone)
         rows = sum(high - low for low, high in ranges.values())
-        found = partial(replace, messages, rows=rows)
-        return Prediction(frame, table, found, F.coalesce(odd, F.lit(True)), rows)
+        counted = partial(replace, messages, rows=rows)
+        return Prediction(frame, table, counted, F.coalesce(odd, F.lit(True)), rows)
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""
@@ -220,16 +222,16 @@ class AvroProtocol:
             schema_id = SchemaId(split(header or b"").schema_id)
             seen[schema_id, group.is_delete, group.stream].append(group)
         tables: dict[tuple[Origin, tuple[str, str]], list[SeenVersion]] = defaultdict(list)
-        for (schema_id, key_only, stream), found in sorted(seen.items()):
+        for (schema_id, key_only, stream), alike in sorted(seen.items()):
             try:
-                version = self._version(schema_id, found, key_only=key_only)
+                version = self._version(schema_id, alike, key_only=key_only)
             except (SchemaNotFound, NotATicdcSchema) as error:
                 sentence = f"{error.message} {error.hint}".strip()
-                refused.extend(_refused(error.code, group, sentence) for group in found)
+                refused.extend(_refused(error.code, group, sentence) for group in alike)
                 continue
-            first = grouping.firsts(found)
-            rows = sum(group.rows for group in found)
-            last = grouping.lasts(found)
+            first = grouping.firsts(alike)
+            rows = sum(group.rows for group in alike)
+            last = grouping.lasts(alike)
             origin = Origin(stream, self.registry.ticdc_schema(schema_id).namespace)
             tables[origin, version.table.key].append(SeenVersion(version, first, last, rows, key_only))
         return tuple(_table(versions, origin) for (origin, _), versions in tables.items()), tuple(refused)
@@ -284,8 +286,8 @@ class AvroProtocol:
             copies[commit_ts, sql, table].setdefault(*place_of(row))
             kinds[commit_ts, sql, table] = kind
         ddl = [
-            Ddl(CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, at, in_source=table)
-            for (ts, sql, table), at in copies.items()
+            Ddl(CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, places, in_source=table)
+            for (ts, sql, table), places in copies.items()
         ]
         return tuple(sorted(ddl, key=lambda d: d.commit_ts)), tuple(_bad_ddl(row) for row in bad)
 

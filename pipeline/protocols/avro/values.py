@@ -13,11 +13,9 @@ from pyspark.sql import functions as F
 
 from pipeline.model import types as t
 from pipeline.model.projection import let
-from pipeline.model.text import Value, vector
+from pipeline.model.text import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import Column
 
     from pipeline.model.types import WarehouseType
@@ -106,10 +104,3 @@ def _with_point(digits: Column, scale: int, padded: Column) -> Column:
         text = F.concat(text, F.lit("."), F.substring(digits, length - scale + 1, scale))
     sign = F.when(_is_negative(padded) & digits.rlike("[1-9]"), F.lit("-")).otherwise(F.lit(""))
     return F.concat(sign, text)
-
-
-PLAIN: dict[str, Callable[[Column], Column]] = {
-    "FLOAT": lambda value: value.cast(t.FLOAT),
-    "DOUBLE": lambda value: value.cast(t.DOUBLE),
-    "VECTOR": vector,
-}

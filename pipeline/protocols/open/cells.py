@@ -96,11 +96,11 @@ class Cells:
         return {name: place for place, name in enumerate(self.wanted.names)}
 
     def _by_shape(self) -> Column:
-        value, found = framing.value_json(F.col("value")), F.lit(None).cast("string")
+        value, array = framing.value_json(F.col("value")), F.lit(None).cast("string")
         for number, shape in self.shapes:
             mine = once() & (head(events.NUMBER) == F.lit(number))
-            found = F.when(mine, listed(value, shape, self.wanted)).otherwise(found)
-        return found
+            array = F.when(mine, listed(value, shape, self.wanted)).otherwise(array)
+        return array
 
     @property
     def _by_json(self) -> Column:
@@ -136,7 +136,7 @@ class Cells:
             return F.when(head(events.DELETE), self._sent(_DELETED, name)).when(updated, as_it_was)
 
         sides = [after, before] if self.wanted.before else [after]
-        found = [
+        texts = [
             [
                 *(side(name)["v"] for name in self.wanted.names),
                 *(side(name)["t"].cast("string") for name in self.wanted.coded),
@@ -144,7 +144,7 @@ class Cells:
             for side in sides
         ]
         whole = events.is_whole(sent) & sent.getField(_BROKEN).isNull()
-        return F.when(whole, F.array(kind, *(text for side in found for text in side)))
+        return F.when(whole, F.array(kind, *(text for side in texts for text in side)))
 
     def _sent(self, image: str, name: str) -> Column:
         """One column of an image; NULL where the image has not got it."""

@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pipeline.model import tidb_types
 from pipeline.model import types as t
 from pipeline.model.columns import MEMBERS, UNKNOWN_DEFAULT, SchemaId, SourceColumn
 from pipeline.model.names import folded
@@ -26,13 +27,8 @@ if TYPE_CHECKING:
     from pipeline.model.types import WarehouseType
 
 _BINARY, _NULLABLE, UNSIGNED = 1, 64, 128
-_FAMILIES = {
-    1: "INT", 2: "INT", 9: "INT", 4: "FLOAT", 5: "DOUBLE", 7: "TIMESTAMP", 10: "DATE", 14: "DATE", 11: "TIME",
-    12: "DATETIME", 13: "YEAR", 16: "BIT", 225: "VECTOR", 245: "JSON", 246: "DECIMAL", 247: "ENUM", 248: "SET",
-}  # fmt: skip
-_SIGNED_OR_NOT = {3: "INT", 8: "BIGINT"}
-_TEXTS = (15, 249, 250, 251, 252, 253, 254)
-"""VARCHAR, the BLOB and TEXT family, VAR_STRING, CHAR: bytes with the flag 1, else text."""
+_FLAGS = {row: UNSIGNED for row in tidb_types.TYPES.values() if row.unsigned} | {tidb_types.BLOB: _BINARY}
+"""What tells a type from another one of the same code: UNSIGNED, and bytes from text."""
 
 BASE64 = (249, 252)
 """First and last type of those that are sent in base64."""
@@ -57,11 +53,8 @@ class SentColumn:
     @property
     def family(self) -> str:
         """TiCDC's word for the type, without parameters; an unknown one is taken as text."""
-        if self.code in _SIGNED_OR_NOT:
-            return _SIGNED_OR_NOT[self.code] + (" UNSIGNED" if self.flags & UNSIGNED else "")
-        if self.code in _TEXTS:
-            return "BLOB" if self.flags & _BINARY else "TEXT"
-        return _FAMILIES.get(self.code, "TEXT")
+        rows = tidb_types.BY_CODE.get(self.code, (tidb_types.TEXT,))
+        return next((row for row in rows if self.flags & _FLAGS.get(row, 0)), rows[0]).name
 
     def allows(self, family: str) -> bool:
         """Whether it may be of this family: its own, or without flags any that the type code leaves open."""
@@ -81,7 +74,7 @@ class OpenLayout:
 
 
 def read_layout(text: str) -> OpenLayout:
-    """The layout behind a number of events (`events.layouts`)."""
+    """The layout that a number of events stands for (`events.shown`)."""
     digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
     columns = tuple(SentColumn(c["n"], c["t"], c.get("f") or 0, bool(c.get("h"))) for c in json.loads(text))
     return OpenLayout(columns, int.from_bytes(digest) >> 32 - LAYOUT_BITS)
@@ -94,11 +87,11 @@ def family_of(tidb_type: str) -> str:
 
 def natural_type(column: SourceColumn) -> WarehouseType:
     """The warehouse type of a column without an override (design.md, 4.4)."""
-    return t.natural(column.tidb_type)
+    return tidb_types.natural(column.tidb_type)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ColumnSettings:
     """What the settings say of a table's columns (`warehouse.columns`), by the name in lower case."""
 
     types: Mapping[str, WarehouseType] = field(default_factory=dict)
@@ -107,17 +100,17 @@ class Said:
 
 
 def source_columns(
-    sent: Iterable[SentColumn], defined: Mapping[str, SourceColumn], said: Said
+    sent: Iterable[SentColumn], defined: Mapping[str, SourceColumn], settings: ColumnSettings
 ) -> tuple[SourceColumn, ...]:
     """The columns of a version. `defined` goes by the name in lower case.
 
     Where a definition is of another type than what was sent, the protocol wins (design.md, rule 5). Flags that are 0 do
     not say what was sent (`SentColumn.allows`).
     """
-    return tuple(_column(one, defined.get(folded(one.name)), said) for one in sent)
+    return tuple(_column(one, defined.get(folded(one.name)), settings) for one in sent)
 
 
-def _column(sent: SentColumn, defined: SourceColumn | None, said: Said) -> SourceColumn:
+def _column(sent: SentColumn, defined: SourceColumn | None, settings: ColumnSettings) -> SourceColumn:
     column = SourceColumn(
         sent.name,
         t.STRING,
@@ -134,26 +127,26 @@ def _column(sent: SentColumn, defined: SourceColumn | None, said: Said) -> Sourc
         if not sent.flags:
             unsigned = family_of(defined.tidb_type).endswith(" UNSIGNED")
             column = replace(column, nullable=defined.nullable, unsigned=unsigned)
-    return _settled(column, said)
+    return _settled(column, settings)
 
 
-def defined_columns(defined: Iterable[SourceColumn], said: Said) -> tuple[SourceColumn, ...]:
+def defined_columns(defined: Iterable[SourceColumn], settings: ColumnSettings) -> tuple[SourceColumn, ...]:
     """The columns of a table that has no row yet, as those of its rows will be."""
-    return tuple(_settled(column, said) for column in defined)
+    return tuple(_settled(column, settings) for column in defined)
 
 
-def _settled(column: SourceColumn, said: Said) -> SourceColumn:
+def _settled(column: SourceColumn, settings: ColumnSettings) -> SourceColumn:
     name = folded(column.name)
-    if name in said.members and family_of(column.tidb_type) in MEMBERS and not column.members:
-        column = replace(column, members=said.members[name])
-    return replace(column, type=said.types.get(name) or natural_type(column))
+    if name in settings.members and family_of(column.tidb_type) in MEMBERS and not column.members:
+        column = replace(column, members=settings.members[name])
+    return replace(column, type=settings.types.get(name) or natural_type(column))
 
 
 def version_of(layout: int, columns: Iterable[SourceColumn], defined_at: int = 0, *, key_only: bool) -> SchemaId:
     """The number of a version: of its layout, of its definitions and where they begin, whether it has the handle alone.
 
-    `defined_at` is the commit ts of the statement with which its columns became what they are; 0: nobody has said. A
-    layout that comes again after such a statement is another version: its columns may be others of the same names.
+    `defined_at` is the commit ts of the statement that made its columns what they are, 0 where there is none. A layout
+    that comes again after such a statement is another version: its columns may be others of the same names.
     """
     defined = [(c.name, c.tidb_type, *c.members) for c in columns if c.members or "(" in c.tidb_type]
     bits = zlib.crc32(repr((defined_at, defined)).encode()) >> 1 if defined or defined_at else 0

@@ -1,8 +1,8 @@
 """What the DDL of the stream says of columns: members of ENUM and SET, precision, defaults.
 
 The definitions of a table hold after the commit ts of a statement, until the next one. They are remembered as
-`TableVersion`s that no row has, under that commit ts: so rows that come late are read with what held for them, and a
-statement that comes again, or from another partition in a later batch, is not applied twice.
+`TableVersion`s that no row has, under that commit ts. So rows that come late are read with what held for them, and a
+statement is not applied twice if it comes again, or in a later batch from another partition.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Definitions:
     described: dict[tuple[Key, SchemaId], TableVersion] = field(default_factory=dict)
 
     def since(self, table: TableName, commit_ts: int) -> int:
-        """The statement before a row of this commit ts that defined its columns; 0 where nobody has said."""
+        """The statement before a row of this commit ts that defined its columns; 0 where none has."""
         statements = self._since[table.key]
         place = bisect_left(statements, commit_ts)
         return statements[place - 1] if place else 0
@@ -80,20 +80,23 @@ class Definitions:
         self.described[table.key, version.version] = version
 
 
-def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], known: KnownVersions) -> Definitions:
-    """The definitions of tables, and of those that the statements of a batch (in their order) are about."""
+def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], versions: KnownVersions) -> Definitions:
+    """The definitions of tables, and of those that the statements of a batch are about.
+
+    `statements` are in their order. `versions` are what earlier batches have described.
+    """
     read = {index: _parse(statement) for index, statement in enumerate(statements)}
     names = [*tables, *(one.table for one in statements), *_others(statements, read.values())]
-    found = Definitions()
-    for version in known.of_tables(names):
+    definitions = Definitions()
+    for version in versions.of_tables(names):
         if is_defined(version.version):
-            found.hold(version.table, version.version, _by_name(version.columns))
+            definitions.hold(version.table, version.version, _by_name(version.columns))
     for index, statement in enumerate(statements):
-        if found.by(statement) is None:
-            columns = _applied(statement, read[index], found)
+        if definitions.by(statement) is None:
+            columns = _applied(statement, read[index], definitions)
             if columns is not None:
-                found.learn(statement.table, statement.commit_ts, columns)
-    return found
+                definitions.learn(statement.table, statement.commit_ts, columns)
+    return definitions
 
 
 def _parse(statement: Ddl) -> tuple[ddl.Action, ...]:
@@ -108,17 +111,17 @@ def _others(statements: Iterable[Ddl], read: Iterable[Iterable[ddl.Action]]) -> 
     return [*old, *(model for model in map(_model, statements) if model is not None)]
 
 
-def _applied(statement: Ddl, actions: Iterable[ddl.Action], known: Definitions) -> Columns | None:
+def _applied(statement: Ddl, actions: Iterable[ddl.Action], definitions: Definitions) -> Columns | None:
     """The table's definitions after a statement; None where it says nothing of columns or keys."""
     commit_ts = statement.commit_ts
-    columns = dict(known.at(statement.table, commit_ts))
+    columns = dict(definitions.at(statement.table, commit_ts))
     changed = statement.kind in _KEYS and bool(statement.table.table)
     for action in actions:
         match action:
             case ddl.CreateTable():
-                columns = _created(statement, known)
+                columns = _created(statement, definitions)
             case ddl.RenameTable(old, new) if new.key == statement.table.key:
-                columns = dict(known.at(old, commit_ts))
+                columns = dict(definitions.at(old, commit_ts))
             case ddl.AddColumn(column):
                 columns[folded(column.name)] = column
             case ddl.DropColumn(name):
@@ -145,10 +148,10 @@ def _modify(columns: dict[str, SourceColumn], column: SourceColumn) -> None:
     columns[folded(column.name)] = column if before is None else replace(column, default=before.default)
 
 
-def _created(statement: Ddl, known: Definitions) -> dict[str, SourceColumn]:
+def _created(statement: Ddl, definitions: Definitions) -> dict[str, SourceColumn]:
     model = _model(statement)
     if model is not None:
-        return dict(known.at(model, statement.commit_ts))
+        return dict(definitions.at(model, statement.commit_ts))
     return _by_name(one.column(decimals_as_text=False) for one in created_columns(statement.sql) if not one.virtual)
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pipeline.protocols.open.shapes import Wanted
 
 Shapes = tuple[tuple[int, str], ...]
-"""Plain shapes (`shapes`), each behind its number."""
+"""Plain shapes (`shapes`), each with its number."""
 
 HEAD = "_open"
 """The column that `prepare` adds: a struct of the names below; NULL for what cannot be read."""
@@ -162,7 +162,7 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
         F.lit(end_marker.NUMBER).alias(end_marker.FIELD),
     )
     is_row = once() & commit_ts.isNotNull()
-    told = [F.when(is_row, of_table).otherwise(F.from_json(_ended(key), _KEY_FIELDS)).alias("_key"), value]
+    read_keys = [F.when(is_row, of_table).otherwise(F.from_json(_ended(key), _KEY_FIELDS)).alias("_key"), value]
     is_row, wanted = once() & (key["t"] == _ROW), familiar.wanted
     arrays = {} if wanted is None else {f"_array{place}": one for place, one in enumerate(familiar.shapes)}
     taken = [F.when(is_row, listed(value, shape, wanted)).alias(name) for name, (_, shape) in arrays.items() if wanted]
@@ -170,7 +170,7 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
     array = F.coalesce(F.lit(None), *(F.when(is_listed(name), F.col(name)) for name in arrays)).alias(ARRAY)
     number = F.when(is_row, F.coalesce(*by_array, _compared_with(value, familiar.shapes))).alias("_number")
     numbers = [key, array, number, (value == "").alias("_empty")]
-    said = [
+    described = [
         key,
         F.col(ARRAY),
         F.col("_number"),
@@ -178,7 +178,7 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
         F.lit(False).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (_texts(), keys, told, [key, value, *taken], numbers, said, [_head().alias(HEAD), F.col(ARRAY)])
+    steps = (_texts(), keys, read_keys, [key, value, *taken], numbers, described, [_head().alias(HEAD), F.col(ARRAY)])
     return tuple(Projection([*event, *step]) for step in steps)
 
 
@@ -186,7 +186,7 @@ def _compared(familiar: Familiar) -> tuple[Projection, ...]:
 def _sorted_out(likely: Shapes) -> tuple[Projection, ...]:
     """From events to their heads, in steps that Spark may not repeat."""
     event = [F.col(name) for name in (*RAW, INDEX)]
-    key, value, shape, plain, known = (F.col(name) for name in ("_key", "_value", "_shape", "_plain", "_known"))
+    key, value, shape, plain, likely_number = (F.col(name) for name in ("_key", "_value", "_shape", "_plain", "_known"))
     packed = once() & is_compressed(framing.value_bytes(F.col("value")))
     is_text = once() & F.is_valid_utf8(key) & (F.is_valid_utf8(value) | packed)
     keys = [
@@ -196,34 +196,36 @@ def _sorted_out(likely: Shapes) -> tuple[Projection, ...]:
     is_row = once() & (key["t"] == _ROW)
     number = _compared_with(value, likely)
     tried = [key, value, F.when(is_row, number).alias("_known")]
-    shapes = [key, value, known, F.when(is_row & known.isNull(), shape_of(value)).alias("_shape")]
-    checked = [key, value, known, shape, (once() & is_plain(shape)).alias("_plain")]
-    deleted = F.when(known.isNotNull(), known.isin(_deletes_of(likely))).otherwise(shape.startswith(DELETED))
+    shapes = [key, value, likely_number, F.when(is_row & likely_number.isNull(), shape_of(value)).alias("_shape")]
+    checked = [key, value, likely_number, shape, (once() & is_plain(shape)).alias("_plain")]
+    deleted = F.when(likely_number.isNotNull(), likely_number.isin(_deletes_of(likely))).otherwise(
+        shape.startswith(DELETED)
+    )
     sent = [
         key,
-        F.coalesce(known, F.when(once() & plain, F.xxhash64(shape))).alias("_hash"),
+        F.coalesce(likely_number, F.when(once() & plain, F.xxhash64(shape))).alias("_hash"),
         deleted.alias("_delete"),
-        F.when(once() & known.isNull() & ~plain & (key["t"] == _ROW), _images(value)).alias("_value"),
+        F.when(once() & likely_number.isNull() & ~plain & (key["t"] == _ROW), _images(value)).alias("_value"),
         F.when(once() & (key["t"] == _DDL), F.from_json(_ended(value), _STATEMENT, LIMITS)).alias("_statement"),
         (value == "").alias("_empty"),
     ]
     value, statement = F.col("_value"), F.col("_statement")
     by_json = F.when(once() & value.isNotNull(), _layout(value))
-    said = [
+    described = [
         key,
         F.coalesce(F.col("_hash"), F.when(by_json.isNotNull(), F.xxhash64(by_json))).alias("_number"),
         F.when(value.isNull(), F.col("_delete")).otherwise(_deletes(value)).alias("_delete"),
         (is_whole(statement) & statement["q"].isNotNull() & statement["t"].isNotNull()).alias("_statement"),
         F.col("_empty"),
     ]
-    steps = (_texts(), keys, tried, shapes, checked, sent, said, [_head().alias(HEAD)])
+    steps = (_texts(), keys, tried, shapes, checked, sent, described, [_head().alias(HEAD)])
     return tuple(Projection([*event, *step]) for step in steps)
 
 
 def _compared_with(value: Column, shapes: Shapes) -> Column:
     """The number of the shape that an event has, of these; NULL for one of another."""
-    found = [F.when(is_shaped(value, shape), F.lit(number)) for number, shape in shapes]
-    return F.coalesce(F.lit(None).cast("bigint"), *found)
+    numbers = [F.when(is_shaped(value, shape), F.lit(number)) for number, shape in shapes]
+    return F.coalesce(F.lit(None).cast("bigint"), *numbers)
 
 
 def _deletes_of(shapes: Shapes) -> list[int]:
@@ -291,19 +293,19 @@ def _layout(value: Column) -> Column:
 
 
 class SeenLayout(NamedTuple):
-    """What is behind a number: a layout (`columns.read_layout`), and a shape, if the event was a plain one."""
+    """What a number stands for: a layout (`columns.read_layout`), and a shape, if the event was a plain one."""
 
     layout: str | None
     shape: str | None
 
 
 def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, SeenLayout]:
-    """What is behind numbers, each from an event at a position where it is to be found."""
+    """What numbers stand for, each read from one event. `firsts` says at which position there is such an event."""
     value = framing.value_json(F.col("value"))
     shape = shape_of(value)
     plain = F.when(is_plain(shape), shape)
     chosen = head(NUMBER).isin(list(firsts)) & F.col(POSITION).isin(list(set(firsts.values())))
     texts = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), value.alias("value"), plain.alias("shape"))
     sent = _images(F.coalesce("shape", "value")).alias("sent")  # of a shape all events have one layout
-    found = texts.select(NUMBER, "shape", sent).select(NUMBER, _layout(F.col("sent")), "shape")
-    return {number: SeenLayout(layout, shape) for number, layout, shape in found.collect()}
+    rows = texts.select(NUMBER, "shape", sent).select(NUMBER, _layout(F.col("sent")), "shape").collect()
+    return {number: SeenLayout(layout, shape) for number, layout, shape in rows}

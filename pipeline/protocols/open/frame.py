@@ -136,21 +136,22 @@ class _Plan:
     def row(self, side: Side) -> _Row:
         """One side of the changes."""
         ways: dict[tuple[str, str, SourceColumn], list[SchemaId]] = defaultdict(list)
-        for one in self.readers:
-            fields = self.mapping.fields[one.version.version]
-            for column in one.version.columns:
+        for reader in self.readers:
+            number = reader.version.version
+            fields = self.mapping.fields[number]
+            for column in reader.version.columns:
                 if column.name in fields:
-                    ways[fields[column.name], column.name, _wire(column)].append(one.version.version)
+                    ways[fields[column.name], column.name, _wire(column)].append(number)
         types = {target.name: target.type for target in self.mapping.targets}
-        found: dict[str, list[Materialised]] = defaultdict(list)
+        row: dict[str, list[Materialised]] = defaultdict(list)
         for place, ((target, name, column), versions) in enumerate(ways.items()):
             text = self.cells.text(side, name, is_number=is_number(column))
             if len(versions) < len(self.readers):
                 text = F.when(F.col(_NUMBER).isin(*versions), text)
             cell = Cell(text, self.cells.code(side, name) if is_encoded(column) else None)
             value = read_value(cell, column, types[target], self.timezone)
-            found[target].append(Materialised(value, text, f"_{side.name.lower()}{place}"))
-        return found
+            row[target].append(Materialised(value, text, f"_{side.name.lower()}{place}"))
+        return row
 
 
 def _wire(column: SourceColumn) -> SourceColumn:

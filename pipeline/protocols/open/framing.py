@@ -63,7 +63,7 @@ def _after(part: Column, size: int) -> Column:
 
 
 def _events(key: Column, value: Column) -> Column:
-    one = F.struct(F.lit(0).alias(INDEX), key.alias("key"), value.alias("value"), F.lit(False).alias(FRAMED))
+    whole = F.struct(F.lit(0).alias(INDEX), key.alias("key"), value.alias("value"), F.lit(False).alias(FRAMED))
 
     def apart(keys: Column) -> Column:
         count = F.size(keys) - 1
@@ -71,8 +71,8 @@ def _events(key: Column, value: Column) -> Column:
 
     braces = F.octet_length(key) - F.octet_length(F.replace(key.cast("string"), F.lit("{")))
     most = F.least(braces, F.floor(F.octet_length(key) / _LEAST_EVENT).cast("int"))  # every key is one JSON object
-    found = let(_ends(key, F.lit(LENGTH_BYTES), most), apart)
-    return F.coalesce(F.when(_is_version(key), found), F.array(one))
+    events = let(_ends(key, F.lit(LENGTH_BYTES), most), apart)
+    return F.coalesce(F.when(_is_version(key), events), F.array(whole))
 
 
 def _is_version(key: Column) -> Column:
@@ -87,13 +87,13 @@ def _ends(part: Column, start: Column, most: Column) -> Column:
     size = F.octet_length(part).cast("bigint")
 
     def event(ends: Column, _: Column) -> Column:
-        at = F.element_at(ends, -1)
-        return F.when(at < size, F.array_append(ends, at + LENGTH_BYTES + _number(part, at))).otherwise(ends)
+        end = F.element_at(ends, -1)
+        return F.when(end < size, F.array_append(ends, end + LENGTH_BYTES + _number(part, end))).otherwise(ends)
 
     def block(blocks: Column, _: Column) -> Column:
-        at = F.element_at(F.element_at(blocks, -1), -1)
-        more = F.aggregate(_times(F.least(most, F.lit(_BLOCK))), F.array(at), event)
-        return F.when(at < size, F.array_append(blocks, F.slice(more, 2, _BLOCK))).otherwise(blocks)
+        end = F.element_at(F.element_at(blocks, -1), -1)
+        more = F.aggregate(_times(F.least(most, F.lit(_BLOCK))), F.array(end), event)
+        return F.when(end < size, F.array_append(blocks, F.slice(more, 2, _BLOCK))).otherwise(blocks)
 
     blocks = F.floor((most + _BLOCK - 1) / _BLOCK).cast("int")
     return F.flatten(F.aggregate(_times(blocks), F.array(F.array(start.cast("bigint"))), block))
@@ -103,11 +103,11 @@ def _times(count: Column) -> Column:
     return F.sequence(F.lit(1), F.greatest(count, F.lit(1)))
 
 
-def _number(part: Column, at: Column) -> Column:
-    """The eight bytes at a position; NULL where they are not there, or are more than four could say."""
-    low = F.substr(part, (at + _HALF + 1).cast("int"), F.lit(_HALF))
+def _number(part: Column, position: Column) -> Column:
+    """The number in the eight bytes at a position; NULL where they are not there, or where it needs more than four."""
+    low = F.substr(part, (position + _HALF + 1).cast("int"), F.lit(_HALF))
     number = F.when(F.length(low) == _HALF, F.conv(F.hex(low), 16, 10).cast("bigint"))
-    return F.when(F.substr(part, (at + 1).cast("int"), F.lit(_HALF)) == F.lit(bytes(_HALF)), number)
+    return F.when(F.substr(part, (position + 1).cast("int"), F.lit(_HALF)) == F.lit(bytes(_HALF)), number)
 
 
 def _apart(key: Column, value: Column, keys: Column, values: Column) -> Column:

@@ -1,4 +1,4 @@
-"""What is behind the numbers of layouts that events carry: read once, remembered as long as the process lives."""
+"""The layouts that the numbers of events stand for. Each is read once and remembered while the process lives."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Layouts:
 
     def shapes(self, bits: int) -> Shapes:
         """How events of the layout with this hash are written, by number: of those that a pattern takes apart."""
-        known = ((number, self._shapes.get(number)) for number in self.numbers(bits))
-        return tuple((number, shape) for number, shape in known if shape and width_of(shape) <= MOST_VALUES)
+        shapes = ((number, self._shapes.get(number)) for number in self.numbers(bits))
+        return tuple((number, shape) for number, shape in shapes if shape and width_of(shape) <= MOST_VALUES)
 
     def likely(self, groups: Iterable[Group]) -> Shapes:
         """How most rows of these groups are written; nothing where most are written in other ways."""
@@ -80,8 +80,8 @@ class Layouts:
         for group in groups:
             rows[group.number or 0] += group.rows
         shapes = [(number, self._shapes.get(number, "")) for number, _ in rows.most_common(events.MOST_LIKELY)]
-        found = tuple((number, shape) for number, shape in shapes if 0 < width_of(shape) <= MOST_COLUMNS)
-        return found if 2 * sum(rows[number] for number, _ in found) > rows.total() else ()
+        fitting = tuple((number, shape) for number, shape in shapes if 0 < width_of(shape) <= MOST_COLUMNS)
+        return fitting if 2 * sum(rows[number] for number, _ in fitting) > rows.total() else ()
 
     def familiar(self, groups: Iterable[Group | Sort], wanted: Wanted) -> Familiar | None:
         """How to recognise rows of these groups, of one table; None where there is more to it than comparing."""

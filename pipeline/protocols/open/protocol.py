@@ -25,7 +25,7 @@ from pipeline.protocols import compressed, grouping, too_large
 from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
-    Said,
+    ColumnSettings,
     defined_columns,
     layout_of,
     source_columns,
@@ -67,13 +67,13 @@ class OpenProtocol:
     """TiCDC's Open protocol (TiCDC Open Protocol; wire-formats.md, "Open protocol").
 
     `timezone` is the changefeed's; `overrides` and `members` are of the settings' `warehouse.columns`: types, and what
-    ENUM and SET columns may hold. `known` is what earlier batches have described. `old_values`: whether updates carry
-    the row as it was; where not, nobody can tell them from inserts.
+    ENUM and SET columns may hold. `remembered` is what earlier batches have described. `old_values`: whether updates
+    carry the row as it was; without it they look like inserts.
     """
 
     timezone: str
     overrides: Mapping[str, WarehouseType]
-    known: KnownVersions
+    remembered: KnownVersions
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     old_values: bool = True
     _layouts: Layouts = field(default_factory=Layouts)
@@ -126,7 +126,7 @@ class OpenProtocol:
         self._layouts.learn(raw, groups)
         rows = self._read(groups)
         self._likely = self._layouts.likely(rows) if rows else self._likely
-        definitions = read_definitions(ddl, {group.name: None for group in rows}, self.known)
+        definitions = read_definitions(ddl, {group.name: None for group in rows}, self.remembered)
         eras = self._eras(rows, definitions)
         if eras:
             rows = self._read(grouped(raw, eras))
@@ -144,7 +144,7 @@ class OpenProtocol:
         return Messages(
             tables=tables,
             refused=tuple(self._refused(groups)),
-            ddl=tuple(self._told(one, definitions) for one in ddl),
+            ddl=tuple(self._with_version(statement, definitions) for statement in ddl),
             watermarks={at: CommitTs(ts) for at, ts in marks.items()},
             starts=grouping.firsts(groups),
             ends=grouping.ends(groups),
@@ -157,25 +157,25 @@ class OpenProtocol:
 
     def _refused(self, groups: Iterable[Group]) -> Iterator[Undecodable]:
         unread, kind = 0, head(events.KIND)
-        found: dict[str, Counter[TableName]] = defaultdict(Counter)
+        rows_of: dict[str, Counter[TableName]] = defaultdict(Counter)
         for group in groups:
             if group.kind is None or self._layouts.refuses(group):
                 unread += group.rows
             elif group.kind in too_large.SENTENCES or group.kind == compressed.MESSAGE_COMPRESSED:
-                found[group.kind][group.name] += group.rows
+                rows_of[group.kind][group.name] += group.rows
         if unread:
             yield Undecodable(NOT_OPEN, SENTENCES[NOT_OPEN], F.isnull(kind) | self._layouts.refused, unread)
-        packed = found.pop(compressed.MESSAGE_COMPRESSED, None)
+        packed = rows_of.pop(compressed.MESSAGE_COMPRESSED, None)
         if packed:
             yield compressed.refused(kind, packed.total(), self.header(), packed)
-        yield from (too_large.refused(kind, code, self.header(), rows) for code, rows in found.items())
+        yield from (too_large.refused(kind, code, self.header(), rows) for code, rows in rows_of.items())
 
-    def _told(self, statement: Ddl, definitions: Definitions) -> Ddl:
-        """A statement that creates a table, with the table as its text has it; the handle is told by rows alone."""
+    def _with_version(self, statement: Ddl, definitions: Definitions) -> Ddl:
+        """A statement that creates a table, with the table as its text has it. Only rows say what the handle is."""
         columns = definitions.by(statement)
         if statement.kind not in CREATING or not columns:
             return statement
-        made = defined_columns(columns.values(), self._said(statement.table))
+        made = defined_columns(columns.values(), self._settings_of(statement.table))
         number = SchemaId(statement.commit_ts)
         return replace(statement, version=TableVersion(statement.table, number, made, None, tells_commit_ts=True))
 
@@ -197,28 +197,28 @@ class OpenProtocol:
             version = self._version(group, definitions, group.since or 0)
             seen[group.name.key].setdefault(version.version, (version, []))[1].append(group)
         for versions in seen.values():
-            found = tuple(_seen(version, groups) for version, groups in versions.values())
-            yield TableMessages(found[-1].version.table, found)
+            of_table = tuple(_seen(version, groups) for version, groups in versions.values())
+            yield TableMessages(of_table[-1].version.table, of_table)
 
     def _version(self, group: Group | Sort, definitions: Definitions, commit_ts: int) -> TableVersion:
         """The version of a group's rows from this commit ts on."""
         layout = self._layouts.of(group)
-        columns = source_columns(layout.columns, definitions.at(group.name, commit_ts), self._said(group.name))
+        columns = source_columns(layout.columns, definitions.at(group.name, commit_ts), self._settings_of(group.name))
         handle = tuple(column.name for column in layout.columns if column.handle)
         key_only = group.delete and len(handle) == len(columns)
         number = version_of(layout.bits, columns, definitions.since(group.name, commit_ts), key_only=key_only)
         return TableVersion(group.name, number, columns, handle, tells_op=self.old_values, tells_commit_ts=True)
 
-    def _said(self, table: TableName) -> Said:
+    def _settings_of(self, table: TableName) -> ColumnSettings:
         types = overrides_for(self.overrides, table.schema, table.table)
-        return Said(types, overrides_for(self.members, table.schema, table.table))
+        return ColumnSettings(types, overrides_for(self.members, table.schema, table.table))
 
     def _nameless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
             for column in version.unnamed:
-                known = (version.table.key, column.name)
-                if known not in self._warned:
-                    self._warned.add(known)
+                about = (version.table.key, column.name)
+                if about not in self._warned:
+                    self._warned.add(about)
                     yield (
                         f"{version.table}.{column.name}: no DDL that the changefeed has sent defines this "
                         f"{column.tidb_type}; its values are kept as numbers (MEMBERS_UNKNOWN)"
@@ -226,9 +226,9 @@ class OpenProtocol:
 
     def _keyless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
-            known = (version.table.key, "")
-            if not self.old_values and not version.handle and known not in self._warned:
-                self._warned.add(known)
+            about = (version.table.key, "")
+            if not self.old_values and not version.handle and about not in self._warned:
+                self._warned.add(about)
                 yield (
                     f"{version.table} has no key, and the changefeed sends no old values: its updates cannot be told "
                     "from inserts, so that the rows before them stay; set output-old-value = true in [sink.open]"
@@ -279,7 +279,7 @@ class OpenProtocol:
         if not all(map(self._layouts.knows, rows)) or len(ranges) > MOST_PARTITIONS:
             return None
         (name,) = names
-        definitions, census = read_definitions((), names, self.known), EventCounter(ranges)
+        definitions, census = read_definitions((), names, self.remembered), EventCounter(ranges)
         versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
         if len({version.handle for version in versions}) > 1:
             return None  # which of them came last decides
@@ -300,7 +300,7 @@ class OpenProtocol:
         prepared = self.prepare(raw) if familiar is None else events.compared(raw, familiar)
         frame = made.of(census.rows(prepared, sorts))
 
-        def found() -> Messages | None:
+        def counted() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""
             batch = census.messages(messages, kinds)
             if batch is None or not batch.tables:
@@ -308,7 +308,7 @@ class OpenProtocol:
             first = min(one.since for one in batch.tables[0].versions)
             return batch if definitions.since(name, first) == definitions.since(name, EVER) else None
 
-        return Prediction(frame, messages, found)
+        return Prediction(frame, messages, counted)
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Always: the numbers of versions have no order, and statements part them."""

@@ -31,10 +31,10 @@ def unquoted(text: Column) -> Column:
 
 def _hex(piece: Column) -> Column:
     kind = F.substring(piece, 1, 2)
-    known = F.when(~F.startswith(piece, F.lit("\\")), F.hex(piece.cast("binary")))
-    known = known.when(kind == r"\x", F.substring(piece, 3, 2))
-    known = known.when(kind.isin(r"\u", r"\U"), _character(F.conv(F.substring(piece, 3, 8), 16, 10).cast("bigint")))
-    return reduce(lambda so_far, one: so_far.when(piece == one[0], F.lit(one[1])), _SINGLE.items(), known)
+    digits = F.when(~F.startswith(piece, F.lit("\\")), F.hex(piece.cast("binary")))
+    digits = digits.when(kind == r"\x", F.substring(piece, 3, 2))
+    digits = digits.when(kind.isin(r"\u", r"\U"), _character(F.conv(F.substring(piece, 3, 8), 16, 10).cast("bigint")))
+    return reduce(lambda so_far, one: so_far.when(piece == one[0], F.lit(one[1])), _SINGLE.items(), digits)
 
 
 def _character(point: Column) -> Column:

@@ -88,7 +88,7 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
         _era(eras).alias("era"),
     ]
     commit_ts = head(events.COMMIT_TS)
-    found = (
+    counted = (
         prepared.select(*keys, POSITION, commit_ts.alias("ts"))
         .groupBy(*_BY)
         .agg(
@@ -97,7 +97,7 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
             F.max("ts").alias("until"),
         )
     )
-    return [Group(**row.asDict()) for row in found.collect()]
+    return [Group(**row.asDict()) for row in counted.collect()]
 
 
 def _era(eras: Mapping[TableName, Sequence[int]]) -> Column:
@@ -123,8 +123,8 @@ def statements(prepared: DataFrame) -> tuple[Ddl, ...]:
         table = altered(row.sent.t, row.sent.q, TableName(row.schema, row.table))
         key = (row.ts, table, row.sent.t, row.sent.q)
         copies[key].setdefault(*place_of(row))
-    found = [Ddl(CommitTs(ts), table, kind, sql, at) for (ts, table, kind, sql), at in copies.items()]
-    return tuple(sorted(found, key=lambda one: one.commit_ts))
+    ddl = [Ddl(CommitTs(ts), table, kind, sql, places) for (ts, table, kind, sql), places in copies.items()]
+    return tuple(sorted(ddl, key=lambda statement: statement.commit_ts))
 
 
 def named(names: Iterable[tuple[TableName, Column]]) -> Column:

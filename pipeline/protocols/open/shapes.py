@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.model.tidb_types import TYPES, Domain, names
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -33,8 +35,10 @@ ARRAY = "_array"
 INSERT, UPDATE, DELETE = "i", "u", "d"
 """What such an array begins with."""
 
-NUMBERS = frozenset({1, 2, 3, 4, 5, 8, 9, 13, 16, 247, 248})
-"""Type codes of values that are numbers; all others are texts."""
+SENT_AS_NUMBERS = names(Domain.WHOLE, Domain.FLOATING, Domain.MEMBERS)
+"""Types whose values are numbers in JSON; those of all others are texts."""
+NUMBERS = frozenset(code for name in SENT_AS_NUMBERS for code in TYPES[name].codes)
+"""Their type codes."""
 _TEXT = r'("[^"\\]*+(?:\\.[^"\\]*+)*+"|null)'
 _NUMBER = r"(?:null|(-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][-+]?\d++)?))"
 _BEFORE = '}},"p":{'
@@ -119,8 +123,9 @@ class _Written:
 def _written(shape: str) -> _Written:
     first, *others = _texts(shape)
     ((_, image),) = json.loads(shape).items()
-    told = (first[len(DELETED) :], *(text[1:] for text in others))
-    return _Written(tuple(image), tuple(one["t"] for one in image.values()), tuple(f'{text}"v":' for text in told))
+    before_values = (first[len(DELETED) :], *(text[1:] for text in others))
+    codes = tuple(column["t"] for column in image.values())
+    return _Written(tuple(image), codes, tuple(f'{text}"v":' for text in before_values))
 
 
 def listed(value: Column, shape: str, wanted: Wanted) -> Column:

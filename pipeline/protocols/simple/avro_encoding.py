@@ -50,8 +50,8 @@ class AvroValues:
         number = F.coalesce(sent.getField(_UNSIGNED).getField("value"), sent.getField(_LONG))
         wide = number.cast(t.UNSIGNED_BIGINT)
         unwrapped = (wide + F.lit(_TWO_64).cast(t.UNSIGNED_BIGINT)).cast(t.UNSIGNED_BIGINT)
-        told = number_of(F.when(sent.getField(_STRING).rlike("^[0-9]+$"), sent.getField(_STRING)), t.UNSIGNED_BIGINT)
-        return F.when(number < 0, unwrapped).otherwise(F.coalesce(wide, told))
+        by_text = number_of(F.when(sent.getField(_STRING).rlike("^[0-9]+$"), sent.getField(_STRING)), t.UNSIGNED_BIGINT)
+        return F.when(number < 0, unwrapped).otherwise(F.coalesce(wide, by_text))
 
     def mask(self, sent: Column) -> Column:
         """The 64 bits of a SET."""

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.model import tidb_types
 from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.conditions import any_of
+from pipeline.model.tidb_types import ChecksumForm
 from pipeline.protocols.row_checksum import (
     VERSIONS,
     Hashed,
@@ -28,6 +30,7 @@ from pipeline.protocols.row_checksum import (
     whole,
 )
 from pipeline.protocols.simple.head import field_of
+from pipeline.protocols.simple.values import SentValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,16 +45,16 @@ SENT = "checksum"
 
 
 def verdict(version: TableVersion, after: Column, before: Column, values: Values, timezone: str) -> Column:
-    """Whether the sent checksums are those of the rows; NULL where that cannot be told (see `change.CHECKSUM`).
+    """Whether the sent checksums are those of the rows; NULL where it is not certain (see `change.CHECKSUM`).
 
     `after` and `before` are the row as it is and as it was; of a delete `after` is the row as it was too.
     """
     deleted, inserted = field_of("op") == Op.DELETE, field_of("op") == Op.INSERT
     new = F.when(~deleted, _is_right(version, after, "current", values, timezone))
     old = F.when(~inserted, _is_right(version, before, "previous", values, timezone))
-    known = field_of(SENT).getField("version").isin(*VERSIONS)
-    found = F.when((new == F.lit(False)) | (old == F.lit(False)), F.lit(False))
-    return F.when(known, found.when(new | old, F.lit(True)))
+    is_of_a_version = field_of(SENT).getField("version").isin(*VERSIONS)
+    wrong = F.when((new == F.lit(False)) | (old == F.lit(False)), F.lit(False))
+    return F.when(is_of_a_version, wrong.when(new | old, F.lit(True)))
 
 
 def _is_right(version: TableVersion, row: Column, side: str, values: Values, timezone: str) -> Column:
@@ -65,29 +68,36 @@ def _is_right(version: TableVersion, row: Column, side: str, values: Values, tim
 
 
 def _hashed(cell: Column, column: SourceColumn, values: Values, timezone: str) -> Hashed:
-    kind = column.tidb_type.partition("(")[0]
-    if kind == "TIMESTAMP":
-        moment = values.moment(cell)
-        one = timestamp(moment.getField("value"), timezone)
-        elsewhere = moment.getField("location") != timezone
-        return Hashed(one.bytes, elsewhere if one.doubtful is None else elsewhere | one.doubtful).where_sent(cell)
-    if kind in _BY_TYPE:
-        return Hashed(_BY_TYPE[kind](values, cell)).where_sent(cell)
-    return Hashed(text_bytes(values.text(cell)), values.replaced(cell)).where_sent(cell)
+    row = tidb_types.of(column.tidb_type)
+    hashed = _text if row is None else FORMS[row.checksum]
+    return hashed(SentValue(cell, column, timezone, values)).where_sent(cell)
 
 
-_BY_TYPE: Mapping[str, Callable[[Values, Column], Column]] = {
-    "INT": lambda values, cell: whole(values.whole(cell, t.BIGINT)),
-    "INT UNSIGNED": lambda values, cell: small(values.whole(cell, t.BIGINT)),
-    "BIGINT": lambda values, cell: whole(values.whole(cell, t.BIGINT)),
-    "BIGINT UNSIGNED": lambda values, cell: unsigned_text(values.unsigned(cell).cast("string")),
-    "YEAR": lambda values, cell: small(values.whole(cell, t.BIGINT)),
-    "BIT": lambda values, cell: unsigned_text(values.unsigned(cell).cast("string")),
-    "ENUM": lambda values, cell: small(values.whole(cell, t.BIGINT)),
-    "SET": lambda values, cell: whole(values.mask(cell)),
-    "FLOAT": lambda values, cell: real(values.real(cell, t.FLOAT)),
-    "DOUBLE": lambda values, cell: real(values.real(cell, t.DOUBLE)),
-    "BLOB": lambda values, cell: text_bytes(values.octets(cell)),
-    "VECTOR": lambda values, cell: vector(values.text(cell)),
+def _text(sent: SentValue) -> Hashed:
+    return Hashed(text_bytes(sent.text), sent.values.replaced(sent.value))
+
+
+def _instant(sent: SentValue) -> Hashed:
+    moment = sent.values.moment(sent.value)
+    hashed = timestamp(moment.getField("value"), sent.timezone)
+    elsewhere = moment.getField("location") != sent.timezone
+    return Hashed(hashed.bytes, elsewhere if hashed.doubtful is None else elsewhere | hashed.doubtful)
+
+
+def _unsigned(sent: SentValue) -> Hashed:
+    return Hashed(unsigned_text(sent.values.unsigned(sent.value).cast("string")))
+
+
+FORMS: Mapping[ChecksumForm, Callable[[SentValue], Hashed]] = {
+    ChecksumForm.SIGNED: lambda sent: Hashed(whole(sent.values.whole(sent.value, t.BIGINT))),
+    ChecksumForm.SMALL: lambda sent: Hashed(small(sent.values.whole(sent.value, t.BIGINT))),
+    ChecksumForm.UNSIGNED: _unsigned,
+    ChecksumForm.REAL: lambda sent: Hashed(real(sent.values.real(sent.value, sent.natural))),
+    ChecksumForm.TEXT: _text,
+    ChecksumForm.BYTES: lambda sent: Hashed(text_bytes(sent.values.octets(sent.value))),
+    ChecksumForm.INSTANT: _instant,
+    ChecksumForm.MEMBER: lambda sent: Hashed(small(sent.values.whole(sent.value, t.BIGINT))),
+    ChecksumForm.MASK: lambda sent: Hashed(whole(sent.values.mask(sent.value))),
+    ChecksumForm.VECTOR: lambda sent: Hashed(vector(sent.text)),
 }
-"""All others are hashed as the text that was sent."""
+"""What a value adds to its row's checksum, by the form that its type has there."""

@@ -107,14 +107,14 @@ _DAMAGED = "_damaged"
 def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding) -> _Read:
     fields = mapping.fields[side.version.version]
     types = {target.name: target.type for target in mapping.targets}
-    found: _Read = {}
+    values: _Read = {}
     for place, column in enumerate(side.version.columns):
         target = fields.get(column.name)
         if target is not None:
             sent = side.row.getItem(column.name)
             value = read_value(sent, column, types[target], timezone, encoding.values)
-            found[target] = Materialised(value, sent, f"{side.alias}_{place}")
-    return found
+            values[target] = Materialised(value, sent, f"{side.alias}_{place}")
+    return values
 
 
 def _envelope(read: Sequence[_Read]) -> list[Column]:
@@ -133,8 +133,8 @@ def _lost(read: Sequence[_Read]) -> list[dict[str, Column | None]]:
 
 def _targets(read: Sequence[_Read], mapping: ColumnMapping) -> list[Column]:
     return [
-        F.coalesce(*found).alias(target.name)
-        if (found := [one[target.name].column for one in read if target.name in one])
+        F.coalesce(*values).alias(target.name)
+        if (values := [row[target.name].column for row in read if target.name in row])
         else F.lit(None).cast(target.type).alias(target.name)
         for target in mapping.targets
     ]

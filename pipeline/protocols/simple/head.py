@@ -101,13 +101,13 @@ def sorted_out(read: Column, sent: MessageFields) -> tuple[Projection, ...]:
 def _head(sent: MessageFields) -> Column:
     kind = F.col(_KIND)
     named = one_of(kind, NAMED)
-    known = kind.isNotNull()
+    is_ours = kind.isNotNull()
     return F.struct(
         kind.alias("kind"),
         F.when(named, sent.database).alias("database"),
         F.when(named, sent.table).alias("table"),
         F.when(named, sent.schema_version).alias("version"),
-        F.when(known, sent.commit_ts).alias("commit_ts"),
+        F.when(is_ours, sent.commit_ts).alias("commit_ts"),
         F.lower(sent.op).alias("op"),
         F.when(kind == MessageKind.DML.value, sent.checksum).alias("checksum"),
         *(column.alias(name) for name, column in sent.carried.items()),
@@ -120,14 +120,14 @@ def _kind(sent: MessageFields) -> Column:
     row = names & (sent.commit_ts > 0) & (sent.commit_ts <= F.lit(FAR_FUTURE)) & one_of(sent.op, _OPS)
     outside = F.when(sent.claim_check != "", F.lit(CLAIM_CHECK)).when(sent.handle_key_only, F.lit(HANDLE_KEY_ONLY))
     ours = sent.whole & (sent.version == _VERSION)
-    found = (
+    kind = (
         F.when((sent.kind == MessageKind.DML) & row, F.coalesce(outside, F.lit(MessageKind.DML.value)))
         .when((sent.kind == MessageKind.WATERMARK) & sent.commit_ts.isNotNull(), F.lit(MessageKind.WATERMARK.value))
         .when((sent.kind == MessageKind.BOOTSTRAP) & names, F.lit(MessageKind.BOOTSTRAP.value))
         .when((sent.kind == MessageKind.DDL) & _all_sent(sent.commit_ts, sent.sql), F.lit(MessageKind.DDL.value))
     )
     compressed = F.when(once() & ~F.coalesce(ours, F.lit(False)) & is_compressed(F.col("value")), MESSAGE_COMPRESSED)
-    return F.coalesce(F.when(once() & ours, found), compressed)
+    return F.coalesce(F.when(once() & ours, kind), compressed)
 
 
 def _all_sent(*columns: Column) -> Column:

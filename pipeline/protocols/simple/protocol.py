@@ -101,18 +101,18 @@ class SimpleProtocol:
     """TiCDC's Simple messages (TiCDC Simple Protocol; wire-formats.md).
 
     `encoding` is the changefeed's `encoding-format`, `timezone` its time zone, `overrides` the settings'
-    `warehouse.columns`, `known` what earlier batches described.
+    `warehouse.columns`, `remembered` what earlier batches have described.
     """
 
     encoding: str
     timezone: str
     overrides: Mapping[str, WarehouseType]
-    known: KnownVersions
+    remembered: KnownVersions
     _encoding: Encoding = field(init=False)
     _settled: dict[_VersionKey, Names] = field(init=False, default_factory=dict)
     """The virtual columns of versions that were met, so that no row is asked twice."""
-    _told: set[tuple[str, str]] = field(init=False, default_factory=set)
-    """Tables of which it was said that rows have come before their schema."""
+    _warned: set[tuple[str, str]] = field(init=False, default_factory=set)
+    """Tables of which the run has warned that rows came before their schema."""
 
     def __post_init__(self) -> None:
         self._encoding = _ENCODINGS[self.encoding]
@@ -156,10 +156,10 @@ class SimpleProtocol:
         bootstraps, unread = self._bootstraps(raw, groups) if MessageKind.BOOTSTRAP in kinds else ((), ())
         statements = self._statements(raw) if MessageKind.DDL in kinds else Statements()
         listed = _by_key((*bootstraps, *statements.described))
-        known = self._known_of(groups, listed)
-        virtual = self._virtual(raw, groups, statements, listed, known)
-        settled = {key: without(version, virtual[key].names) for key, version in {**known, **listed}.items()}
-        said = {key: version for key, version in settled.items() if key in listed or version != known[key]}
+        earlier = self._described_before(groups, listed)
+        virtual = self._virtual(raw, groups, statements, listed, earlier)
+        settled = {key: without(version, virtual[key].names) for key, version in {**earlier, **listed}.items()}
+        changed = {key: version for key, version in settled.items() if key in listed or version != earlier[key]}
         tables, unknown = _resolve(groups, settled)
         bad = (*unread, *_bad_statements(statements.bad))
         control = sum(
@@ -179,15 +179,15 @@ class SimpleProtocol:
             kinds=frozenset(group.sort for group in groups if group.kind != MessageKind.DDL),
             warnings=tuple(self._early(unknown)),
             unknown=unknown,
-            described=tuple(said.values()),
+            described=tuple(changed.values()),
         )
 
     def _early(self, unknown: Iterable[Unknown]) -> Iterator[str]:
-        for one in unknown:
-            if one.table.key not in self._told:
-                self._told.add(one.table.key)
+        for table in (version.table for version in unknown):
+            if table.key not in self._warned:
+                self._warned.add(table.key)
                 yield (
-                    f"{one.table}: rows came before their schema, and wait in _pipeline.held until a BOOTSTRAP or DDL "
+                    f"{table}: rows came before their schema, and wait in _pipeline.held until a BOOTSTRAP or DDL "
                     "brings it; if none comes, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
                 )
 
@@ -202,8 +202,8 @@ class SimpleProtocol:
 
     def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
-        found = {seen.version.version: seen.version for seen in messages.versions}
-        versions = tuple(version for number, version in found.items() if number in mapping.fields)
+        by_number = {seen.version.version: seen.version for seen in messages.versions}
+        versions = tuple(version for number, version in by_number.items() if number in mapping.fields)
         numbers = [F.lit(version.version) for version in versions]
         mine = raw.where(self.where(messages) & field_of("version").isin(*numbers))
         return frame.recipe(versions, mapping, self.timezone, self._encoding).of(mine)
@@ -228,9 +228,9 @@ class SimpleProtocol:
         messages = TableMessages(version.table, (seen,))
         prepared = through(encoding.prepared(), raw)
         kind = field_of("kind")
-        told = F.lit(True) if has_checksum else field_of("checksum").isNull()
+        is_alike = F.lit(True) if has_checksum else field_of("checksum").isNull()
         sorts = EventKinds(
-            row=(kind == MessageKind.DML) & _is_of(newest) & told,
+            row=(kind == MessageKind.DML) & _is_of(newest) & is_alike,
             watermark=kind == MessageKind.WATERMARK,
             other=(kind == MessageKind.BOOTSTRAP) & any_of(map(_is_of, others)),
             commit_ts=field_of("commit_ts"),
@@ -241,8 +241,8 @@ class SimpleProtocol:
     def _settled_version(self, table: TableName, number: SchemaId) -> TableVersion | None:
         """A version as its rows are, if nothing about it is open."""
         key = table.key, number
-        known = self.known.versions([(table, number)])
-        return without(known[key], self._settled[key]) if key in known and key in self._settled else None
+        versions = self.remembered.versions([(table, number)])
+        return without(versions[key], self._settled[key]) if key in versions and key in self._settled else None
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Never: versions are moments, and a lower one is an older one."""
@@ -273,7 +273,7 @@ class SimpleProtocol:
         sent = (SentDdl(*place_of(row), self._encoding.message(row.body)) for row in rows)
         return read_statements(sent, self.overrides)
 
-    def _known_of(
+    def _described_before(
         self, groups: Iterable[_SimpleGroup], listed: Mapping[_VersionKey, TableVersion]
     ) -> Mapping[_VersionKey, TableVersion]:
         """What earlier batches have described of all versions that this batch has."""
@@ -281,7 +281,7 @@ class SimpleProtocol:
         for group in groups:
             if group.kind == MessageKind.DML:
                 wanted.setdefault(group.key, (group.name, group.key[1]))
-        return self.known.versions(list(wanted.values())) if wanted else {}
+        return self.remembered.versions(list(wanted.values())) if wanted else {}
 
     def _virtual(
         self,
@@ -289,35 +289,35 @@ class SimpleProtocol:
         groups: Iterable[_SimpleGroup],
         statements: Statements,
         listed: Mapping[_VersionKey, TableVersion],
-        known: Mapping[_VersionKey, TableVersion],
+        earlier: Mapping[_VersionKey, TableVersion],
     ) -> Mapping[_VersionKey, VirtualColumns]:
         """The virtual columns of each version. Where that is not settled, a few rows are looked at, once."""
-        versions = [*listed.values(), *(version for key, version in known.items() if key not in listed)]
-        evidence = Evidence(self._settled, known, {}, self.known.of_tables)
-        found = settle(statements.told, versions, evidence)
+        versions = [*listed.values(), *(version for key, version in earlier.items() if key not in listed)]
+        evidence = Evidence(self._settled, earlier, {}, self.remembered.of_tables)
+        virtual = settle(statements.column_ddl, versions, evidence)
         places = [
             (group.at, position)
             for group in groups
-            if group.kind == MessageKind.DML and group.key in found and not found[group.key].settled
+            if group.kind == MessageKind.DML and group.key in virtual and not virtual[group.key].settled
             for position in (group.first, group.last)
         ]
         if places:
             carried = samples.carried(raw, places, self._encoding)
-            found = settle(statements.told, versions, replace(evidence, carried=carried))
-        self._settled.update({key: one.names for key, one in found.items() if one.settled})
-        return found
+            virtual = settle(statements.column_ddl, versions, replace(evidence, carried=carried))
+        self._settled.update({key: columns.names for key, columns in virtual.items() if columns.settled})
+        return virtual
 
 
 def _resolve(
     groups: Iterable[_SimpleGroup], versions: Mapping[_VersionKey, TableVersion]
 ) -> tuple[tuple[TableMessages, ...], tuple[Unknown, ...]]:
-    found: dict[_VersionKey, list[_SimpleGroup]] = defaultdict(list)
+    by_version: dict[_VersionKey, list[_SimpleGroup]] = defaultdict(list)
     for group in groups:
         if group.kind == MessageKind.DML:
-            found[group.key].append(group)
+            by_version[group.key].append(group)
     tables: dict[tuple[str, str], list[SeenVersion]] = defaultdict(list)
     unknown: list[Unknown] = []
-    for key, alike in sorted(found.items()):
+    for key, alike in sorted(by_version.items()):
         if key in versions:
             tables[key[0]].append(_seen(versions[key], alike))
         else:
@@ -364,27 +364,27 @@ def _within(part: Part) -> Column:
 
 def _refused(groups: Iterable[_SimpleGroup], about: MessageHeader) -> Iterator[Undecodable]:
     unread, packed, kind = 0, 0, field_of("kind")
-    found: dict[str, Counter[TableName]] = defaultdict(Counter)
+    rows_of: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:
         if group.kind is None:
             unread += group.rows
         elif group.kind == compressed.MESSAGE_COMPRESSED:
             packed += group.rows
         elif group.kind not in set(MessageKind):
-            found[group.kind][group.name] += group.rows
+            rows_of[group.kind][group.name] += group.rows
     if unread:
         yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
     if packed:
         yield compressed.refused(kind, packed)
-    yield from (too_large.refused(kind, code, about, rows) for code, rows in found.items())
+    yield from (too_large.refused(kind, code, about, rows) for code, rows in rows_of.items())
 
 
 def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:
     wanted = (row.database, row.table, row.version)
     rows = sum(
-        one.rows
-        for one in groups
-        if one.kind == MessageKind.BOOTSTRAP and (one.database, one.table, one.version) == wanted
+        group.rows
+        for group in groups
+        if group.kind == MessageKind.BOOTSTRAP and (group.database, group.table, group.version) == wanted
     )
     where = field_of("kind") == MessageKind.BOOTSTRAP
     for name, value in zip(("database", "table", "version"), wanted, strict=True):
@@ -395,11 +395,11 @@ def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:
 def _bad_statements(bad: Iterable[SentDdl]) -> Iterator[Undecodable]:
     """A refusal a partition."""
     positions: dict[Partition, list[int]] = defaultdict(list)
-    for one in bad:
-        positions[one.at].append(one.position)
-    for at, found in positions.items():
-        where = stands_in(at) & F.col(POSITION).isin(*found)
-        yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, len(found))
+    for statement in bad:
+        positions[statement.partition].append(statement.position)
+    for partition, unreadable in positions.items():
+        where = stands_in(partition) & F.col(POSITION).isin(*unreadable)
+        yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, len(unreadable))
 
 
 def _by_key(versions: Iterable[TableVersion]) -> dict[_VersionKey, TableVersion]:

@@ -28,11 +28,11 @@ def carried(
 ) -> dict[VersionKey, Names]:
     """The columns that the rows at these positions have, by their versions; rows that have none say nothing."""
     positions: dict[Partition, set[int]] = defaultdict(set)
-    for at, position in places:
-        positions[at].add(position)
+    for partition, position in places:
+        positions[partition].add(position)
     if not positions:
         return {}
-    here = [stands_in(at) & F.col(POSITION).isin(*sorted(found)) for at, found in positions.items()]
+    here = [stands_in(partition) & F.col(POSITION).isin(*sorted(some)) for partition, some in positions.items()]
     sampled = prepared.where((field_of("kind") == MessageKind.DML) & any_of(here))
     named = [field_of(name).alias(name) for name in ("database", "table", "version")]
     columns: dict[VersionKey, Names] = {}

@@ -15,6 +15,7 @@ from pipeline.errors import Refused
 from pipeline.model.columns import IN_UTC, UNKNOWN_DEFAULT, Default, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.names import TableName, confusable, folded
 from pipeline.model.source_types import MOST_FRACTION_DIGITS
+from pipeline.model.tidb_types import TYPES, Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,21 +62,19 @@ def sql_type(sent: Mapping[str, Any]) -> SqlType:
     name, unsigned = _text(sent["mysqlType"]).upper(), bool(sent.get("unsigned"))
     family = family_of(name, unsigned=unsigned, binary=sent.get("charset") == "binary")
     length, decimal = sent.get("length"), sent.get("decimal")
-    match family:
-        case "DECIMAL":
+    match TYPES[family].parameters:
+        case Parameters.DIGITS:
             precision, scale = int(length or 0), int(decimal or 0)
             if not 0 <= scale <= precision <= MOST_DIGITS:
                 raise ValueError(f"DECIMAL({precision},{scale}) is no type")
             return SqlType(family, length=precision, scale=scale)
-        case "BIT":
+        case Parameters.BITS:
             return SqlType(family, length=int(length or 1))
-        case "DATETIME" | "TIMESTAMP" | "TIME":
+        case Parameters.FRACTION:
             return SqlType(family, scale=_fraction_digits(name, length, decimal))
-        case "ENUM" | "SET":
+        case Parameters.MEMBERS:
             return SqlType(family, members=tuple(_text(member) for member in sent.get("elements") or ()))
-        case "TEXT" | "BLOB" if name in ("CHAR", "BINARY"):
-            return SqlType(family, length=int(length or 0), fixed=True)
-    return SqlType(family)
+    return SqlType(family, length=int(length or 0), fixed=True) if name in ("CHAR", "BINARY") else SqlType(family)
 
 
 def _column(sent: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> SourceColumn:
@@ -111,8 +110,8 @@ def _default(sent: object, kind: SqlType, *, nullable: bool) -> Default:
     text = _text(sent)
     if _LOST in text or (kind.family in ("TEXT", "JSON", "BLOB") and EXPRESSION.fullmatch(text)):
         return UNKNOWN_DEFAULT
-    found = default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
-    return literal(f"{found.text}{IN_UTC}") if (found.text and kind.family == "TIMESTAMP") else found
+    default = default_of(Literal(LiteralKind.TEXT, text), kind, nullable=nullable)
+    return literal(f"{default.text}{IN_UTC}") if (default.text and kind.family == "TIMESTAMP") else default
 
 
 def _bits(sent: object) -> Literal:

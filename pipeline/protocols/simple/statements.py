@@ -36,7 +36,7 @@ _NO_TABLE = TableName("", "")
 class SentDdl:
     """A DDL message and where it stands; None where it cannot be read."""
 
-    at: Partition
+    partition: Partition
     position: int
     message: Mapping[str, Any] | None
 
@@ -48,7 +48,7 @@ class Statements:
     ddl: tuple[Ddl, ...] = ()
     described: tuple[TableVersion, ...] = ()
     bad: tuple[SentDdl, ...] = ()
-    told: tuple[ColumnDdl, ...] = ()
+    column_ddl: tuple[ColumnDdl, ...] = ()
     """In the order of their commit ts."""
 
 
@@ -79,27 +79,27 @@ def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseTy
     """Statements in the order of their commit ts; copies in several partitions, and re-sends, are one."""
     first: dict[tuple[int, str, TableName], Ddl] = {}
     places: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
-    told: dict[tuple[int, str, TableName], ColumnDdl] = {}
+    column_ddl: dict[tuple[int, str, TableName], ColumnDdl] = {}
     versions: dict[object, TableVersion] = {}
     bad: list[SentDdl] = []
-    for one in sorted(sent, key=lambda copy: (copy.at, copy.position)):
+    for copy in sorted(sent, key=lambda copy: (copy.partition, copy.position)):
         try:
-            statement = _statement(one.message or {}, overrides)
-            then = _version_before(one.message or {}, overrides)
+            statement = _statement(copy.message or {}, overrides)
+            then = _version_before(copy.message or {}, overrides)
             _refuse_what_cannot_be_kept(statement)
         except (NotATableSchema, KeyError, TypeError, ValueError, ArithmeticError):
-            bad.append(one)
+            bad.append(copy)
             continue
         key = (statement.commit_ts, statement.sql, statement.table)
         first.setdefault(key, statement)
-        places[key].setdefault(one.at, one.position)
-        told.setdefault(key, ColumnDdl(statement.commit_ts, statement.sql, then, statement.version))
-        known = [version for version in (then, statement.version) if version is not None]
-        versions |= {(version.table.key, version.version): version for version in known}
-    ddl = [replace(one, at=places[key]) for key, one in first.items()]
+        places[key].setdefault(copy.partition, copy.position)
+        column_ddl.setdefault(key, ColumnDdl(statement.commit_ts, statement.sql, then, statement.version))
+        sides = [version for version in (then, statement.version) if version is not None]
+        versions |= {(version.table.key, version.version): version for version in sides}
+    ddl = [replace(statement, at=places[key]) for key, statement in first.items()]
     return Statements(
         tuple(sorted(ddl, key=lambda one: one.commit_ts)), tuple(versions.values()), tuple(bad),
-        tuple(sorted(told.values(), key=lambda one: one.commit_ts)),
+        tuple(sorted(column_ddl.values(), key=lambda one: one.commit_ts)),
     )  # fmt: skip
 
 
@@ -116,9 +116,9 @@ def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType
 
 
 def _version_before(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType]) -> TableVersion | None:
-    """What the table was: of one that is dropped the last word, for which rows may wait."""
-    said_behind = message["type"] == _GONE and not message.get("preTableSchema")
-    return _version(message, "tableSchema" if said_behind else "preTableSchema", overrides)
+    """What the table was before the statement. What a DROP says of it is the last word, and rows may wait for that."""
+    is_in_other_field = message["type"] == _GONE and not message.get("preTableSchema")
+    return _version(message, "tableSchema" if is_in_other_field else "preTableSchema", overrides)
 
 
 def _version(message: Mapping[str, Any], side: str, overrides: Mapping[str, WarehouseType]) -> TableVersion | None:

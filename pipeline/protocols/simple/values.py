@@ -5,71 +5,92 @@ Wire rules: wire-formats.md, "Simple, JSON" and "Simple, Avro".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model import text
+from pipeline.model import text, tidb_types
 from pipeline.model import types as t
 from pipeline.model.members import octets_of
 from pipeline.model.text import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyspark.sql import Column
 
     from pipeline.model.columns import SourceColumn
+    from pipeline.model.tidb_types import TidbType
     from pipeline.model.types import WarehouseType
     from pipeline.protocols.simple.encoding import Values
 
 _ALL_BITS = 64
 
 
+@dataclass(frozen=True, slots=True)
+class SentValue:
+    """One value as it was sent, and what decides how it is read."""
+
+    value: Column
+    column: SourceColumn
+    timezone: str
+    values: Values
+
+    @property
+    def natural(self) -> WarehouseType:
+        """The warehouse type of its column without an override."""
+        return natural_type(self.column)
+
+    @property
+    def text(self) -> Column:
+        """The value as text."""
+        return self.values.text(self.value)
+
+
 def read_value(sent: Column, column: SourceColumn, kind: WarehouseType, timezone: str, values: Values) -> Value:
     """One sent value as a value of the warehouse type `kind`."""
-    own = natural_type(column)
-    if kind != own and _family(column) == "DECIMAL":
+    row, own = tidb_types.of(column.tidb_type), natural_type(column)
+    if kind != own and row is tidb_types.DECIMAL:
         return text.under(values.sound(sent), t.STRING, kind, exact=True)
-    return text.under(_natural(sent, column, timezone, values), own, kind)
+    decode = _sound if row is None else DECODERS[row]
+    return text.under(decode(SentValue(sent, column, timezone, values)), own, kind)
 
 
 def natural_type(column: SourceColumn) -> WarehouseType:
     """The warehouse type of a column without an override (design.md, 4.4)."""
-    return t.natural(column.tidb_type)
+    return tidb_types.natural(column.tidb_type)
 
 
-def _family(column: SourceColumn) -> str:
-    return column.tidb_type.partition("(")[0]
+def _sound(sent: SentValue) -> Value:
+    return sent.values.sound(sent.value)
 
 
-def _natural(sent: Column, column: SourceColumn, timezone: str, values: Values) -> Value:  # noqa: C901, PLR0911 - a table of types
-    kind = natural_type(column)
-    match _family(column):
-        case "INT" | "INT UNSIGNED" | "BIGINT" | "YEAR":
-            return Value(values.whole(sent, kind))
-        case "BIGINT UNSIGNED":
-            return Value(values.unsigned(sent))
-        case "BIT":
-            number = values.unsigned(sent)
-            return Value(number if kind == t.UNSIGNED_BIGINT else number.try_cast(kind))
-        case "FLOAT" | "DOUBLE":
-            return Value(values.real(sent, kind))
-        case "DECIMAL" if kind != t.STRING:
-            return text.casted(values.text(sent), kind)
-        case "DATE":
-            return text.date(values.text(sent))
-        case "DATETIME":
-            return text.datetime(values.text(sent))
-        case "TIMESTAMP":
-            return _timestamp(values.moment(sent), timezone)
-        case "ENUM":
-            return _named(_member(values.whole(sent, t.INT), column.members), column.members)
-        case "SET":
-            return _named(_members(values.mask(sent), column.members), column.members)
-        case "VECTOR":
-            return Value(text.vector(values.text(sent)))
-        case "BLOB":
-            return Value(values.octets(sent))
-    return values.sound(sent)
+def _whole(sent: SentValue) -> Value:
+    return Value(sent.values.whole(sent.value, sent.natural))
+
+
+def _real(sent: SentValue) -> Value:
+    return Value(sent.values.real(sent.value, sent.natural))
+
+
+def _bit(sent: SentValue) -> Value:
+    number = sent.values.unsigned(sent.value)
+    return Value(number if sent.natural == t.UNSIGNED_BIGINT else number.try_cast(sent.natural))
+
+
+def _decimal(sent: SentValue) -> Value:
+    return _sound(sent) if sent.natural == t.STRING else text.casted(sent.text, sent.natural)
+
+
+def _enum(sent: SentValue) -> Value:
+    members = sent.column.members
+    return _named(_member(sent.values.whole(sent.value, t.INT), members), members)
+
+
+def _set(sent: SentValue) -> Value:
+    members = sent.column.members
+    return _named(_members(sent.values.mask(sent.value), members), members)
 
 
 def _timestamp(moment: Column, timezone: str) -> Value:
@@ -99,12 +120,38 @@ def _member(number: Column, members: tuple[str, ...]) -> Column:
 
 def _members(mask: Column, members: tuple[str, ...]) -> Column:
     """SET: the members whose bits are set, the first is the lowest."""
-    chosen = [F.when(mask.bitwiseAND(F.lit(_bit(at))) != 0, _literal(member)) for at, member in enumerate(members)]
+    chosen = [
+        F.when(mask.bitwiseAND(F.lit(_mask(place))) != 0, _literal(member)) for place, member in enumerate(members)
+    ]
     beyond = F.lit(False)
     if len(members) < _ALL_BITS:
         beyond = F.shiftright(mask, len(members)) != 0
     return F.when(mask.isNotNull() & ~beyond, F.concat_ws(",", *chosen))
 
 
-def _bit(at: int) -> int:
-    return (1 << at) - (2**64 if at == _ALL_BITS - 1 else 0)
+def _mask(place: int) -> int:
+    return (1 << place) - (2**64 if place == _ALL_BITS - 1 else 0)
+
+
+DECODERS: Mapping[TidbType, Callable[[SentValue], Value]] = {
+    tidb_types.INT: _whole,
+    tidb_types.INT_UNSIGNED: _whole,
+    tidb_types.BIGINT: _whole,
+    tidb_types.BIGINT_UNSIGNED: lambda sent: Value(sent.values.unsigned(sent.value)),
+    tidb_types.BIT: _bit,
+    tidb_types.YEAR: _whole,
+    tidb_types.FLOAT: _real,
+    tidb_types.DOUBLE: _real,
+    tidb_types.DECIMAL: _decimal,
+    tidb_types.TEXT: _sound,
+    tidb_types.BLOB: lambda sent: Value(sent.values.octets(sent.value)),
+    tidb_types.JSON: _sound,
+    tidb_types.ENUM: _enum,
+    tidb_types.SET: _set,
+    tidb_types.DATE: lambda sent: text.date(sent.text),
+    tidb_types.DATETIME: lambda sent: text.datetime(sent.text),
+    tidb_types.TIMESTAMP: lambda sent: _timestamp(sent.values.moment(sent.value), sent.timezone),
+    tidb_types.TIME: _sound,
+    tidb_types.VECTOR: lambda sent: Value(text.vector(sent.text)),
+}
+"""How a value of each type is read."""

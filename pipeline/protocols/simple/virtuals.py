@@ -1,6 +1,7 @@
 """Which columns of a version are virtual: a `tableSchema` lists them like any other, and no row has them.
 
-Told by the statements that made them, by what is known of the version, or by rows: each carries every other column.
+Three things say which these are: the statements that made them, what earlier batches have described, and rows, since a
+row carries every other column.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ _NOTHING = VirtualColumns()
 class Evidence:
     """What there is besides a batch's statements.
 
-    `settled` by earlier batches, `known` versions, the columns that sample rows have `carried`, and of a table the
-    versions that are known.
+    What earlier batches have `settled`, the `versions` that they have described, the columns that sample rows have
+    `carried`. `of_tables` gives all versions of some tables.
     """
 
     settled: Mapping[VersionKey, Names]
-    known: Mapping[VersionKey, TableVersion]
+    versions: Mapping[VersionKey, TableVersion]
     carried: Mapping[VersionKey, Names]
     of_tables: Callable[[Collection[TableName]], Collection[TableVersion]]
 
@@ -69,15 +70,15 @@ def key_of(version: TableVersion) -> VersionKey:
 
 
 def settle(
-    told: Iterable[ColumnDdl], versions: Iterable[TableVersion], evidence: Evidence
+    statements: Iterable[ColumnDdl], versions: Iterable[TableVersion], evidence: Evidence
 ) -> dict[VersionKey, VirtualColumns]:
     """The virtual columns of what statements describe, in the order of their commit ts, and of other versions."""
     settling = _Settling(evidence)
-    for one in told:
-        settling.take(one)
+    for statement in statements:
+        settling.take(statement)
     for version in versions:
         settling.of(version)
-    return settling.found
+    return settling.virtual
 
 
 def without(version: TableVersion, names: Names) -> TableVersion:
@@ -93,65 +94,67 @@ def without(version: TableVersion, names: Names) -> TableVersion:
 @dataclass(slots=True)
 class _Settling:
     evidence: Evidence
-    found: dict[VersionKey, VirtualColumns] = field(default_factory=dict)
+    virtual: dict[VersionKey, VirtualColumns] = field(default_factory=dict)
     versions: dict[VersionKey, TableVersion] = field(default_factory=dict)
 
     def of(self, version: TableVersion) -> VirtualColumns:
         """What this batch's statements have said of a version, else what there is besides."""
         key = key_of(version)
         self.versions[key] = version
-        if key not in self.found:
-            self.found[key] = self._besides(version)
-        return self.found[key]
+        if key not in self.virtual:
+            self.virtual[key] = self._besides(version)
+        return self.virtual[key]
 
-    def take(self, told: ColumnDdl) -> None:
+    def take(self, statement: ColumnDdl) -> None:
         """Follow a statement."""
-        before = self.of(told.then) if told.then is not None else None
-        if told.now is None:
+        before = self.of(statement.then) if statement.then is not None else None
+        now = statement.now
+        if now is None:
             return
-        key, listed = key_of(told.now), _listed(told.now)
-        said, other = self._said(told, told.now, before), self._besides(told.now)
-        if not said.settled:
-            said = other if other.settled else VirtualColumns(said.names | other.names)
-        known = _virtual(self.evidence.known.get(key))
-        self.versions[key] = told.now
-        if said.settled or not self.found.get(key, _NOTHING).settled:
-            self.found[key] = VirtualColumns((said.names | known) & listed, said.settled)
+        key, listed = key_of(now), _listed(now)
+        columns, other = self._by_text(statement, now, before), self._besides(now)
+        if not columns.settled:
+            columns = other if other.settled else VirtualColumns(columns.names | other.names)
+        remembered = _virtual(self.evidence.versions.get(key))
+        self.versions[key] = now
+        if columns.settled or not self.virtual.get(key, _NOTHING).settled:
+            self.virtual[key] = VirtualColumns((columns.names | remembered) & listed, columns.settled)
 
-    def _said(self, told: ColumnDdl, now: TableVersion, before: VirtualColumns | None) -> VirtualColumns:
+    def _by_text(self, statement: ColumnDdl, now: TableVersion, before: VirtualColumns | None) -> VirtualColumns:
         """What the text says; not settled where a column is neither from before nor defined."""
         listed = _listed(now)
-        defined = {folded(name): virtual for name, virtual in virtual_columns(told.sql)}
-        if told.then is None or before is None:
-            like = created_like(told.sql, now.table.schema)
+        defined = {folded(name): virtual for name, virtual in virtual_columns(statement.sql)}
+        if statement.then is None or before is None:
+            like = created_like(statement.sql, now.table.schema)
             if like is not None:
-                return self._like(like, told, listed)
+                return self._like(like, statement, listed)
             then, before = _NONE, VirtualColumns(settled=True)
         else:
-            then, before = _renamed(told.sql, _listed(told.then)), _followed(told.sql, before)
+            sql = statement.sql
+            then, before = _renamed(sql, _listed(statement.then)), _followed(sql, before)
         hidden = _hidden(listed - then - defined.keys())
         new = {name for name, virtual in defined.items() if virtual and (name not in then or not before.settled)}
         explained = listed <= then | defined.keys() | hidden
         return VirtualColumns((before.names | new | hidden) & listed, before.settled and explained)
 
-    def _like(self, like: TableName, told: ColumnDdl, listed: Names) -> VirtualColumns:
+    def _like(self, like: TableName, statement: ColumnDdl, listed: Names) -> VirtualColumns:
         """The newest version of the other table that has the same columns."""
         of_batch = (version for version in self.versions.values() if version.table.key == like.key)
         candidates = {key_of(version): version for version in (*self.evidence.of_tables([like]), *of_batch)}
         for version in sorted(candidates.values(), key=lambda one: one.version, reverse=True):
-            if version.version < told.commit_ts and _listed(version) == listed:
+            if version.version < statement.commit_ts and _listed(version) == listed:
                 return self.of(version)
         return _NOTHING
 
     def _besides(self, version: TableVersion) -> VirtualColumns:
         key, listed = key_of(version), _listed(version)
         settled, carried = self.evidence.settled.get(key), self.evidence.carried.get(key)
-        known = _virtual(version) | _virtual(self.evidence.known.get(key))
+        names = _virtual(version) | _virtual(self.evidence.versions.get(key)) | _hidden(listed)
         if settled is not None:
             return VirtualColumns(settled, settled=True)
         if carried is not None:
-            return VirtualColumns(known | _hidden(listed) | (listed - carried), settled=True)
-        return VirtualColumns(known | _hidden(listed))
+            return VirtualColumns(names | (listed - carried), settled=True)
+        return VirtualColumns(names)
 
 
 def _listed(version: TableVersion) -> Names:
@@ -171,5 +174,5 @@ def _renamed(sql: str, names: Names) -> Names:
     return frozenset(new.get(name, name) for name in names)
 
 
-def _followed(sql: str, found: VirtualColumns) -> VirtualColumns:
-    return VirtualColumns(_renamed(sql, found.names), found.settled)
+def _followed(sql: str, columns: VirtualColumns) -> VirtualColumns:
+    return VirtualColumns(_renamed(sql, columns.names), columns.settled)

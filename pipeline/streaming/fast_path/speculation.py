@@ -89,7 +89,7 @@ def speculate(
     with bound(table=str(table.source)):
         staged = stage(table, prediction.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, prediction.odd))
         context.step("speculated")
-    messages = prediction.found() if _is_right(prediction, staged.appended) else None
+    messages = prediction.messages() if _is_right(prediction, staged.appended) else None
     if messages is not None and _is_of(table, messages):
         return Speculation(staged, mapping, rules, messages)
     staged.drop()

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class HeldName(NamedTuple):
-    """One of them. `at`: commit ts of the statement."""
+    """One of them. `commit_ts`: of the statement."""
 
     schema: str
     table: str
     reason: str
-    at: int
+    commit_ts: int
 
     @property
     def name(self) -> TableName:

@@ -88,6 +88,11 @@ class CurrentRow:
     commit_ts: int
     values: Mapping[int, Any]
 
+    def named(self, names: Mapping[int, str]) -> dict[str, Any]:
+        """As a row of a frame; `names`: of the table's fields."""
+        values = {names[number]: value for number, value in self.values.items() if number in names}
+        return {change.COMMIT_TS: self.commit_ts, change.UNREPRESENTABLE: None, **values}
+
 
 class ModelSpark:
     """In place of a session: tables by name, and which faults they meet."""
@@ -101,6 +106,12 @@ class ModelSpark:
         """A changes table, without its bytes."""
         table = self.catalog.by_sql(name)
         own = {column: field for column, field in table.fields().items() if column not in change.ENVELOPE}
+        names = {field: column for column, field in own.items()}
+
+        def cell(value: Any) -> Any:
+            return (
+                {names[field]: one for field, one in value.items() if field in names} if type(value) is dict else value
+            )
 
         def rows() -> list[dict[str, Any]]:
             return [
@@ -112,12 +123,15 @@ class ModelSpark:
                     change.BATCH_ID: row.batch_id,
                     change.OP: row.op,
                     change.COMMIT_TS: row.record.message.told_ts,
-                    **{column: row.values.get(field) for column, field in own.items()},
+                    change.SCHEMA_ID: row.schema,
+                    change.UNREPRESENTABLE: None,
+                    **{column: cell(row.values.get(field)) for column, field in own.items()},
                 }
                 for row in table.content()
             ]
 
-        return Frame(rows, (*change.POSITION, change.BATCH_ID, change.OP, change.COMMIT_TS, *own), self.catalog)
+        told = (change.BATCH_ID, change.OP, change.COMMIT_TS, change.SCHEMA_ID, change.UNREPRESENTABLE)
+        return Frame(rows, (*change.POSITION, *told, *own), self.catalog)
 
 
 class ModelProtocol:
@@ -373,8 +387,8 @@ class ModelBatch(SparkBatch):
         assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
 
 
-class ModelLanding(TableWriter):
-    """One table's part."""
+class WatchedWriter:
+    """One table's part, in which a fault may be, and of which every append is looked at."""
 
     __slots__ = ()
 
@@ -408,7 +422,8 @@ class ModelLanding(TableWriter):
     def _is_fit_to_be_seen(self, added: Sequence[ChangeRow], *, let_in: bool) -> None:
         """Whether main has got what the verdict lets in, and no row that a rule keeps out."""
         kept_out = [Severity.QUARANTINE] if self.forced else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
-        bad = [row for row in added if broken(row.record.message, self.context.rulebook.suite, *kept_out)]
+        book = self.context.rulebook
+        bad = [row for row in added if broken(row.record.message, book.suite, *kept_out, breaks=book.breaks)]
         assert not bad, f"{self.table.source} has rows that break a rule: {bad}"
         assert let_in or not added, f"{self.table.source} has rows of a batch that may not enter: {added}"
 
@@ -419,6 +434,12 @@ class ModelLanding(TableWriter):
     def _may_fail(self, stage: str) -> None:
         if self.context.spark.faults.get(self.messages.table.key) == stage:
             raise BatchFailed("INJECTED", f"{self.messages.table}: {stage}")
+
+
+class ModelLanding(WatchedWriter, TableWriter):
+    """One table's part by offset."""
+
+    __slots__ = ()
 
 
 def shown(layout: Layout, row: ChangeRow, column: Column, fields: Mapping[str, int]) -> object:

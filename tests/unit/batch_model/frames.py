@@ -109,7 +109,12 @@ class Col:
 
     def isin(self, *values: object) -> Col:
         mine = self.of
-        return Col(lambda row: mine(row) in values)
+        return Col(lambda row: False if not values else None if (one := mine(row)) is None else one in values)
+
+    def getField(self, name: str) -> Col:  # noqa: N802 - Spark's name
+        """A field of a struct, which is a dictionary."""
+        mine = self.of
+        return Col(lambda row: None if (one := mine(row)) is None else one.get(name))
 
     def cast(self, _kind: str) -> Col:
         return self
@@ -226,7 +231,7 @@ F = SimpleNamespace(
     create_map=lambda *columns: _all(lambda values: dict(zip(values[::2], values[1::2], strict=True)), *columns),
     to_json=lambda column, _options: _on(json.dumps, column),
     struct=lambda *columns: _all(tuple, *columns),
-    least=lambda *columns: _on(min, *columns),
+    least=lambda *columns: _all(lambda values: min((v for v in values if v is not None), default=None), *columns),
     timestamp_micros=lambda column: column,
     current_timestamp=lambda: Col(lambda _row: 0),
     broadcast=lambda frame: frame,

@@ -76,7 +76,7 @@ class ChangeRow:
 
     @property
     def deletes(self) -> bool:
-        return self.record.message.deletes
+        return self.op == "delete"
 
     @staticmethod
     def of(row: Mapping[str, Any], values: Mapping[int, Any]) -> ChangeRow:
@@ -315,6 +315,11 @@ class ModelTable:
         assert snapshot is not None, f"no commit of {self.name} says {key.name} = {text}"
         return len(snapshot.added)
 
+    def added_between(self, snapshot_id: int, _column: str) -> tuple[int, int] | None:
+        """See `Table.added_between`: of commit ts."""
+        times = [row.record.message.commit_ts for row in self.added(snapshot_id)]
+        return (min(times), max(times)) if times else None
+
     def added(self, snapshot_id: int) -> tuple[Any, ...]:
         """The rows of one append."""
         return self._meta.snapshots[snapshot_id].added
@@ -324,7 +329,15 @@ class ModelTable:
         if self._meta.properties.get("ticdc.role") != "changes":
             return rows
         fields = [(name, number) for name, number in self._meta.schema.items() if name not in change.ENVELOPE]
-        return [ChangeRow.of(row, {number: row[name] for name, number in fields}) for row in rows]
+        return [ChangeRow.of(row, self._by_field(row, fields)) for row in rows]
+
+    def _by_field(self, row: Mapping[str, Any], fields: Sequence[tuple[str, int]]) -> dict[int, Any]:
+        """Values by field id; `_before` has the same columns, which are renamed with those of the table."""
+        values = {number: row[name] for name, number in fields}
+        before = row.get(change.BEFORE)
+        if before is not None:
+            values[self._meta.schema[change.BEFORE]] = {self._meta.schema[name]: one for name, one in before.items()}
+        return values
 
     def fields(self) -> Mapping[str, int]:
         """Column name → field id."""

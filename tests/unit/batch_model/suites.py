@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,27 +38,31 @@ _RULES = {
 """Severity, and of how many rows one is bad."""
 
 
-def broken(message: Message, suite: Iterable[str], *severities: Severity) -> list[str]:
-    """The rules that a message breaks; no delete breaks one."""
-    if message.kind != "row" or message.deletes:
-        return []
-    return [name for name in suite if name != FENCE and _RULES[name][0] in severities and _is_bad(message, name)]
-
-
-def _is_bad(message: Message, name: str) -> bool:
+def is_bad(message: Message, name: str) -> bool:
     """Whether a row's values break a rule; a delete's key would, if deletes were judged."""
     values = [value for _, value in message.values or (("id", message.key),) if value is not None]
     return sum(int(str(value).removeprefix("s")) for value in values) % _RULES[name][1] == 0
 
 
+IsBad = Callable[["Message", str], bool]
+"""Whether a row breaks the rule of a name."""
+
+
+def broken(message: Message, suite: Iterable[str], *severities: Severity, breaks: IsBad = is_bad) -> list[str]:
+    """The rules that a message breaks; no delete breaks one."""
+    if message.kind != "row" or message.deletes:
+        return []
+    return [name for name in suite if name != FENCE and _RULES[name][0] in severities and breaks(message, name)]
+
+
 @functools.cache
-def rule_set(suite: tuple[str, ...]) -> RuleSet:
+def rule_set(suite: tuple[str, ...], breaks: IsBad = is_bad) -> RuleSet:
     """The rules of a suite."""
-    return RuleSet(tuple(_rule(name) for name in suite if name != FENCE), "+".join(suite))
+    return RuleSet(tuple(_rule(name, breaks) for name in suite if name != FENCE), "+".join(suite))
 
 
-def _rule(name: str) -> Rule:
-    bad = Col(lambda row: _is_bad(row[change.VALUE_BYTES].message, name))
+def _rule(name: str, breaks: IsBad) -> Rule:
+    bad = Col(lambda row: breaks(row[change.VALUE_BYTES].message, name))
     return Rule(name, _RULES[name][0], F.lit(True), bad, ("id",))
 
 
@@ -66,6 +71,7 @@ class ModelRulebook(Rulebook):
     """The product's own, but for what it makes rules of."""
 
     suite: tuple[str, ...] = NONE
+    breaks: IsBad = is_bad
 
     def _make(self, shape: JudgedShape) -> RuleSet:  # noqa: ARG002 - rules of the model are the same for all
-        return rule_set(self.suite)
+        return rule_set(self.suite, self.breaks)

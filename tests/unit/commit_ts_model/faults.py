@@ -155,7 +155,7 @@ def chains_are_not_put_in_order(plant: Plant) -> str:
 
 def nothing_waits(plant: Plant) -> str:
     """Rows after a statement that is not applied are let in."""
-    plant.setattr(routing, "waits", lambda _told: {})
+    plant.setattr(routing, "pending_parts", lambda _told: {})
     return COLUMNS
 
 

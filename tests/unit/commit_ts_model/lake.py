@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyspark.sql.functions as spark_functions
@@ -18,8 +19,8 @@ from pyspark.sql import DataFrame
 from unit.batch_model import batch as by_offset
 from unit.batch_model.batch import Crash, CurrentRow, ModelRecords, extreme, image
 from unit.batch_model.frames import Col, F, Frame
+from unit.commit_ts_model.upstream import TOO_LARGE
 
-from pipeline.errors import BatchFailed
 from pipeline.model import change
 from pipeline.model.messages import (
     EVER,
@@ -30,19 +31,21 @@ from pipeline.model.messages import (
     Ordering,
     SeenVersion,
     TableMessages,
+    Undecodable,
     Unknown,
 )
 from pipeline.model.names import TableName
-from pipeline.operations import release
+from pipeline.operations import redrive, release, superseded
+from pipeline.protocols.too_large import HANDLE_KEY_ONLY
 from pipeline.streaming import commit_ts_batch, redeliveries
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.redeliveries import Watermarks
 from pipeline.streaming.set_aside import pending
-from pipeline.warehouse import advance, publisher
+from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
 from pipeline.warehouse.records import LET_IN
-from pipeline.warehouse.state import OPERATION
+from pipeline.warehouse.state import CUT, EXCHANGED_FROM, OPERATION, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from pipeline.model.columns import SchemaId, TableVersion
     from pipeline.model.messages import ColumnMapping, Part
     from pipeline.model.places import Partition
+    from pipeline.warehouse.exchange import Exchange
+    from pipeline.warehouse.layout import Removal
 
 _ENVELOPE = (*change.ENVELOPE, change.ERROR, change.KEY_BYTES, change.VALUE_BYTES)
 
@@ -60,7 +65,7 @@ _ENVELOPE = (*change.ENVELOPE, change.ERROR, change.KEY_BYTES, change.VALUE_BYTE
 class CommitTsProtocol:
     """`SourceProtocol` over messages that need no decoding, as Simple has them: DDL events describe versions."""
 
-    ordering, sends_before, decimals_as_text = Ordering.BY_COMMIT_TS, False, False
+    ordering, sends_before, decimals_as_text = Ordering.BY_COMMIT_TS, True, False
 
     def __init__(self, known: Descriptions) -> None:
         self.known = known
@@ -85,9 +90,10 @@ class CommitTsProtocol:
         )  # fmt: skip
 
     def read(self, raw: Frame) -> Messages:
-        """Tables by name and version, statements, watermarks."""
+        """Tables by name and version, statements, watermarks, and rows of which only the key was sent."""
         records: list[Record] = [row["value"] for row in raw.rows]
         rows = [record for record in records if record.message.kind == "row"]
+        refused = self._too_large(records)
         described = [r.message.version for r in records if r.message.kind == "ddl" and r.message.version is not None]
         versions = {known_as(version): version for version in described}
         wanted = {(r.message.table, r.message.schema) for r in rows}
@@ -105,14 +111,22 @@ class CommitTsProtocol:
                 ddl.setdefault((message.commit_ts, message.sql, message.table), []).append(record)
         return Messages(
             tables=self._tables({name: found for name, found in seen.items() if name in versions}, versions),
+            refused=refused,
             ddl=tuple(sorted(map(_statement, ddl.values()), key=lambda statement: statement.commit_ts)),
             watermarks=marks,
             starts=extreme(records, min),
             ends={at: last + 1 for at, last in extreme(records, max).items()},
             rows=len(records),
-            control=len(records) - len(rows),
+            control=len(records) - len(rows) - sum(one.rows for one in refused),
             unknown=tuple(_unknown(name, found) for name, found in seen.items() if name not in versions),
             described=tuple(versions[known_as(version)] for version in described),
+        )
+
+    def _too_large(self, records: Sequence[Record]) -> tuple[Undecodable, ...]:
+        counts = Counter(record.message.table for record in records if record.message.kind == TOO_LARGE)
+        return tuple(
+            Undecodable(HANDLE_KEY_ONLY, TOO_LARGE, _too_large_of(table), count, self.header(), {table: count})
+            for table, count in counts.items()
         )
 
     @staticmethod
@@ -130,16 +144,17 @@ class CommitTsProtocol:
         return tuple(TableMessages(found[0].version.table, tuple(found)) for found in tables.values())
 
     def where(self, messages: TableMessages) -> Col:
-        """See `SourceProtocol.where`."""
+        """See `SourceProtocol.where`; where no time is said, rows of these versions under whatever name they came."""
         parts: Sequence[Part] = messages.parts
-        key = messages.table.key
+        names = {name.key for name in (messages.table, *(seen.version.table for seen in messages.versions))}
+        versions = {seen.version.version for seen in messages.versions}
 
         def mine(row: Mapping[str, Any]) -> bool:
             message = row["value"].message
             if message.kind != "row":
                 return False
             if not parts:
-                return message.table.key == key
+                return message.table.key in names and message.schema in versions
             return any(
                 message.table.key == part.table.key and part.since < message.commit_ts <= part.until for part in parts
             )
@@ -147,9 +162,10 @@ class CommitTsProtocol:
         return Col(mine)
 
     def changes(self, raw: Frame, messages: TableMessages, mapping: ColumnMapping) -> Frame:
-        """See `SourceProtocol.changes`."""
-        mine = raw.where(self.where(messages))
-        columns = (*_ENVELOPE, *(target.name for target in mapping.targets))
+        """See `SourceProtocol.changes`: rows that nothing has described are not among them."""
+        known = raw.where(Col(lambda row: row["value"].message.schema in mapping.fields))
+        mine = known.where(self.where(messages))
+        columns = (*_ENVELOPE, change.BEFORE, *(target.name for target in mapping.targets))
         return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, raw.catalog)
 
     def predict(self, *_: object) -> None:
@@ -174,13 +190,18 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
     columns = mapping.fields[message.schema]
     values = dict.fromkeys(target.name for target in mapping.targets)
     values.update((columns[name], value) for name, value in message.values)
+    before = None if message.before is None else {columns[name]: value for name, value in message.before}
     return {
         **dict.fromkeys(change.ENVELOPE), **values,
         change.OP: message.op, change.TOPIC: record.at.stream, change.PARTITION: record.at.number,
         change.OFFSET: record.offset, change.INDEX: 0, change.COMMIT_TS: message.commit_ts,
-        change.SCHEMA_ID: message.schema, change.COMMIT_TIME: record, change.ERROR: None,
+        change.SCHEMA_ID: message.schema, change.COMMIT_TIME: record, change.ERROR: None, change.BEFORE: before,
         change.KEY_BYTES: None, change.VALUE_BYTES: record,
     }  # fmt: skip
+
+
+def _too_large_of(table: TableName) -> Col:
+    return Col(lambda row: row["value"].message.kind == TOO_LARGE and row["value"].message.table == table)
 
 
 def _statement(copies: Sequence[Record]) -> Ddl:
@@ -265,20 +286,10 @@ class ModelCommitTsBatch(CommitTsBatch):
         return by_offset.ModelBatch.raised(self, results, errors)
 
 
-class ModelCommitTsWriter(CommitTsTableWriter):
-    """One table's part, in which a fault may be."""
+class ModelCommitTsWriter(by_offset.WatchedWriter, CommitTsTableWriter):
+    """One table's part."""
 
-    def evolve(self):
-        self._may_fail("evolve")
-        super().evolve()
-
-    def append(self, ranges):
-        self._may_fail("append")
-        return super().append(ranges)
-
-    def _may_fail(self, stage):
-        if self.context.spark.faults.get(self.messages.table.key) == stage:
-            raise BatchFailed("INJECTED", f"{self.messages.table}: {stage}")
+    __slots__ = ()
 
 
 # ---- in place of SQL
@@ -336,41 +347,67 @@ def _everything(self: Any) -> list[ChangeRow]:
 
 
 def rows_between(self: Any, fresh: Sequence[Any], late: Sequence[Any], cut: int) -> list[ChangeRow]:
-    """For `advance._rows`."""
+    """For `advance._rows`; a late one whose row has gone since deletes what the table has of its key."""
     changes = self.table.changes
     news = [row for one in fresh for row in changes.added(one.snapshot) if row.record.message.commit_ts > cut]
-    return news + [row for one in late for row in changes.added(one.snapshot) if row.record.message.commit_ts <= cut]
+    passed = [row for one in late for row in changes.added(one.snapshot) if row.record.message.commit_ts <= cut]
+    gone = advance._is_gone(self.table, self.timezone).of if passed else None
+    return news + [replace(row, op="delete") if gone(_as_changed(self.table, row)) else row for row in passed]
+
+
+def _as_changed(table: Any, row: ChangeRow) -> dict[str, Any]:
+    """A row of a changes table as a row of a frame."""
+    named = {column: row.values.get(number) for column, number in table.changes.fields().items()}
+    return {**named, change.COMMIT_TS: row.record.message.commit_ts, change.UNREPRESENTABLE: None}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a change does to the row of one key; `there`: it leaves it there."""
+
+    row: ChangeRow
+    key: int
+    there: bool
+
+    @property
+    def commit_ts(self) -> int:
+        """When."""
+        return self.row.record.message.commit_ts
+
+
+def events(row: ChangeRow) -> list[Event]:
+    """Of a change; an update that moves a key is two."""
+    was = row.record.message.was
+    return [Event(row, row.key, not row.deletes), *([Event(row, was, there=False)] if was is not None else [])]
 
 
 def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> int:
     """For `advance._show`: the last change of each key is its row."""
     del few
     table, target = self.table, self.current
-    last: dict[int, ChangeRow] = {}
-    for row in rows:
-        ts = row.record.message.commit_ts
-        if ts <= segment.high and (segment.low < 0 or ts > segment.low):
-            known = last.get(row.key)
-            last[row.key] = row if known is None else max(known, row, key=_order)
+    last: dict[int, Event] = {}
+    for event in (one for row in rows for one in events(row)):
+        if event.commit_ts <= segment.high and (segment.low < 0 or event.commit_ts > segment.low):
+            known = last.get(event.key)
+            last[event.key] = event if known is None else max(known, event, key=_order)
     if not last:
         return 0
-    kept = tuple(row for row in target.content(self.branch) if row.key not in last)
+    newest = {key: event.commit_ts for key, event in last.items()}
+    kept = tuple(row for row in target.content(self.branch) if row.commit_ts > newest.get(row.key, -1))
     target.write("delete", (), kept, {}, self.branch)
     self.step("keys-deleted")
     fields, to = table.changes.fields(), target.fields()
     shown = [
-        CurrentRow(
-            row.key, row.record.message.commit_ts, {to[n]: v for n, v in image(table.layout, row, fields).items()}
-        )
-        for row in last.values()
-        if not row.deletes and row.record.message.commit_ts > table.truncated_at
+        CurrentRow(key, one.commit_ts, {to[n]: v for n, v in image(table.layout, one.row, fields).items()})
+        for key, one in last.items()
+        if one.there and one.commit_ts > table.truncated_at
     ]
     target.append(shown, OPERATION.entry(self.operation), self.branch)
     return len(last)
 
 
-def _order(row: ChangeRow) -> tuple[int, bool, int]:
-    return row.record.message.commit_ts, not row.deletes, row.record.sequence
+def _order(event: Event) -> tuple[int, bool, int]:
+    return event.commit_ts, event.there, event.row.record.sequence
 
 
 def _empty(self: Any, at: int = EVER) -> None:
@@ -379,6 +416,56 @@ def _empty(self: Any, at: int = EVER) -> None:
     kept = tuple(row for row in self.current.content(self.branch) if newer and row.commit_ts > at)
     self.current.write("delete", (), kept, {}, self.branch)
     self.step("truncated")
+
+
+def _remove(self: Any, _segment: Any, removal: Removal) -> None:
+    """For `advance._remove`."""
+    names = {number: column for column, number in self.current.fields().items()}
+    gone = removals.removed(self.table.layout, removal).of
+    kept = tuple(
+        row for row in self.current.content(self.branch) if row.commit_ts > removal.at or not gone(row.named(names))
+    )
+    self.current.write("delete", (), kept, {}, self.branch)
+    self.step("partitions-removed")
+
+
+def _exchange(_spark: Any, wanted: Exchange, _timezone: str, _operation: str, step: Any) -> None:
+    """For `exchange.exchange`: the rows of the partition and those of the other table change places."""
+    table, other, at = wanted.table, wanted.other, wanted.removal.at
+    begun, marks = table.removed_done >= at, REMOVED.entry(at) | CUT.entry(at)
+    current, names = table.current, {number: column for column, number in table.current.fields().items()}
+    before = current.content_at(int(current.inherited(EXCHANGED_FROM))) if begun else current.content()
+    gone = removals.removed(table.layout, wanted.removal).of
+    went = [row for row in before if gone(row.named(names))]
+    if not begun:
+        came = _as_rows_of(table, other, other.current.content())
+        stay = [row for row in before if row not in went]
+        head = EXCHANGED_FROM.entry(current.head())
+        current.write("overwrite", (), (*stay, *came), marks | head)
+        table.removed_done = table.cut = at
+        step("exchanged-one")
+    other.current.write("overwrite", (), tuple(_as_rows_of(other, table, went)), marks)
+    other.removed_done = other.cut = at
+
+
+def _as_rows_of(to: Any, table: Any, rows: Sequence[CurrentRow]) -> list[CurrentRow]:
+    """Rows of one table as rows of another that has the same columns in the source (`exchange._as`)."""
+    mine, theirs = table.current.fields(), to.current.fields()
+    live = {column.name: table.layout.live(column.source) for column in to.layout.current if column.live}
+    names = {theirs[name]: mine[own.name] for name, own in live.items() if own is not None}
+    return [CurrentRow(row.key, row.commit_ts, {to: row.values.get(of) for to, of in names.items()}) for row in rows]
+
+
+class _Columns(dict[str, Col]):
+    """In place of a shape's: the key's columns, which a partition is decided by, never change."""
+
+    def __missing__(self, name: str) -> Col:
+        return F.col(name)
+
+
+def _shape(_layout: Any, _timezone: str) -> Any:
+    """For `shape.current_shape`, as `removals` needs it."""
+    return SimpleNamespace(columns=_Columns(), unrepresentable=F.lit(None))
 
 
 def replacements() -> list[tuple[Any, str, Any]]:
@@ -405,7 +492,13 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (advance, "_everything", _everything),
         (advance, "_rows", rows_between),
         (advance, "_show", _show),
+        (advance, "_remove", _remove),
         (publisher.Publisher, "empty", _empty),
+        (commit_ts_batch, "exchange", _exchange),
+        *((module, "F", F) for module in (advance, keys, removals, partitions)),
+        (removals, "current_shape", _shape),
+        (superseded, "taken", removals.taken),
+        (redrive, "CommitTsTableWriter", ModelCommitTsWriter),
     ]
 
 

@@ -10,13 +10,13 @@ from unit.batch_model.batch import Crash, Fuse
 from unit.batch_model.frames import raw_frame
 from unit.batch_model.iceberg import ModelCatalog
 from unit.batch_model.process import GATE, WRITTEN, Checkpoint, Life
-from unit.batch_model.suites import NONE, ModelRulebook
+from unit.batch_model.suites import FENCE, NONE, IsBad, ModelRulebook, is_bad
 from unit.batch_model.upstream import Broker
 from unit.commit_ts_model.lake import CommitTsProtocol, CommitTsRecords, ModelCommitTsBatch, ModelDescriptions
 from unit.commit_ts_model.upstream import Tidb
 
 from pipeline.errors import BatchFailed
-from pipeline.operations import release
+from pipeline.operations import redrive, release
 from pipeline.quality.gate import QualityStop
 from pipeline.settings import parse
 from pipeline.sources.kafka.checkpoint import agrees
@@ -36,6 +36,10 @@ SETTINGS = {
     )
     for policy in ("keep", "drop")
 }  # fmt: skip
+FENCED = {
+    policy: settings.model_copy(update={"quality": settings.quality.model_copy(update={"fenced": "hold"})})
+    for policy, settings in SETTINGS.items()
+}
 
 
 class World:
@@ -48,6 +52,9 @@ class World:
         self.checkpoint: Checkpoint | None = None
         self.backup: Checkpoint | None = None
         self.policy = policy
+        self.suite: tuple[str, ...] = NONE
+        self.is_bad: IsBad = is_bad
+        """Which rows break the rules of the suite."""
 
 
 class Process(Life):
@@ -58,12 +65,14 @@ class Process(Life):
     def __init__(self, world: World, fuse: Fuse) -> None:
         super().__init__(world, fuse)
         descriptions = ModelDescriptions(self.records)
-        rulebook = ModelRulebook(self.spark, built_in=False, suite=NONE)
+        rulebook = ModelRulebook(self.spark, built_in=False, suite=world.suite, breaks=world.is_bad)
+        settings = (FENCED if FENCE in world.suite else SETTINGS)[world.policy]
         self.context = PipelineContext(
-            self.spark, SETTINGS[world.policy], world.brought, CommitTsProtocol(descriptions), self.tables,
+            self.spark, settings, world.brought, CommitTsProtocol(descriptions), self.tables,
             self.records, self.ledger, fuse.burn, rulebook, descriptions, GATE,
         )  # fmt: skip
         release.unfinished(self.context)
+        redrive.unfinished(self.context)
         self.left, self.resolved = False, 0
         planned, known = (
             world.checkpoint and world.checkpoint.planned(),
@@ -88,12 +97,18 @@ class Process(Life):
         release.release(self.context, source)
         self.left = True
 
+    def redrive(self, what: str) -> redrive.Redriven:
+        """Redrive everything of `quarantine` or `dead_letters` between two batches."""
+        return redrive.redrive(self.context, redrive.Selection(what))
+
     def take(self, raw, query_id, planned) -> None:
         """As `Pipeline._land`; a crash closes nothing."""
         batch = ModelCommitTsBatch(self.context, raw, query_id, planned)
         try:
             outcome = micro_batch(batch, self.fuse.burn)
-        except (BatchFailed, QualityStop):
+        except (BatchFailed, QualityStop) as error:
+            if isinstance(error, QualityStop):
+                batch.write_results()
             batch.close()
             raise
         self.left = outcome is not None and batch.leaves_some

@@ -33,9 +33,16 @@ TICK = 1 << 18
 """A commit ts has milliseconds above a counter of 18 bits: one each makes times readable."""
 
 
+TOO_LARGE = "too large"
+"""The kind of a row event of which the changefeed has sent the key alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `version`: what a DDL event says of its table; `old`: the name that a RENAME ends."""
+    """One message. `version`: what a DDL event says of its table; `old`: the name that a RENAME ends.
+
+    `before`: of an update, the row as it was.
+    """
 
     kind: str
     commit_ts: int
@@ -48,6 +55,13 @@ class Message:
     action: int = 0
     version: TableVersion | None = None
     old: TableName | None = None
+    before: tuple[tuple[str, Any], ...] | None = None
+
+    @property
+    def was(self) -> int | None:
+        """The key of the row as it was, where it moves."""
+        key = None if self.before is None else dict(self.before)["id"]
+        return key if key != self.key else None
 
     @property
     def told_ts(self) -> int:
@@ -58,6 +72,11 @@ class Message:
     def deletes(self) -> bool:
         """Whether a row goes."""
         return self.op == "delete"
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The keys of which it changes the row."""
+        return (self.key,) if self.was is None else (self.key, self.was)
 
 
 @dataclass(slots=True)
@@ -158,8 +177,11 @@ class Tidb:
         self.broker.produce(topic, partition, message)
         self._log.append((topic, partition, message))
 
-    def _row(self, table: TidbTable, key: int, row: Mapping[str, Any], op: str) -> None:
-        message = Message("row", self.ts, table.name, table.version, key, tuple(row.items()), op)
+    def _row(
+        self, table: TidbTable, key: int, row: Mapping[str, Any], op: str, before: Mapping[str, Any] | None = None
+    ) -> None:
+        was = tuple(before.items()) if before is not None and op == "update" else None
+        message = Message("row", self.ts, table.name, table.version, key, tuple(row.items()), op, before=was)
         self._send(self.topic_of(table.name), key % PARTITIONS, message)
 
     def _ddl(self, kind: ActionType, sql: str, table: TidbTable, old: TableName | None = None) -> None:
@@ -206,7 +228,7 @@ class Tidb:
                 number = self._fresh()
                 row[column.name] = f"s{number}" if column.type == types.STRING else number
             table.rows[key] = row
-            self._row(table, key, row, "insert" if before is None else "update")
+            self._row(table, key, row, "insert" if before is None else "update", before)
         self._done()
 
     def create(self, *names: str) -> None:
