@@ -45,7 +45,7 @@ RULES = (
     "rows_change", "a_watermark_is_sent", "the_changefeed_restarts", "a_column_changes", "names_change",
     "another_changefeed_comes", "a_batch_is_taken", "something_befalls_the_checkpoint", "a_table_is_held_or_released",
 )  # fmt: skip
-"""Rules of the model's histories whose messages `simple_messages` can encode."""
+"""Rules of the model's histories whose messages `simple_source` can encode."""
 COMPARED = {
     "held": ("reason", "status", "batch_id"),
     "dead_letters": ("code", "status", "batch_id"),
