@@ -38,11 +38,12 @@ class Snapshot:
     summary: Mapping[str, str]
     added: tuple[Any, ...]
     content: tuple[Any, ...]
+    schema_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """One version of a table's metadata. `schema`: column name → field id."""
+    """One version of a table's metadata. `schema`: column name → field id; `schema_id`: how often it has changed."""
 
     uuid: str
     location: str
@@ -51,6 +52,7 @@ class Metadata:
     refs: Mapping[str, int] = field(default_factory=dict)
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
     last_field: int = 0
+    schema_id: int = 0
 
     def content(self, branch: str = MAIN) -> tuple[Any, ...]:
         """All rows of a branch."""
@@ -198,7 +200,8 @@ class ModelTable:
 
     def shows_its_columns(self) -> bool:
         """See `Table.shows_its_columns`."""
-        return True
+        snapshot = self._snapshot(MAIN)
+        return snapshot is not None and snapshot.schema_id == self._meta.schema_id
 
     def inherited(self, key: StateKey[T], branch: str = MAIN) -> T | None:
         snapshot = self._snapshot(branch)
@@ -236,7 +239,8 @@ class ModelTable:
             if name not in schema:
                 raise Refusal(f"{self.name} has no column {name} to widen")
         changed = {**self._meta.properties, **properties}
-        self._commit(replace(self._meta, schema=schema, properties=changed, last_field=last))
+        number = self._meta.schema_id + any((change.add, change.drop, change.rename, change.widen))
+        self._commit(replace(self._meta, schema=schema, properties=changed, last_field=last, schema_id=number))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         self.refresh()
@@ -288,7 +292,8 @@ class ModelTable:
         """A snapshot of any operation on top of a branch."""
         self.refresh()
         parent, number = self._meta.refs.get(branch), next(self._catalog.numbers)
-        snapshot = Snapshot(number, parent, len(self._meta.snapshots) + 1, operation, dict(summary), added, content)
+        sequence, schema_id = len(self._meta.snapshots) + 1, self._meta.schema_id
+        snapshot = Snapshot(number, parent, sequence, operation, dict(summary), added, content, schema_id)
         refs = {**self._meta.refs, branch: number}
         self._commit(replace(self._meta, refs=refs, snapshots={**self._meta.snapshots, number: snapshot}))
 

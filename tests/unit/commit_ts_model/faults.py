@@ -241,7 +241,7 @@ def rows_of_one_part_alone(plant: Plant) -> str:
 
 def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
     """Not that of the greatest commit ts: a row that is sent again wins."""
-    plant.setattr(lake, "_order", lambda one: one.row.record.sequence)
+    plant.setattr(lake, "_order", lambda event: event.row.record.sequence)
     return ROWS
 
 

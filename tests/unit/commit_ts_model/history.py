@@ -334,7 +334,7 @@ class History:
                 if table.source.table != name:
                     continue
                 if hold and table.state is State.LIVE:
-                    process.context.tables.set_state(table, State.HELD, "by a person")
+                    process.hold(table)
                 elif not hold:
                     self.release(process, table)
 

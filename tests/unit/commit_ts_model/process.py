@@ -23,6 +23,7 @@ from pipeline.sources.kafka.checkpoint import agrees
 from pipeline.streaming.batch import micro_batch
 from pipeline.streaming.context import PipelineContext
 from pipeline.streaming.set_aside import pending
+from pipeline.warehouse.pairs import State
 
 SOURCE = {"kind": "kafka", "protocol": "simple", "bootstrap_servers": "a:1", "topic_pattern": "t_.*"}
 SETTINGS = {
@@ -86,6 +87,10 @@ class Process(Life):
             self.take(pending.nothing(self.context), "model/rest", None)
             return True
         return False
+
+    def hold(self, table) -> None:
+        """A person holds a table."""
+        self.tables.set_state(table, State.HELD, "by a person")
 
     def release(self, source) -> None:
         """A person releases a table; the next batch lets its records in."""

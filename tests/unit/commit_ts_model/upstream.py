@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from unit.batch_model.upstream import HANDLE, Broker, converted
+from unit.batch_model import upstream as by_offset
+from unit.batch_model.upstream import Broker, converted
 
 from pipeline.ddl import ActionType
 from pipeline.ddl.defaults import literal
@@ -29,6 +30,8 @@ BY_KEY = f"PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN ({EDGE}),PA
 KEYS = range(5)
 LATER = ("d",)
 """Tables of another changefeed, with topics of their own."""
+HANDLE = replace(by_offset.HANDLE, default=literal("0"))
+"""As Simple and Open describe a column that is NOT NULL and has no default."""
 TICK = 1 << 18
 """A commit ts has milliseconds above a counter of 18 bits: one each makes times readable."""
 

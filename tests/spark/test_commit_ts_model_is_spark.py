@@ -1,0 +1,31 @@
+"""The model of the ordering by commit ts does what Spark and Iceberg do: the same history, the same tables.
+
+A handful of histories by default, three dozen with TICDC_WAREHOUSE_GOLDEN=all.
+"""
+
+import pytest
+from spark.recorded_histories import chosen
+from spark.replayed_histories import agrees
+from support.slow import EVERY
+from unit.commit_ts_model.history import MODES
+
+pytestmark = pytest.mark.spark
+
+FEW = 6
+HISTORIES = 36 if EVERY else FEW
+
+
+@pytest.mark.parametrize("number", range(HISTORIES))
+def test_the_same_history_gives_the_same_tables(number, tmp_path):
+    agrees(chosen(HISTORIES)[number], tmp_path)
+
+
+def test_everything_that_matters_happens_in_a_few_histories():
+    happens = set().union(*(history.tags for history in chosen(FEW)))
+    wanted = {
+        *MODES, "shared: True", "shared: False", "policy: keep", "policy: drop", "dies in: batch", "dies in: release",
+        "hold", "release", "rest", "waits: DDL_PENDING", "waits: by a person", "waits: RELEASED", "checkpoint: lose",
+        "cut: exact", "cut: partial", "cut: none", "applied: RENAME TABLE TO", "applied: DROP TABLE",
+        "applied: TRUNCATE TABLE", "applied: ALTER TABLE ADD COLUMN INT DEFAULT",
+    }  # fmt: skip
+    assert wanted <= happens, f"not in them: {sorted(wanted - happens)}"
