@@ -73,6 +73,8 @@ class CommitTsBatch(SparkBatch):
     """How far a try that died may have applied DDL events, if it had read more than this one."""
     late: frozenset[str] = frozenset()
     """Streams that have not been read as far as the others: they came later, with a history of their own."""
+    joined: frozenset[str] = frozenset()
+    """Streams that are new, and not late."""
     gives_up: tuple[str, str] | None = None
     """A table (`TableName.key`) that a person has released from waiting for a schema."""
     given_up: Column | None = None
@@ -97,6 +99,8 @@ class CommitTsBatch(SparkBatch):
     """In which streams the rows are that have waited."""
     waited_names: frozenset[tuple[str, str]] = frozenset()
     waited_statements: frozenset[DdlIdentity] = frozenset()
+    settled_statements: tuple[Ddl, ...] = ()
+    """Of a second try: those of this batch, also if the first try has set them aside."""
     kept: int = 0
     """Records that began to wait in this batch."""
     let_in: int = 0
@@ -217,19 +221,20 @@ class CommitTsBatch(SparkBatch):
         """Find how far all streams have been read with this batch, and which of them are late."""
         ledger, source = self.context.ledger, self.context.source
         partitions = {name: [Partition(name, n) for n in stream.partitions] for name, stream in streams.items()}
-        unread = source.unread(
-            {partition: ends.get(partition, 0) for members in partitions.values() for partition in members}
-        )
+        unread = source.unread({at: ends.get(at, 0) for members in partitions.values() for at in members})
+        if self.planned is not None:  # each that had records then is in the plan with one at least: others are newer
+            unread = frozenset(at for at in unread if self.planned.end.get(at, 0) > 0)
+        begun = [at for at, end in ledger.committed.of(streams).items() if end > 0]
         watermarks = source.progress(messages)
         reached = frontier.reached(
-            Recorded(ledger.frontiers, ledger.resolved, ledger.streams.values()),
+            Recorded(ledger.frontiers, ledger.resolved, begun),
             frontier.progress(ledger.frontiers, watermarks, messages.ddl),
             frontier.oldest_of(messages, watermarks),
             partitions,
             unread,
             tried,
         )
-        self.frontiers, self.read_frontier = reached.frontiers, reached.resolved
+        self.frontiers, self.read_frontier, self.joined = reached.frontiers, reached.resolved, reached.joined
         self.late, self.late_frontier = reached.late, reached.late_frontier
 
     def _tried(self, ends: Mapping[PartitionId, int], streams: Mapping[str, Stream]) -> EarlierTry:
@@ -239,22 +244,27 @@ class CommitTsBatch(SparkBatch):
         known where this one has read less than the other (the checkpoint is lost, and batches are shorter now): DDL
         events that the other one applied are ahead of it then.
         """
-        tried = self.context.records.tables["batches"].property_of(TRIED) if self.context.recovering else None
-        if not tried or tried.batch < self.context.ledger.unfinished:
+        if not self.context.recovering:
             return EarlierTry()
+        shown = max((frontier.closed_by_watermark(table.cut) for table in self.context.tables), default=NEVER)
+        tried = self.context.records.tables["batches"].property_of(TRIED)
+        if not tried or tried.batch < self.context.ledger.unfinished:
+            return EarlierTry(shown=shown)
         if any(ends.get(at, 0) < end for at, end in tried.ends.items()):
             self.ahead = Frontier(tried.resolved)
-            return EarlierTry()
+            return EarlierTry(shown=shown)
         partitions = (Partition(name, n) for name, stream in streams.items() for n in stream.partitions)
         complete = (at for at in partitions if (streams[at.stream].id, at.number) in tried.ends)
-        return EarlierTry(Frontier(tried.resolved), frozenset(complete))
+        return EarlierTry(Frontier(tried.resolved), frozenset(complete), shown)
 
     def _note_try(self, ends: Mapping[Partition, int], streams: Mapping[str, Stream]) -> None:
-        """Let a second try know how far this one has read; without DDL events applied, tables tell by themselves.
+        """Let a second try know how far this one has read, where tables alone do not tell it.
+
+        They do not where DDL events are applied, nor that a stream was new and in time.
 
         What an earlier try noted stays as long as this one has not read as far.
         """
-        if self.applier.applied and self.ahead <= self.read_frontier:
+        if (self.applier.applied or self.joined) and self.ahead <= self.read_frontier:
             in_time = [at for at in self.frontiers if at.stream in streams and at.stream not in self.late]
             places = {(streams[at.stream].id, at.number): ends.get(at, 0) for at in in_time}
             tried = Tried(self.batch_id, self.read_frontier, places)
@@ -378,7 +388,11 @@ class CommitTsBatch(SparkBatch):
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As by offset; but statements that wait come with all else that waits."""
+        self.settled_statements = messages.ddl
         return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
+
+    def _held_statements(self, statements: Sequence[Ddl]) -> int:
+        return super()._held_statements([*self.settled_statements, *statements])
 
     def _settled(self) -> DataFrame:
         return pending.settled(self.context)

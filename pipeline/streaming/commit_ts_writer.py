@@ -19,7 +19,7 @@ from pipeline.streaming.table_writer import NOTHING, TableWriter
 from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, StoredBinding, written_state
-from pipeline.warehouse.records import DROPPED
+from pipeline.warehouse.records import DROPPED, SUPERSEDED
 from pipeline.warehouse.removals import apply_to_rows, forgotten
 from pipeline.warehouse.state import SPANS
 
@@ -73,6 +73,12 @@ class CommitTsTableWriter(TableWriter):
     @property
     def _barrier(self) -> int:
         return max((part.until for part in self.messages.parts), default=EVER)
+
+    @property
+    def _aside_status(self) -> str:
+        """What rows that are set aside begin as: those of a table that was dropped are superseded by that."""
+        gone = self.table is not None and self.table.state is State.DROPPED
+        return SUPERSEDED if gone else dead_letters.OPEN
 
     def _unmade(self) -> str:
         return unmade(self.context, self.messages.table)

@@ -16,7 +16,7 @@ from pipeline.model.messages import EVER, Part
 from pipeline.model.names import TableName, folded
 from pipeline.streaming.epochs import HELD, Done, Statement
 from pipeline.streaming.name_bindings import GONE as REMOVED
-from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of
+from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of, recorded_bindings
 from pipeline.streaming.renames import also, first_reason, give_name
 from pipeline.streaming.set_aside import held_names, pending
 from pipeline.streaming.set_aside.held import last_held, unmade
@@ -26,7 +26,6 @@ from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.pairs import StoredBinding as Kept
-from pipeline.warehouse.records import LETTERS
 from pipeline.warehouse.removals import defined
 from pipeline.warehouse.state import DUE, EXCHANGED, GONE, SPANS
 
@@ -91,7 +90,7 @@ class DdlApplier:
     ) -> DdlApplier:
         """The statements of a batch (`statements.classified`). Those about tables that are held wait with theirs."""
         now, later, barrier, recorded = classified(context, messages, due, waited, namesakes)
-        names = NameHistory.of(_spans(context), recorded)
+        names = NameHistory.of(recorded_bindings(context), recorded)
         holds = held_names.remembered(context.records)
         ambiguous = {
             names.at(hold.name.key, hold.commit_ts + 1).table_ref: (hold.reason, hold.commit_ts) for hold in holds
@@ -454,10 +453,12 @@ class DdlApplier:
         for name in {table.key: table for refused in self.messages.refused for table in refused.tables}.values():
             for binding in (binding for binding in self.names.spans.get(name.key, ()) if binding.until < EVER):
                 pair = self.pair_of(binding.table_ref)
-                if binding.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED):
-                    self.context.records.mark_dropped(name, binding.until, LETTERS)
-                elif pair is not None and pair.source.key != name.key:
-                    self.context.records.rename_aside(name, pair.source, binding.until, LETTERS)
+                gone = binding.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED)
+                if not gone and (pair is None or pair.source.key == name.key):
+                    continue
+                to = None if gone or pair is None else pair.source
+                when, since_batch = (binding.since, binding.until), self.context.ledger.unfinished
+                self.context.records.letters_follow(name, to, when, since_batch)
 
     def about(self, table_ref: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
@@ -486,17 +487,9 @@ def with_handles(layout: Layout, commit_ts: int) -> Layout:
     return replace(layout, handles=(*layout.handles, (since, handle)))
 
 
-def _spans(context: PipelineContext) -> Iterable[NameBinding]:
-    for pair in context.tables:
-        for kept in pair.spans:
-            yield NameBinding(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
-    for kept in GONE.read(context.records.tables["ddl_history"].properties) or ():
-        yield NameBinding(TableName(kept.schema, kept.table).key, REMOVED, kept.since, kept.until, kept.cause)
-
-
 def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> Kept | None:
     """The name of the pair that rows of this commit ts will make; None where the name means another one then."""
-    binding = NameHistory.of(_spans(context)).at(table.key, commit_ts)
+    binding = NameHistory.of(recorded_bindings(context)).at(table.key, commit_ts)
     is_taken = binding.table_ref == REMOVED or context.tables.by_uuid(binding.table_ref) is not None
     return None if is_taken or binding.until != EVER else Kept(table.schema, table.table, binding.since, EVER)
 

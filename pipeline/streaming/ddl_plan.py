@@ -252,7 +252,7 @@ def _told_apart(
     called = dict(saved.before if saved.batch == batch_id else saved.after)
     parked = {table.source.key for table in context.tables if table.parked}
     safe, after = checked(news, called, names.keys() - parked)
-    if after and (after != called or saved.batch != batch_id):  # anew with each batch: an expiry stops at the newest
+    if after != called or (after and saved.batch != batch_id):  # anew with each batch: an expiry stops at the newest
         history.mark(CALLED.entry(SourceNames(batch_id, called, after)), "main")
     by_id = {id(statement): new for statement, new in zip(news, safe, strict=True)}
     return tuple(by_id.get(id(statement), statement) for statement in statements)

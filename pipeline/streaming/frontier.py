@@ -58,7 +58,7 @@ def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[s
     """By stream, the least frontier that includes anything of it: rows, DDL events, what comes after a watermark.
 
     Rows that wait have no place and are left out. Rows of a version that is not described yet are taken for rows of
-    every stream that has brought nothing else.
+    every stream that this batch has read.
     """
     oldest: dict[str, Frontier] = {}
     rows = [(closed_by_watermark(seen.since), seen.first) for table in messages.tables for seen in table.versions]
@@ -69,7 +69,7 @@ def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[s
             oldest[partition.stream] = min(moment, oldest.get(partition.stream, moment))
     if messages.unknown:
         least = closed_by_watermark(min(rows.since for rows in messages.unknown))
-        oldest |= {partition.stream: least for partition in messages.ends if partition.stream not in oldest}
+        oldest |= {at.stream: min(least, oldest.get(at.stream, least)) for at in messages.ends}
     return oldest
 
 
@@ -108,18 +108,22 @@ def resolved(frontiers: Mapping[Partition, Frontier], unread: Collection[Partiti
 
 
 class Recorded(NamedTuple):
-    """How far the ledger says that the changefeed has come. `begun`: the streams of which a batch has had records."""
+    """How far the ledger says that the changefeed has come. `begun`: partitions of which a batch has had records."""
 
     frontiers: Mapping[Partition, Frontier]
     resolved: Frontier
-    begun: Collection[str]
+    begun: Collection[Partition]
 
 
 class EarlierTry(NamedTuple):
-    """What a try of this batch that died had read: `complete` partitions have everything up to `resolved`."""
+    """What a try of this batch that died had read: `complete` partitions have everything up to `resolved`.
+
+    `shown`: up to where tables show, of which that try may have noted nothing else.
+    """
 
     resolved: Frontier = NEVER
     complete: frozenset[Partition] = frozenset()
+    shown: Frontier = NEVER
 
 
 class Reached(NamedTuple):
@@ -127,13 +131,14 @@ class Reached(NamedTuple):
 
     `frontiers`: of each partition, to be recorded. `resolved`: how far all streams have been read, but for `late` ones;
     never less than before. `late`: streams that came later, with a history that has not been read to there.
-    `late_frontier`: how far those have been read.
+    `late_frontier`: how far those have been read. `joined`: new streams that are in time.
     """
 
     frontiers: dict[Partition, Frontier]
     resolved: Frontier
     late: frozenset[str]
     late_frontier: Frontier
+    joined: frozenset[str]
 
 
 def reached(
@@ -147,50 +152,67 @@ def reached(
     """How far the changefeed has come with a batch.
 
     `read`: what `progress` makes of the recorded frontiers. `oldest`: see `oldest_of`. `streams`: the partitions of
-    every stream that is there. `unread`: see `resolved`.
+    every stream that is there; those of others keep what is recorded. `unread`: see `resolved`.
+
+    A late stream is late until its own watermarks and DDL events have come as far: read to its end, it may yet get more
+    of its history. What any other partition that was read to its end is yet to bring is newer.
     """
     goal = max(recorded.resolved, tried.resolved)
-    frontiers, undecided = _joined(recorded, read, oldest, streams, tried)
-    live = {**frontiers, **{at: goal for at in unread if at.stream in undecided}}
-    common, late, late_frontier = resolved(live, unread), frozenset[str](), NEVER
-    if common < goal:
-        late, late_frontier = frozenset(at.stream for at in unread if live.get(at, NEVER) < goal), common
-        others = {at: moment for at, moment in live.items() if at.stream not in late}
-        common = resolved(others, [at for at in unread if at.stream not in late])
-    newest = max(goal, common)
-    # what a partition that was read to its end is yet to bring is newer: it is not late when that comes
-    ended = {at: max(moment, newest) for at, moment in frontiers.items() if at not in unread}
-    return Reached(frontiers | ended, newest, late, late_frontier)
+    kinds = _kinds_of(recorded, oldest, streams, tried)
+    frontiers = dict(read)
+    for stream, since in kinds.in_time.items():
+        frontiers |= {at: max(frontiers.get(at, NEVER), since) for at in streams[stream]}
+    for stream in kinds.lagging:
+        frontiers |= {at: frontiers.get(at, NEVER) for at in streams[stream]}
+    lagging = {stream: min(frontiers[at] for at in streams[stream]) for stream in kinds.lagging}
+    late = frozenset(stream for stream, least in lagging.items() if least < goal)
+    live = {at: moment for at, moment in frontiers.items() if at.stream in streams and at.stream not in late}
+    live |= {at: goal for at in unread if at.stream in kinds.undecided}
+    newest = max(goal, resolved(live, [at for at in unread if at in live]))
+    ended = {at: max(moment, newest) for at, moment in live.items() if at not in unread and at in frontiers}
+    late_frontier = min((lagging[stream] for stream in late), default=NEVER)
+    return Reached(frontiers | ended, newest, late, late_frontier, kinds.joined)
 
 
-def _joined(
-    recorded: Recorded,
-    read: Mapping[Partition, Frontier],
-    oldest: Mapping[str, Frontier],
-    streams: Mapping[str, Sequence[Partition]],
-    tried: EarlierTry,
-) -> tuple[dict[Partition, Frontier], frozenset[str]]:
-    """The frontiers of streams, new ones among them, and the new ones that show nothing yet.
+class _Kinds(NamedTuple):
+    """What kind of stream each is that is there.
 
-    A new stream has a history, or begins with something newer than what has been read: TiCDC sends the oldest first.
-    With a history it is late. Otherwise all of it has been read up to there, partitions without records too: it is new
-    because a table was made, or renamed into it. As long as none of its records has been read, nothing is resolved
-    beyond what was: a RENAME in it may be older than what comes elsewhere.
+    `in_time`, with up to where all its partitions have been read, those without records too. `joined`: those of them
+    that are new. `lagging`: they came later with a history. `undecided`: new ones of which nothing shows it yet.
     """
-    frontiers, undecided = dict(read), set[str]()
+
+    in_time: dict[str, Frontier]
+    joined: frozenset[str]
+    lagging: frozenset[str]
+    undecided: frozenset[str]
+
+
+def _kinds_of(
+    recorded: Recorded, oldest: Mapping[str, Frontier], streams: Mapping[str, Sequence[Partition]], tried: EarlierTry
+) -> _Kinds:
+    """Tell streams apart.
+
+    A new stream has a history, or begins with something newer than what has been read: TiCDC sends the oldest first. In
+    the second case it is new because a table was made, or renamed into it. As long as none of its records has been
+    read, nothing is resolved beyond what was: a RENAME in it may be older than what comes elsewhere.
+    """
+    in_time: dict[str, Frontier] = {}
+    joined, lagging, undecided = set[str](), set[str](), set[str]()
     for stream, partitions in streams.items():
-        before = [recorded.frontiers[at] for at in partitions if at in recorded.frontiers]
-        # a try that died has read the stream too, and was resolved with it; if not, it is compared with that
-        since = recorded.resolved if before or not tried.complete.isdisjoint(partitions) else tried.resolved
-        since = max(since, recorded.resolved)
+        before = [at for at in partitions if at in recorded.frontiers or at in recorded.begun]
+        was_read = not tried.complete.isdisjoint(partitions)
+        since = max(recorded.resolved, tried.resolved if was_read else NEVER)
         if before:
-            in_time = min(before) >= since
+            is_in_time = min(recorded.frontiers.get(at, NEVER) for at in before) >= recorded.resolved
         elif stream in oldest:
-            in_time = oldest[stream] > since
+            passed = recorded.resolved if was_read else max(recorded.resolved, tried.resolved, tried.shown)
+            is_in_time, since = oldest[stream] > passed, max(since, passed)
+            joined |= {stream} if is_in_time else set()
         else:
-            undecided |= {stream} - {*recorded.begun}
+            undecided.add(stream)
             continue
-        least = since if in_time else NEVER
-        frontiers |= {at: max(frontiers.get(at, NEVER), least) for at in partitions}
-    complete = {at: max(frontiers.get(at, NEVER), tried.resolved) for at in tried.complete}
-    return frontiers | complete, frozenset(undecided)
+        if is_in_time:
+            in_time[stream] = since
+        else:
+            lagging.add(stream)
+    return _Kinds(in_time, frozenset(joined), frozenset(lagging), frozenset(undecided))

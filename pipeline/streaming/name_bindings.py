@@ -11,11 +11,13 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING
 
 from pipeline import ddl as text
-from pipeline.model.names import folded
+from pipeline.model.names import TableName, folded
+from pipeline.warehouse.state import GONE as REMOVED_PAIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name, Statement
 
 EVER = 2**63 - 1
@@ -78,6 +80,10 @@ class NameHistory:
         until = min((span.since for span in mine if span.since >= commit_ts), default=EVER)
         return NameBinding(name, f"rows@{since}:{name[0]}.{name[1]}", since, until)
 
+    def live(self, commit_ts: int) -> set[Name]:
+        """The names that tables have for a change of this commit ts, so before the statements of that commit ts."""
+        return {name for name, bindings in self.spans.items() if any(binding.has(commit_ts) for binding in bindings)}
+
     def settle(self, name: Name, commit_ts: int) -> NameBinding:
         """As `at`, and it stays so: from here on the name has this meaning."""
         binding = self.at(name, commit_ts)
@@ -128,6 +134,15 @@ class NameHistory:
         mine = self.spans[name]
         mine[mine.index(current)] = replace(current, until=commit_ts)
         return current
+
+
+def recorded_bindings(context: PipelineContext) -> Iterator[NameBinding]:
+    """What names meant and mean, as pairs have it recorded, and of pairs that have been removed the history."""
+    for pair in context.tables:
+        for kept in pair.spans:
+            yield NameBinding(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
+    for kept in REMOVED_PAIRS.read(context.records.tables["ddl_history"].properties) or ():
+        yield NameBinding(TableName(kept.schema, kept.table).key, GONE, kept.since, kept.until, kept.cause)
 
 
 def cause_of(statement: Statement) -> str:

@@ -35,6 +35,7 @@ from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import ASIDE
+from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -321,13 +322,16 @@ class SparkBatch:
         return held.where(stands_at(places)).count()
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
-        """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them."""
+        """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them.
+
+        What has waited stands in no range. So a table that a try which died has let it in says that by its last append.
+        """
         counts: Counter[str] = Counter()
         written = {writer.table.uuid for writer in self.writers if writer.table is not None}
+        operation = f"batch{self.batch_id}"
         for table in self.context.tables:
-            if table.uuid in written or any(
-                end > self.context.ledger.ends.get(partition, 0) for partition, end in table.ends.items()
-            ):
+            beyond = any(end > self.context.ledger.ends.get(partition, 0) for partition, end in table.ends.items())
+            if table.uuid in written or beyond or table.changes.inherited(OPERATION) == operation:
                 rows = self.context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]

@@ -5,6 +5,7 @@ Those that wait do so because a live partition has not shown them, or because ta
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -14,7 +15,7 @@ from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.streaming.epochs import Statement
 from pipeline.streaming.frontier import NEVER, after_ddl
-from pipeline.streaming.name_bindings import cause_of
+from pipeline.streaming.name_bindings import NameHistory, cause_of, recorded_bindings
 from pipeline.streaming.rename_steps import executable
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.pairs import State
@@ -61,8 +62,7 @@ def classified(
     sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.ddl.commit_ts)
     recorded = _recorded(context, [s for s in sent if not s.ddl.at])
     new = [s for s in sent if s.ddl.identity in waited or not _passed(s, context, recorded)]
-    live = _names_before(new, context.tables) | {table.table.key for table in messages.tables}
-    news = namesakes.statements(executable(new, live), context.tables)
+    news = namesakes.statements(_in_order(new, context, {table.table.key for table in messages.tables}), context.tables)
     now = [s for s in news if after_ddl(s.ddl.commit_ts) <= due(s.ddl)]
     deferred = after_exchanges(now, _exchanging(context), _held(context))
     now = [s for s in now if s not in deferred]
@@ -71,13 +71,23 @@ def classified(
     return DdlTimeline(now, [s for s in news if s not in now], barrier, _recorded_causes(context, news))
 
 
-def _names_before(statements: Sequence[Statement], pairs: Iterable[WarehouseTable]) -> set[Name]:
-    """The names that tables had before the first statement; a try that died may have applied some of them."""
-    if not statements:
-        return set()
-    commit_ts = statements[0].ddl.commit_ts
-    spans = (span for pair in pairs for span in pair.spans if span.since < commit_ts <= span.until)
-    return {TableName(span.schema, span.table).key for span in spans}
+def _in_order(statements: Sequence[Statement], context: PipelineContext, seen: Collection[Name]) -> list[Statement]:
+    """The statements, by commit ts, RENAMEs of one commit ts in an order that can have been executed (`executable`).
+
+    What counts are the names of before that commit ts: a try that died may have applied some of the statements. `seen`:
+    the names of rows of this batch.
+    """
+    names = NameHistory.of(recorded_bindings(context))
+    ordered: list[Statement] = []
+    for commit_ts, group in groupby(statements, key=lambda statement: statement.ddl.commit_ts):
+        step = executable(list(group), names.live(commit_ts) | {*seen})
+        for statement in step:
+            for number, action in enumerate(statement.actions):
+                clause = f"{cause_of(statement)}/{number}"
+                if clause not in names.causes:
+                    names.act(action, commit_ts, clause)
+        ordered += step
+    return ordered
 
 
 def understood(context: PipelineContext, ddl: Ddl) -> Statement:

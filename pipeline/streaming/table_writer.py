@@ -107,6 +107,11 @@ class TableWriter:
         self.reason = self.forbidden or self.table.held_reason or self.table.altered
         return bool(self.forbidden or self.table.altered) or self.table.state in (State.HELD, State.RELEASING)
 
+    @property
+    def _aside_status(self) -> str:
+        """What rows that are set aside begin as: by offset they come before a DROP, which closes them."""
+        return dead_letters.OPEN
+
     def _unmade(self) -> str:
         """Why no pair can be made of them; nothing, if it can."""
         return taken(self.context.tables.obstacle(self.messages.table))
@@ -284,7 +289,7 @@ class TableWriter:
             return 0
         self._named(f"{self.messages.table}: dead letters")
         letters = dead_letters.unreadable(self._frame(ranges), self.context.protocol.sentences())
-        return dead_letters.set_aside(self.context, letters, self.batch_id, self.messages.table)
+        return dead_letters.set_aside(self.context, letters, self.batch_id, self.messages.table, self._aside_status)
 
     def quarantine(self, ranges: Mapping[Partition, Range], *, again: bool) -> int:
         """See `TablePort.quarantine`."""
@@ -304,7 +309,8 @@ class TableWriter:
             broken = rules.breaks(*SETTING_ASIDE)
             out = readable.where((broken | F.col(change.FENCED)) if self._fences else broken)
         self._named(f"{table.source}: quarantine")
-        rows = dead_letters.quarantined(out, rules, table.layout, self.messages.table, fenced=self._fences)
+        source, fenced, status = self.messages.table, self._fences, self._aside_status
+        rows = dead_letters.quarantined(out, rules, table.layout, source, fenced=fenced, status=status)
         return dead_letters.written(self.context, "quarantine", rows, self.batch_id)
 
     def samples(self) -> Mapping[str, list[Sample]]:

@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 
 
 _LATE = "_late"
-_OLDER = f"t.{change.COMMIT_TS} <= shiftright(s.{ORDER}, 1)"
-"""Whether a row is no newer than a change, in SQL: of a key that a late one moved away, a newer one may be there."""
+_OLDER = f"t.{change.COMMIT_TS} < shiftright(s.{ORDER} + 1, 1)"
+"""Whether a change takes a row away, in SQL: of a key that a late one moved away, a newer one may be there.
+
+A delete leaves a row of its own commit ts, which is later: two keys may have changed places, and only one of the
+updates come late.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,23 @@ class Records:
             change = "schema_name = :to_schema, table_name = :to_table"
             self._update(name, source, change, names, _up_to(name, until))
 
+    def letters_follow(self, source: TableName, to: TableName | None, when: tuple[int, int], batch_id: int) -> None:
+        """Let dead letters under a name that another table has today follow the table that they are of.
+
+        These are letters of `batch_id` and later batches with a commit ts in `when` (after, up to). Older letters of
+        that name have followed already, and are of today's table. `to`: the name that their table has today; None if
+        it is gone.
+        """
+        since, until = when
+        which = f"batch_id >= {batch_id:d} AND commit_ts > {since:d} AND commit_ts <= {until:d}"
+        if self.tables["dead_letters"].head() is None:
+            return
+        if to is None:
+            self._update("dead_letters", source, "status = :status", {"status": SUPERSEDED}, which)
+        else:
+            names = {"to_schema": to.schema, "to_table": to.table}
+            self._update("dead_letters", source, "schema_name = :to_schema, table_name = :to_table", names, which)
+
     def _used_asides(self, of: Sequence[str]) -> list[str]:
         return [name for name in of if self.tables[name].head() is not None]
 

@@ -4,10 +4,9 @@ A handful of histories by default, three dozen with TICDC_WAREHOUSE_GOLDEN=all.
 """
 
 import pytest
-from spark.recorded_histories import chosen
+from spark.recorded_histories import MODES, chosen
 from spark.replayed_histories import agrees
 from support.slow import EVERY
-from unit.commit_ts_model.history import MODES
 
 pytestmark = pytest.mark.spark
 

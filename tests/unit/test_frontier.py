@@ -71,7 +71,7 @@ class TestANewStream:
 
     N0, N1 = (Partition("new", number) for number in range(2))
     STREAMS = MappingProxyType({"t": [P0, P1], "new": [N0, N1]})
-    RECORDED = Recorded(marks(p0=10, p1=10), closed_by_watermark(10), ["t"])
+    RECORDED = Recorded(marks(p0=10, p1=10), closed_by_watermark(10), [P0, P1])
     AFTER = marks(p0=20, p1=20)
 
     def read(self, oldest, unread, recorded=RECORDED, read=AFTER, tried=EarlierTry()):  # noqa: B008 - a value
@@ -96,16 +96,19 @@ class TestANewStream:
 
     def test_a_late_one_stays_late_whatever_it_brings_until_its_marks_have_come_so_far(self):
         recorded = self.RECORDED._replace(
-            frontiers=self.RECORDED.frontiers | dict.fromkeys([self.N0, self.N1], NEVER), begun=["t", "new"]
+            frontiers=self.RECORDED.frontiers | dict.fromkeys([self.N0, self.N1], NEVER), begun=[P0, P1, self.N0]
         )
-        found = self.read({"new": closed_by_watermark(19)}, {self.N0}, recorded, self.AFTER | {self.N0: 10})
-        assert (found.late, found.late_frontier) == ({"new"}, 10)
+        some = self.AFTER | {self.N0: 10, self.N1: 8}
+        for unread in ({self.N0}, {}):  # read to its end it may yet get more of its history
+            found = self.read({"new": closed_by_watermark(19)}, unread, recorded, some)
+            assert (found.late, found.late_frontier) == ({"new"}, 8)
+            assert (found.resolved, found.frontiers[self.N0]) == (closed_by_watermark(20), 10)
         caught_up = self.AFTER | dict.fromkeys([self.N0, self.N1], closed_by_watermark(15))
         found = self.read({}, {self.N0}, recorded, caught_up)
         assert (found.resolved, found.late) == (closed_by_watermark(15), frozenset())
 
     def test_one_that_brings_nothing_with_a_time_holds_nobody_up_for_long(self):
-        recorded = self.RECORDED._replace(begun=["t", "new"])
+        recorded = self.RECORDED._replace(begun=[P0, P1, self.N0])
         found = self.read({}, {self.N0}, recorded)
         assert (found.resolved, found.late) == (closed_by_watermark(20), {"new"})
 
@@ -118,10 +121,36 @@ class TestANewStream:
         assert (found.resolved, found.late) == (NEVER, frozenset())
 
 
+class TestStreamsThatCome:
+    """And go, and whose partitions become more."""
+
+    def test_one_that_is_not_there_any_more_keeps_what_is_recorded(self):
+        away = Partition("away", 0)
+        recorded = Recorded(marks(p0=10) | {away: closed_by_watermark(90)}, closed_by_watermark(10), [P0, away])
+        read = marks(p0=20) | {away: closed_by_watermark(90)}
+        found = reached(recorded, read, {}, {"t": [P0]}, [], EarlierTry())
+        assert (found.resolved, found.frontiers) == (closed_by_watermark(20), read)
+
+    def test_a_partition_that_is_added_is_in_time(self):
+        recorded = Recorded(marks(p0=10), closed_by_watermark(10), [P0])
+        found = reached(recorded, marks(p0=20), {}, {"t": [P0, P1]}, {P1}, EarlierTry())
+        assert (found.resolved, found.late, found.frontiers[P1]) == (
+            closed_by_watermark(10),
+            frozenset(),
+            closed_by_watermark(10),
+        )
+
+    def test_one_that_has_had_records_and_no_mark_is_not(self):
+        """As an earlier version has left it."""
+        recorded = Recorded(marks(p0=10), closed_by_watermark(10), [P0, P1])
+        found = reached(recorded, marks(p0=20), {}, {"t": [P0, P1]}, {P1}, EarlierTry())
+        assert (found.late, found.frontiers[P1]) == ({"t"}, NEVER)
+
+
 class TestATryThatDied:
     """It had been resolved to 20 with all of `t`; now p1 has got more, and nothing of this batch says how far it is."""
 
-    RECORDED = Recorded(marks(p0=10, p1=10), closed_by_watermark(10), ["t"])
+    RECORDED = Recorded(marks(p0=10, p1=10), closed_by_watermark(10), [P0, P1])
     STREAMS = MappingProxyType({"t": [P0, P1], "new": [Partition("new", 0)]})
     TRIED = EarlierTry(closed_by_watermark(20), frozenset({P0, P1}))
 
@@ -137,3 +166,11 @@ class TestATryThatDied:
         assert (found.resolved, found.late) == (closed_by_watermark(20), {"new"})
         found = reached(self.RECORDED, read, {"new": closed_by_watermark(21)}, self.STREAMS, {new}, self.TRIED)
         assert (found.late, found.frontiers[new]) == (frozenset(), closed_by_watermark(20))
+
+    def test_so_is_one_with_what_tables_show_of_a_try_that_noted_nothing(self):
+        (new,) = self.STREAMS["new"]
+        shown = EarlierTry(shown=closed_by_watermark(20))
+        found = reached(
+            self.RECORDED, marks(p0=12, p1=12), {"new": closed_by_watermark(15)}, self.STREAMS, {new}, shown
+        )
+        assert found.late == {"new"}

@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 from itertools import permutations
+from types import SimpleNamespace
 
 import pytest
 
 from pipeline.ddl import CreateTable, NotUnderstood, RenameTable
 from pipeline.model.columns import CommitTs
-from pipeline.model.messages import Ddl
+from pipeline.model.messages import EVER, Ddl
 from pipeline.model.names import TableName
+from pipeline.streaming import statements
 from pipeline.streaming.epochs import Statement, bound_after
 from pipeline.streaming.rename_steps import executable
+from pipeline.warehouse.pairs import StoredBinding
 
 
 def named(name):
@@ -91,3 +94,31 @@ def test_other_statements_keep_their_places():
     before, after = statement(4, CreateTable(named("x"))), statement(6, CreateTable(named("y")))
     ordered = executable([before, *renames("new>a a>old"), after], [named("a").key])
     assert [one.ddl.table.table for one in ordered] == ["x", "old", "a", "y"]
+
+
+class TestByCommitTs:
+    """What counts are the names of before the RENAMEs, which a try that died may have applied in part."""
+
+    @staticmethod
+    def ordered(text, pairs, *before):
+        """RENAMEs at 200 in their order; `pairs`: names with since when (and until when) a table has them."""
+        spans = [StoredBinding("s", name, *when) for name, *when in pairs]
+        tables = [SimpleNamespace(uuid=f"u{n}", spans=(span,)) for n, span in enumerate(spans)]
+        history = SimpleNamespace(properties={})
+        context = SimpleNamespace(tables=tables, records=SimpleNamespace(tables={"ddl_history": history}))
+        found = statements._in_order([*before, *renames(text, 200)], context, ())
+        return [" ".join(f"{a.old.table}>{a.new.table}" for a in s.actions) for s in found[len(before) :]]
+
+    def test_a_table_that_was_made_after_the_oldest_statement_counts(self):
+        old = statement(50, CreateTable(named("z")))
+        assert self.ordered("c>a a>b", [("c", 10, EVER), ("a", 100, EVER)], old) == ["a>b", "c>a"]
+
+    def test_one_that_was_gone_by_then_does_not(self):
+        old = statement(50, CreateTable(named("z")))
+        pairs = [("t", 10, 100), ("a", 10, EVER), ("b", 10, EVER)]
+        assert self.ordered("a>t b>a t>b", pairs, old) == ["a>t", "b>a", "t>b"]
+
+    def test_what_a_try_that_died_has_applied_does_not(self):
+        """`b>c` was applied: `c` is a table by now, and was none before."""
+        pairs = [("a", 10, EVER), ("b", 10, 200), ("c", 200, EVER)]
+        assert self.ordered("a>b b>c", pairs) == ["b>c", "a>b"]

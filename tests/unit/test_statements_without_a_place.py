@@ -32,7 +32,8 @@ def split(monkeypatch, event, *, recorded=(), frontiers=()):
     ]
     history = SimpleNamespace(where=lambda _: SimpleNamespace(collect=lambda: rows))
     context = SimpleNamespace(
-        tables=[], overrides={}, records=SimpleNamespace(read=lambda _: history),
+        tables=[], overrides={},
+        records=SimpleNamespace(read=lambda _: history, tables={"ddl_history": SimpleNamespace(properties={})}),
         ledger=SimpleNamespace(resolved=closed_by_watermark(RESOLVED), frontiers=dict(frontiers), streams={}),
     )  # fmt: skip
     due = Frontier(closed_by_watermark(RESOLVED + 10))

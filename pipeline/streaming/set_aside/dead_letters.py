@@ -114,7 +114,7 @@ def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
 
 
 def quarantined(
-    frame: DataFrame, rules: RuleSet, layout: Layout, table: TableName, *, fenced: bool = False
+    frame: DataFrame, rules: RuleSet, layout: Layout, table: TableName, *, fenced: bool = False, status: str = OPEN
 ) -> DataFrame:
     """Rows of `_pipeline.quarantine` for a judged change frame; `fenced`: it has the column `_fenced`."""
     names = rules.broken()
@@ -131,7 +131,7 @@ def quarantined(
         F.lit(rules.fingerprint).alias("fingerprint"),
         F.col(change.COMMIT_TS).alias("commit_ts"),
         key_values(layout).alias("key_values"),
-        F.lit(OPEN).alias("status"),
+        F.lit(status).alias("status"),
     )
 
 
@@ -163,9 +163,11 @@ def not_in_changes(context: PipelineContext, frame: DataFrame, table: WarehouseT
     return frame.join(rows.select(*place), place, "left_anti")
 
 
-def set_aside(context: PipelineContext, letters: DataFrame, batch_id: int, source: TableName) -> int:
+def set_aside(
+    context: PipelineContext, letters: DataFrame, batch_id: int, source: TableName, status: str = OPEN
+) -> int:
     """Append dead letters of one table; how many there were. The frame lacks what is the same for all."""
-    named = {"schema_name": source.schema, "table_name": source.table, "status": OPEN}
+    named = {"schema_name": source.schema, "table_name": source.table, "status": status}
     full = letters.select("*", *(F.lit(value).alias(name) for name, value in named.items()))
     return written(context, "dead_letters", _as_letters(full), batch_id)
 

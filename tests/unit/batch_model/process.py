@@ -133,6 +133,16 @@ class Life:
         tables.load()
         return tables
 
+    @staticmethod
+    def ledger_of(world: Any) -> Ledger:
+        """How far the warehouse has come."""
+        records = ModelRecords(None, world.catalog, Path(), "model", {})
+        batches = world.catalog.table(where("batches"))
+        if batches is None:
+            return Ledger()
+        records.tables["batches"] = batches
+        return Ledger.load(records)
+
 
 class Process(Life):
     """By offset."""
@@ -170,16 +180,6 @@ class Process(Life):
             raise
         batch.close()
         self.nothing_is_staged()
-
-    @staticmethod
-    def ledger_of(world: World) -> Ledger:
-        """How far the warehouse has come."""
-        records = ModelRecords(None, world.catalog, Path(), "model", {})
-        batches = world.catalog.table(where("batches"))
-        if batches is None:
-            return Ledger()
-        records.tables["batches"] = batches
-        return Ledger.load(records)
 
     def release(self, source) -> int:
         """Release a held table between two batches."""

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
-from unit.commit_ts_model.history import COLUMNS, NAMES, ROWS
+from unit.commit_ts_model.history import ASIDE, COLUMNS, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
 
 from pipeline import ddl as text
+from pipeline.model import change
 from pipeline.model.messages import EVER
-from pipeline.operations import release
-from pipeline.streaming import commit_ts_batch, cuts, frontier, routing, statements
+from pipeline.operations import release, superseded
+from pipeline.operations.superseded import LATER, SupersededChanges
+from pipeline.streaming import commit_ts_batch, cuts, frontier, redeliveries, routing, statements
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.ddl_applier import DdlApplier
@@ -49,18 +51,12 @@ def a_ddl_event_closes_nothing(plant: Plant) -> str:
 
 def partitions_that_are_new_are_not_asked(plant: Plant) -> str:
     """A partition without a watermark holds nothing back."""
-    original = frontier._joined
+    original = frontier.reached
 
-    def joined(recorded, read, *rest):
-        frontiers, _undecided = original(recorded, read, *rest)
-        return {at: moment for at, moment in frontiers.items() if at in read}, frozenset()
+    def reached(recorded, read, oldest, streams, unread, tried):
+        return original(recorded, read, oldest, streams, [at for at in unread if at in read], tried)
 
-    def resolved(frontiers, unread):
-        live = [frontiers[at] for at in unread if at in frontiers]
-        return min([max(frontiers.values(), default=frontier.NEVER), *live])
-
-    plant.setattr(frontier, "_joined", joined)
-    plant.setattr(frontier, "resolved", resolved)
+    plant.setattr(frontier, "reached", reached)
     return ROWS
 
 
@@ -245,7 +241,7 @@ def rows_of_one_part_alone(plant: Plant) -> str:
 
 def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
     """Not that of the greatest commit ts: a row that is sent again wins."""
-    plant.setattr(lake, "_order", lambda event: event.row.record.sequence)
+    plant.setattr(lake, "_order", lambda one: one.row.record.sequence)
     return ROWS
 
 
@@ -376,6 +372,143 @@ def a_dropped_table_keeps_its_name(plant: Plant) -> str:
     """The next one of that name is taken for it."""
     plant.setattr(NameHistory, "_end", lambda self, name, _at: self.open(name))
     return NAMES
+
+
+# ---- what is set aside
+
+
+def what_is_older_than_its_key_is_redriven(plant: Plant) -> str:
+    """Nothing is superseded."""
+    plant.setattr(SupersededChanges, "_superseded", lambda _self, rows: _none_of(rows))
+    return ASIDE
+
+
+def _none_of(rows: Any) -> Any:
+    return rows.where(F.lit(False)).select(*change.POSITION, F.lit(True).alias(LATER))
+
+
+def what_is_redriven_is_not_shown(plant: Plant) -> str:
+    """An append of rows up to the cut counts as sent again."""
+    plant.setattr(advance._News, "late", [])
+    return ASIDE
+
+
+def what_is_redriven_stays_open(plant: Plant) -> str:
+    """It enters, and is in quarantine still."""
+    plant.setattr(lake.CommitTsRecords, "mark", lambda *_: None)
+    return ASIDE
+
+
+def cuts_know_nothing_of_quarantine(plant: Plant) -> str:
+    """They are exact without the rows in it."""
+    plant.setattr(lake.CommitTsRecords, "open_up_to", lambda *_: 0)
+    return ASIDE
+
+
+def a_second_try_sets_aside_what_the_first_has(plant: Plant) -> str:
+    """It does not look what is in quarantine already."""
+    plant.setattr(CommitTsBatch, "_settled", lambda self: self.context.records.read("quarantine").where("false"))
+    return ASIDE
+
+
+# ---- keys that move
+
+
+def the_row_that_a_key_left_stays(plant: Plant) -> str:
+    """An update that moves a key is the upsert of the new one alone."""
+    original = lake.events
+    plant.setattr(lake, "events", lambda row: original(row)[:1])
+    return KEYS_MOVE
+
+
+def an_update_that_is_split_deletes_last(plant: Plant) -> str:
+    """At a commit ts the delete of a key is later than its upsert."""
+    plant.setattr(lake, "_order", lambda one: (one.commit_ts, not one.there, one.row.record.sequence))
+    return KEYS_MOVE
+
+
+def a_key_that_moved_away_supersedes_nothing(plant: Plant) -> str:
+    """Only the new key of an update counts as changed."""
+    plant.setattr(superseded, "as_it_was", lambda layout: [F.lit(None).alias(name) for name in _names(layout)])
+    return KEYS_MOVE
+
+
+def _names(layout: Any) -> list[str]:
+    return [change.UNREPRESENTABLE, *(column.name for column in layout.columns)]
+
+
+# ---- EXCHANGE PARTITION
+
+
+def an_exchange_does_not_wait_for_the_other_table(plant: Plant) -> str:
+    """Each table shows what comes after it."""
+    original = CommitTsBatch._until
+
+    def until(self, table):
+        undone, self.undone = self.undone, []
+        try:
+            return original(self, table)
+        finally:
+            self.undone = undone
+
+    plant.setattr(CommitTsBatch, "_until", until)
+    return EXCHANGES
+
+
+def columns_change_before_rows_change_places(plant: Plant) -> str:
+    """Nothing ends what a batch applies."""
+    plant.setattr(statements, "_wall", lambda _statements: None)
+    return EXCHANGES
+
+
+def what_comes_after_an_exchange_does_not_wait_for_it(plant: Plant) -> str:
+    """Statements of a later batch are applied, whatever an earlier one has noted."""
+    plant.setattr(statements, "after_exchanges", lambda *_: [])
+    return EXCHANGES
+
+
+def an_exchange_that_died_begins_anew(plant: Plant) -> str:
+    """The second table gets what the first one has by now."""
+    original = lake._exchange
+
+    def exchange(spark, wanted, *rest):
+        wanted.table.removed_done = min(wanted.table.removed_done, wanted.removal.at - 1)
+        original(spark, wanted, *rest)
+
+    plant.setattr(commit_ts_batch, "exchange", exchange)
+    return EXCHANGES
+
+
+def a_partition_that_is_emptied_keeps_its_rows(plant: Plant) -> str:
+    """TRUNCATE PARTITION is noted, and no row goes."""
+    plant.setattr(advance, "_remove", lambda *_: None)
+    return EXCHANGES
+
+
+# ---- tables without a key
+
+
+def where_rows_are_sent_again_is_not_noted(plant: Plant) -> str:
+    """Equal rows count as often as they came."""
+    plant.setattr(Tables, "note_sends", lambda *_: None)
+    return KEYLESS
+
+
+def what_waits_forgets_where_it_was_sent_again(plant: Plant) -> str:
+    """Rows that come in later say nothing of watermarks between them."""
+    plant.setattr(redeliveries, "remembered", lambda _records: {})
+    return KEYLESS
+
+
+def watermarks_close_nothing_that_an_earlier_batch_has_read(plant: Plant) -> str:
+    """A batch knows its own watermarks."""
+    original = lake.multiset.begun_again
+
+    def begun_again(raw, protocol, tables, _frontiers, *more):
+        return original(raw, protocol, tables, {}, *more)
+
+    plant.setattr(redeliveries, "begun_again", begun_again)
+    return KEYLESS
 
 
 FAULTS = [

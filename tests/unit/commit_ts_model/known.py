@@ -143,6 +143,103 @@ KNOWN = {
         ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
         ALL,
     ],
+    # the ledger counted no changes of a table that only a try which died had let in
+    "counted of a try that died": [
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 0}),
+        ("a_batch_is_taken", {"limit": (6, 0), **QUIET}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": None, "others": (), "fault": ("a", "evolve")}),
+    ],
+    # a second try counted the DDL events that the first had held with their table twice
+    "a DDL event that a try which died has held": [
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 0, "key": 0}),
+        ("a_batch_is_taken", {"limit": (2, 2), **QUIET}),
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 3, "others": (), "fault": None}),
+    ],
+    # rows of a table that the same batch drops were in quarantine as the next table's of that name
+    "in quarantine when its table is dropped": [
+        ("the_suite_changes", {"suite": ("set more aside",)}),
+        ("rows_change", {"name": "b", "key": 1, "what": "put", "also": None, "other": 0}),
+        ("names_change", {"what": "drop", "name": "b"}),
+        ALL,
+    ],
+    # a row that was too large let what was in quarantine of its table go to the one that had had its name
+    "too large when names have changed": [
+        ("the_suite_changes", {"suite": ("set aside",)}),
+        ("rows_change", {"name": "b", "key": 2, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("a_row_is_too_large", {"name": "b", "key": 0}),
+        ("names_change", {"what": "swap", "name": "a"}),
+        ("names_change", {"what": "swap", "name": "a"}),
+    ],
+    # of two keys that changed places one update came late, and took away what the other had left
+    "half a swap of keys is redriven": [
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("the_suite_changes", {"suite": ("set aside",)}),
+        ("rows_change", {"name": "a", "key": 1, "what": "put", "also": "b", "other": 0}),
+        ("a_key_moves", {"name": "a", "key": 0, "to": 1, "split": False, "swap": True}),
+        ("a_batch_is_taken", {"limit": (2, 6), **QUIET}),
+    ],
+    # not a fault of the product: a key moves away while an older change of it is in quarantine
+    "a key that has moved away": [
+        ("the_suite_changes", {"suite": ("set aside",)}),
+        ("rows_change", {"name": "a", "key": 2, "what": "put", "also": None, "other": 0}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("a_key_moves", {"name": "a", "key": 2, "to": 0, "split": False, "swap": False}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+    ],
+    # not faults of the product: exchanges that end in the middle or wait, and what is said of their tables then
+    "an exchange that dies in the middle": [
+        ("the_world_is", {"shared": True, "policy": "keep", "partitioned": True}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 1}),
+        ALL,
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": None}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 33, "others": (), "fault": None}),
+    ],
+    "columns change after an exchange in one batch": [
+        ("the_world_is", {"shared": True, "policy": "keep", "partitioned": True}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 1}),
+        ALL,
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": None}),
+        ("a_column_changes", {"name": "b", "what": "rename", "pick": 0, "key": 0}),
+    ],
+    "columns change after an exchange that waits": [
+        ("the_world_is", {"shared": True, "policy": "keep", "partitioned": True}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 1}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": None}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("a_column_changes", {"name": "a", "what": "rename", "pick": 0, "key": 0}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+    ],
+    "a partner that is held and dropped": [
+        ("the_world_is", {"shared": True, "policy": "drop", "partitioned": True}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": "b", "other": 1}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": None}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("names_change", {"what": "drop", "name": "b"}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+    ],
+    # not a fault of the product: a copy of what is in quarantine comes in, and shows nothing
+    "sent again while it is in quarantine": [
+        ("rows_change", {"name": "b", "key": 0, "what": "put", "also": "b", "other": 1}),
+        ("the_suite_changes", {"suite": ("set aside",)}),
+        ("a_watermark_is_sent", {"which": "all"}),
+        ALL,
+        ("the_changefeed_restarts", {"back": 1}),
+    ],
     # the same with a checkpoint that was lost, and a batch that is shorter than the one before
     "a shorter batch after DDL events": [
         ("the_world_is", {"shared": False, "policy": "drop"}),

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from unit.batch_model import batch as by_offset
 from unit.batch_model.batch import Crash, CurrentRow, ModelRecords, extreme, image
 from unit.batch_model.frames import Col, F, Frame
+from unit.commit_ts_model import multiset
 from unit.commit_ts_model.upstream import TOO_LARGE
 
 from pipeline.model import change
@@ -40,11 +41,10 @@ from pipeline.protocols.too_large import HANDLE_KEY_ONLY
 from pipeline.streaming import commit_ts_batch, redeliveries
 from pipeline.streaming.commit_ts_batch import CommitTsBatch
 from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.redeliveries import Watermarks
 from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
-from pipeline.warehouse.records import LET_IN
+from pipeline.warehouse.records import ASIDE, LET_IN
 from pipeline.warehouse.state import CUT, EXCHANGED_FROM, OPERATION, REMOVED
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class CommitTsProtocol:
         records: list[Record] = [row["value"] for row in raw.rows]
         rows = [record for record in records if record.message.kind == "row"]
         refused = self._too_large(records)
-        described = [r.message.version for r in records if r.message.kind == "ddl" and r.message.version is not None]
+        described = [record.message.version for record in records if record.message.version is not None]
         versions = {known_as(version): version for version in described}
         wanted = {(r.message.table, r.message.schema) for r in rows}
         versions = {**self.known.versions(wanted), **versions}
@@ -243,12 +243,15 @@ class CommitTsRecords(ModelRecords):
     def _update(self, name, source, change_, values, which="true"):
         changed = {column: values[parameter] for column, parameter in re.findall(r"(\w+) = :(\w+)", change_)}
         until = re.search(r"<= (\d+)", which)
+        since = re.fullmatch(r"batch_id >= (\d+) AND commit_ts > (\d+) AND commit_ts <= \d+", which)
 
         def theirs(row):
             if (row["schema_name"], row["table_name"], row["status"]) != (source.schema, source.table, "open"):
                 return False
             if which.startswith("NOT"):
                 return not _code(row)
+            if since is not None and (row["batch_id"] < int(since[1]) or (row["commit_ts"] or 0) <= int(since[2])):
+                return False
             if until is not None:
                 return (row["commit_ts"] or 0) <= int(until[1])
             return which == "true" or row["topic"] == values["topic"]
@@ -284,6 +287,40 @@ class ModelCommitTsBatch(CommitTsBatch):
 
     def raised(self, results, errors):
         return by_offset.ModelBatch.raised(self, results, errors)
+
+    def _let_in(self):
+        """How many statements do not wait any more: they are no changes."""
+        held = self.context.records.tables["held"]
+        before = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
+        super()._let_in()
+        after = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
+        self.statements_let_in = after["released"] - before["released"]
+
+    def _row(self, outcome, level):
+        row = super()._row(outcome, level)
+        self._adds_up(row, outcome)
+        return row
+
+    def _adds_up(self, row, outcome):
+        """Whether what the ledger says of a batch is what its tables have of it.
+
+        A second try cannot know which of its rows the first has let in: it counts what stands there now.
+        """
+        number, read = self.batch_id, self.context.records.read
+        entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
+        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in ASIDE}
+        found = {
+            "changes": entered, "quarantined": len(aside["quarantine"]), "dead_letters": len(aside["dead_letters"]),
+        }  # fmt: skip
+        said = {**row, "changes": row["inserts"] + row["updates"] + row["deletes"]}
+        assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
+        statements = [one["value"] for one in aside["held"] if one["value"].message.kind == "ddl"]
+        ends = outcome.messages.ends
+        beyond = sum(one.offset >= ends.get(one.at, 0) for one in statements)  # a try that died had read more
+        rows = entered + sum(map(len, aside.values())) - len(statements)
+        control = outcome.messages.control + (0 if self.context.recovering else self.statements_let_in)
+        odd = row["rows_in"] - rows - control
+        assert 0 <= odd <= beyond, f"batch {number}: {said}, but {rows} rows and {control} other messages"
 
 
 class ModelCommitTsWriter(by_offset.WatchedWriter, CommitTsTableWriter):
@@ -384,6 +421,8 @@ def events(row: ChangeRow) -> list[Event]:
 def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> int:
     """For `advance._show`: the last change of each key is its row."""
     del few
+    if not segment.handle:
+        return multiset.show(self, segment, rows)
     table, target = self.table, self.current
     last: dict[int, Event] = {}
     for event in (one for row in rows for one in events(row)):
@@ -392,8 +431,8 @@ def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> i
             last[event.key] = event if known is None else max(known, event, key=_order)
     if not last:
         return 0
-    newest = {key: event.commit_ts for key, event in last.items()}
-    kept = tuple(row for row in target.content(self.branch) if row.commit_ts > newest.get(row.key, -1))
+    since = {key: event.commit_ts + event.there for key, event in last.items()}
+    kept = tuple(row for row in target.content(self.branch) if row.commit_ts >= since.get(row.key, -1))
     target.write("delete", (), kept, {}, self.branch)
     self.step("keys-deleted")
     fields, to = table.changes.fields(), target.fields()
@@ -440,6 +479,8 @@ def _exchange(_spark: Any, wanted: Exchange, _timezone: str, _operation: str, st
     if not begun:
         came = _as_rows_of(table, other, other.current.content())
         stay = [row for row in before if row not in went]
+        if current.head() is None:
+            current.mark({})
         head = EXCHANGED_FROM.entry(current.head())
         current.write("overwrite", (), (*stay, *came), marks | head)
         table.removed_done = table.cut = at
@@ -485,8 +526,9 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (pending, "let_in", _let_in),
         (pending, "let_go", _let_go),
         (release, "let_go", _let_go),
-        (redeliveries, "watermarks", lambda _raw, _protocol, newest: Watermarks([], dict(newest))),
-        (redeliveries, "begun_again", lambda *_: {}),
+        (redeliveries, "watermarks", multiset.watermarks),
+        (redeliveries, "begun_again", multiset.begun_again),
+        (advance, "_sent", multiset.sent),
         (commit_ts_batch, "ThreadPoolExecutor", by_offset._OneThread),
         (commit_ts_batch, "CommitTsTableWriter", ModelCommitTsWriter),
         (advance, "_everything", _everything),

@@ -45,10 +45,10 @@ FENCED = {
 class World:
     """Everything durable, and the source."""
 
-    def __init__(self, *, shared: bool, policy: str = "keep") -> None:
+    def __init__(self, *, shared: bool, policy: str = "keep", partitioned: bool = False, keyless: bool = False) -> None:
         self.catalog = ModelCatalog()
         self.brought = MemorySource(lambda records: raw_frame((one.raw() for one in records), self.catalog))
-        self.tidb = Tidb(Broker(self.brought), shared=shared)
+        self.tidb = Tidb(Broker(self.brought), shared=shared, partitioned=partitioned, keyless=keyless)
         self.checkpoint: Checkpoint | None = None
         self.backup: Checkpoint | None = None
         self.policy = policy

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PARTITIONS = 2
+EDGE = 2
+"""Keys below it lie in the partition `p` of a table that is partitioned."""
+BY_KEY = f"PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN ({EDGE}),PARTITION `q` VALUES LESS THAN MAXVALUE)"
 KEYS = range(5)
 LATER = ("d",)
 """Tables of another changefeed, with topics of their own."""
@@ -60,7 +63,7 @@ class Message:
     @property
     def was(self) -> int | None:
         """The key of the row as it was, where it moves."""
-        key = None if self.before is None else dict(self.before)["id"]
+        key = None if self.before is None else dict(self.before).get("id")
         return key if key != self.key else None
 
     @property
@@ -88,15 +91,20 @@ class TidbTable:
     version: SchemaId
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
     next_column: int = 1
+    partitioned: bool = False
+    """Whether it has the partition `p`, of the keys below `EDGE`, and one of all others."""
+    keyless: bool = False
+    """Whether it has no key: TiDB has a number for each row, which nobody sends."""
 
     @property
     def others(self) -> tuple[SourceColumn, ...]:
         """All columns but the handle."""
-        return self.columns[1:]
+        return self.columns if self.keyless else self.columns[1:]
 
     def described(self) -> TableVersion:
         """The version as a DDL event tells it."""
-        return TableVersion(self.name, self.version, self.columns, (HANDLE.name,), tells_op=True, tells_commit_ts=True)
+        handle = () if self.keyless else (HANDLE.name,)
+        return TableVersion(self.name, self.version, self.columns, handle, tells_op=True, tells_commit_ts=True)
 
 
 State = dict[str, dict[int, dict[str, Any]]]
@@ -104,15 +112,23 @@ State = dict[str, dict[int, dict[str, Any]]]
 
 
 class Tidb:
-    """The database and its changefeed. `shared`: whether all tables are sent to one topic."""
+    """The database and its changefeed.
 
-    def __init__(self, broker: Broker, *, shared: bool) -> None:
-        self.broker, self.shared = broker, shared
+    `shared`: whether all tables are sent to one topic. `partitioned`: whether tables of the name `a` are partitioned.
+    `keyless`: whether those of the name `b` have no key.
+    """
+
+    def __init__(self, broker: Broker, *, shared: bool, partitioned: bool = False, keyless: bool = False) -> None:
+        self.broker, self.shared, self.partitioned, self.keyless = broker, shared, partitioned, keyless
         self.tables: dict[str, TidbTable] = {}
         self.ts = 0
         self.states: list[tuple[int, State]] = [(0, {})]
         self.ddl: Counter[int] = Counter()
         """How many DDL events there are of a commit ts."""
+        self.changed: dict[tuple[str, int], list[int]] = {}
+        """When the row of a key changed, by the name of its table then."""
+        self.undescribed: list[TableVersion] = []
+        """Versions that rows have and that no message has described yet."""
         self._values = 0
         self._log: list[tuple[str, int, Message]] = []
         self._unsent: dict[str, list[tuple[int, Message]]] = {}
@@ -151,7 +167,7 @@ class Tidb:
         return "t_all" if self.shared and name.table not in LATER else f"t_{name.table}"
 
     def hides(self, name: str) -> bool:
-        """Whether nothing of a table has been sent yet, although there is one."""
+        """Whether changes of a table are yet to be sent by the other changefeed."""
         return f"t_{name}" in self._unsent
 
     def begin_later(self, name: str) -> None:
@@ -159,15 +175,23 @@ class Tidb:
         self._unsent[f"t_{name}"] = []
         self.create(name)
 
-    def come(self, name: str) -> None:
-        """The other changefeed sends all of the table so far, with a watermark in the middle of it."""
+    def come(self, name: str, upto: int | None = None) -> None:
+        """The other changefeed sends the table's changes so far, with a watermark in the middle.
+
+        `upto`: it is slow, and sends half of them, if what is left is history: of commit ts up to this one. What is
+        read to its end and is no history any more counts as complete.
+        """
         topic = f"t_{name}"
-        sent = self._unsent.pop(topic)
-        for number, (partition, message) in enumerate(sent):
+        unsent = self._unsent.pop(topic)
+        half = (len(unsent) + 1) // 2
+        count = half if upto is not None and unsent[half:] and unsent[half][1].commit_ts <= upto else len(unsent)
+        for number, (partition, message) in enumerate(unsent[:count]):
             self._send(topic, partition, message)
-            if number == len(sent) // 2:
+            if number == count // 2:
                 for at in range(PARTITIONS):
                     self.broker.produce(topic, at, Message("watermark", message.commit_ts - 1))
+        if unsent[count:]:
+            self._unsent[topic] = unsent[count:]
 
     def _send(self, topic: str, partition: int, message: Message) -> None:
         if topic in self._unsent:
@@ -182,6 +206,8 @@ class Tidb:
     ) -> None:
         was = tuple(before.items()) if before is not None and op == "update" else None
         message = Message("row", self.ts, table.name, table.version, key, tuple(row.items()), op, before=was)
+        for one in message.keys:
+            self.changed.setdefault((table.name.table, one), []).append(self.ts)
         self._send(self.topic_of(table.name), key % PARTITIONS, message)
 
     def _ddl(self, kind: ActionType, sql: str, table: TidbTable, old: TableName | None = None) -> None:
@@ -194,18 +220,37 @@ class Tidb:
         for partition in range(PARTITIONS):
             self._send(self.topic_of(old or table.name), partition, message)
 
+    def pass_time(self) -> None:
+        """Nothing happens, and watermarks may be newer than all that has."""
+        self._tick()
+
     def watermark(self, which: Iterable[int] = range(10**6), back: int = 0) -> None:
         """All up to here was sent: a message in these partitions, counted over all topics. `back`: it is older."""
         wanted = set(which) if not isinstance(which, range) else which
         for number, at in enumerate(sorted(self.broker.logs)):
-            if number in wanted and self.ts > back * TICK:
+            if number in wanted and self.ts > back * TICK and at.stream not in self._unsent:
                 self.broker.produce(*at, Message("watermark", self.ts - back * TICK))
 
     def restart_changefeed(self, back: int) -> None:
         """Send again what is newer than so many commit ts ago."""
         since = self.ts - back * TICK
-        for topic, partition, message in [sent for sent in self._log if sent[2].commit_ts > since]:
+        again = [sent for sent in self._log if sent[2].commit_ts > since]
+        if self.keyless:  # it counts how often a send has a row: each event once, in the order of commit ts
+            again = sorted(dict.fromkeys(again), key=lambda sent: sent[2].commit_ts)
+            if self._is_as_one_send(again):
+                self.watermark()
+                again = [sent for sent in again if sent[2].kind == "row"]  # a DDL event would hide the watermark
+        for topic, partition, message in again:
             self._send(topic, partition, message)
+
+    def _is_as_one_send(self, again: Sequence[tuple[str, int, Message]]) -> bool:
+        """Whether rows without a key would come again with nothing to tell that (a limit: docs/simple.md)."""
+
+        def times(sent: Iterable[tuple[str, int, Message]]) -> Iterable[tuple[tuple[str, int, TableName | None], int]]:
+            return (((topic, at, one.table), one.commit_ts) for topic, at, one in sent if one.kind == "row")
+
+        last, first = dict(times(self._log)), dict(times(reversed(again)))
+        return any(last[place] <= ts for place, ts in first.items())
 
     # ---- what is done
 
@@ -223,22 +268,52 @@ class Tidb:
                     del table.rows[key]
                     self._row(table, key, before, "delete")
                 continue
-            row: dict[str, Any] = {"id": key}
-            for column in table.others:
-                number = self._fresh()
-                row[column.name] = f"s{number}" if column.type == types.STRING else number
-            table.rows[key] = row
+            row = table.rows[key] = self._new(table, key)
             self._row(table, key, row, "insert" if before is None else "update", before)
         self._done()
+
+    def put_too_large(self, table: TidbTable, key: int) -> None:
+        """A row of which only the key is sent."""
+        self._tick()
+        table.rows[key] = self._new(table, key)
+        self.changed.setdefault((table.name.table, key), []).append(self.ts)
+        message = Message(TOO_LARGE, self.ts, table.name, key=key)
+        self._send(self.topic_of(table.name), key % PARTITIONS, message)
+        self._done()
+
+    def change_unsaid(self, table: TidbTable) -> None:
+        """The table gets another version, which no DDL event describes: a BOOTSTRAP will."""
+        self._tick()
+        table.version = SchemaId(self.ts // TICK)
+        self.undescribed.append(table.described())
+        self._done()
+
+    def bootstrap(self) -> None:
+        """The changefeed describes the versions that it has not described, in one partition each."""
+        for version in self.undescribed:
+            message = Message("bootstrap", 0, version.table, version=version)
+            self._send(self.topic_of(version.table), 0, message)
+        self.undescribed.clear()
+
+    def _new(self, table: TidbTable, key: int) -> dict[str, Any]:
+        row: dict[str, Any] = {} if table.keyless else {"id": key}
+        for column in table.others:
+            number = self._fresh() % 3 if table.keyless else self._fresh()
+            row[column.name] = f"s{number}" if column.type == types.STRING else number
+        return row
 
     def create(self, *names: str) -> None:
         """CREATE TABLE; several at one commit ts, as a restore has them."""
         self._tick()
         for name in names:
-            columns = (HANDLE, SourceColumn("c0", types.INT, "INT"))
-            table = TidbTable(TableName("s", name), columns, SchemaId(self.ts // TICK))
+            keyless, own = self.keyless and name == "b", SourceColumn("c0", types.INT, "INT")
+            columns = (own,) if keyless else (HANDLE, own)
+            table = TidbTable(TableName("s", name), columns, SchemaId(self.ts // TICK), keyless=keyless)
+            table.partitioned = self.partitioned and name == "a"
             self.tables[name] = table
-            sql = f"CREATE TABLE `s`.`{name}` (`id` INT PRIMARY KEY,`c0` INT)"
+            by = f" {BY_KEY}" if table.partitioned else ""
+            key = "" if keyless else "`id` INT PRIMARY KEY,"
+            sql = f"CREATE TABLE `s`.`{name}` ({key}`c0` INT){by}"
             self._ddl(ActionType.CREATE_TABLE, sql, table)
         self._done()
 
@@ -259,6 +334,36 @@ class Tidb:
             self.tables[new] = table
             table.version = SchemaId(self.ts // TICK)
             self._ddl(ActionType.RENAME_TABLE, f"RENAME TABLE `s`.`{old}` TO `s`.`{new}`", table, before)
+        self._done()
+
+    def move(self, table: TidbTable, moves: Sequence[tuple[int, int]], *, split: bool) -> None:
+        """Updates that move keys (old, new), in one transaction; TiCDC may split them: deletes, then inserts."""
+        self._tick()
+        before = {old: table.rows.pop(old) for old, _ in moves}
+        for old in before if split else ():
+            self._row(table, old, before[old], "delete")
+        for old, new in moves:
+            row = table.rows[new] = {**self._new(table, new)}
+            self._row(table, new, row, "insert" if split else "update", None if split else before[old])
+        self._done()
+
+    def exchange(self, table: TidbTable, other: TidbTable) -> None:
+        """EXCHANGE PARTITION: no row is sent."""
+        self._tick()
+        went = {key: table.rows.pop(key) for key in list(table.rows) if key < EDGE}
+        table.rows |= other.rows
+        other.rows = went
+        sql = f"ALTER TABLE {_sql(table)} EXCHANGE PARTITION `p` WITH TABLE {_sql(other)}"
+        table.version = SchemaId(self.ts // TICK)
+        self._ddl(ActionType.EXCHANGE_TABLE_PARTITION, sql, table)
+        self._done()
+
+    def truncate_partition(self, table: TidbTable) -> None:
+        """TRUNCATE PARTITION: no deletes are sent."""
+        self._tick()
+        table.rows = {key: row for key, row in table.rows.items() if key >= EDGE}
+        table.version = SchemaId(self.ts // TICK)
+        self._ddl(ActionType.TRUNCATE_TABLE_PARTITION, f"ALTER TABLE {_sql(table)} TRUNCATE PARTITION `p`", table)
         self._done()
 
     def truncate(self, table: TidbTable) -> None:
@@ -312,3 +417,7 @@ class Tidb:
         table.columns, table.version = columns, SchemaId(self.ts // TICK)
         self._ddl(kind, f"ALTER TABLE `s`.`{table.name.table}` {clause}", table)
         self._done()
+
+
+def _sql(table: TidbTable) -> str:
+    return f"`{table.name.schema}`.`{table.name.table}`"
