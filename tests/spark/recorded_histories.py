@@ -45,7 +45,9 @@ RULES = (
     "rows_change", "a_watermark_is_sent", "the_changefeed_restarts", "a_column_changes", "names_change",
     "another_changefeed_comes", "a_batch_is_taken", "something_befalls_the_checkpoint", "a_table_is_held_or_released",
 )  # fmt: skip
-"""Rules of the model's histories whose messages `simple_source` can encode."""
+MODES = (histories.ROWS, histories.COLUMNS, histories.NAMES)
+WORLD = {"shared", "policy"}
+"""Rules, modes and worlds of the model's histories whose messages `simple_source` can encode."""
 COMPARED = {
     "held": ("reason", "status", "batch_id"),
     "dead_letters": ("code", "status", "batch_id"),
@@ -271,8 +273,8 @@ class RecordedHistory(histories.History):
         self.fuse = Fuse()
         self.tags: set[str] = set()
 
-    def the_world_is(self, shared: bool, policy: str) -> None:  # noqa: FBT001 - a rule's arguments
-        super().the_world_is(shared=shared, policy=policy)
+    def the_world_is(self, **world: Any) -> None:
+        super().the_world_is(**world)
         self.world.recorder = None
 
     def something_befalls_the_checkpoint(self, what: str) -> None:
@@ -359,11 +361,17 @@ def _of_a_world(steps: Sequence[Step]) -> list[Step]:
     return list(steps) if given else [("the_world_is", {"shared": True, "policy": "keep"}), *steps]
 
 
+def _is_played(steps: Sequence[Step]) -> bool:
+    """Whether nothing is in a history that only the model can play."""
+    return {*steps[0][1]} <= WORLD and {name for name, _ in steps[1:]} <= {*RULES}
+
+
 @cache
 def chosen(count: int) -> list[Recorded]:
     """So many short histories, in which as much happens as may be: each brings most that none before it has."""
-    candidates = [record(drawn(seed, mode), mode) for seed in range(_CANDIDATES) for mode in histories.MODES]
-    candidates += [record(_of_a_world(steps), name) for name, steps in KNOWN.items()]
+    candidates = [record(drawn(seed, mode), mode) for seed in range(_CANDIDATES) for mode in MODES]
+    known = {name: _of_a_world(steps) for name, steps in KNOWN.items()}
+    candidates += [record(steps, name) for name, steps in known.items() if _is_played(steps)]
     candidates = [one for one in candidates if len(one.acts) <= MOST_ACTS]
     picked: list[Recorded] = []
     met: set[str] = set()

@@ -4,10 +4,9 @@ A handful of histories by default, three dozen with TICDC_WAREHOUSE_GOLDEN=all.
 """
 
 import pytest
-from spark.recorded_histories import chosen
+from spark.recorded_histories import MODES, chosen
 from spark.replayed_histories import agrees
 from support.slow import EVERY
-from unit.commit_ts_model.history import MODES
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +24,7 @@ def test_everything_that_matters_happens_in_a_few_histories():
     wanted = {
         *MODES, "shared: True", "shared: False", "policy: keep", "policy: drop", "dies in: batch", "dies in: release",
         "hold", "release", "rest", "waits: DDL_PENDING", "waits: by a person", "waits: RELEASED", "checkpoint: lose",
-        "cut: exact", "cut: partial", "cut: none", "applied: RENAME TABLE TO", "applied: DROP TABLE",
+        "cut: exact", "cut: partial", "applied: RENAME TABLE TO", "applied: DROP TABLE",
         "applied: TRUNCATE TABLE", "applied: ALTER TABLE ADD COLUMN INT DEFAULT",
     }  # fmt: skip
     assert wanted <= happens, f"not in them: {sorted(wanted - happens)}"
