@@ -154,8 +154,8 @@ def reached(
     `read`: what `progress` makes of the recorded frontiers. `oldest`: see `oldest_of`. `streams`: the partitions of
     every stream that is there; those of others keep what is recorded. `unread`: see `resolved`.
 
-    A late stream is late until its own watermarks and DDL events have come as far: read to its end, it may yet get more
-    of its history. What any other partition that was read to its end is yet to bring is newer.
+    A late stream is late until it is read to its end, or as far as the others. What a partition that was read to its
+    end is yet to bring is newer.
     """
     goal = max(recorded.resolved, tried.resolved)
     kinds = _kinds_of(recorded, oldest, streams, tried)
@@ -164,7 +164,8 @@ def reached(
         frontiers |= {at: max(frontiers.get(at, NEVER), since) for at in streams[stream]}
     for stream in kinds.lagging:
         frontiers |= {at: frontiers.get(at, NEVER) for at in streams[stream]}
-    lagging = {stream: min(frontiers[at] for at in streams[stream]) for stream in kinds.lagging}
+    left = {stream: [frontiers[at] for at in streams[stream] if at in unread] for stream in kinds.lagging}
+    lagging = {stream: min(moments, default=goal) for stream, moments in left.items()}
     late = frozenset(stream for stream, least in lagging.items() if least < goal)
     live = {at: moment for at, moment in frontiers.items() if at.stream in streams and at.stream not in late}
     live |= {at: goal for at in unread if at.stream in kinds.undecided}

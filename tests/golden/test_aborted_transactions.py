@@ -33,7 +33,7 @@ class Mirror:
 
 
 def test_what_was_aborted_is_no_change_and_the_markers_of_transactions_hold_nothing_up(running):
-    records = CASE.records
+    records = list(CASE.records)
     half = len(records) // 2
     with running(CASE, source=READ_COMMITTED) as run:
         mirror = Mirror(run.loaded)

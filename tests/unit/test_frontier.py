@@ -99,10 +99,11 @@ class TestANewStream:
             frontiers=self.RECORDED.frontiers | dict.fromkeys([self.N0, self.N1], NEVER), begun=[P0, P1, self.N0]
         )
         some = self.AFTER | {self.N0: 10, self.N1: 8}
-        for unread in ({self.N0}, {}):  # read to its end it may yet get more of its history
-            found = self.read({"new": closed_by_watermark(19)}, unread, recorded, some)
-            assert (found.late, found.late_frontier) == ({"new"}, 8)
-            assert (found.resolved, found.frontiers[self.N0]) == (closed_by_watermark(20), 10)
+        found = self.read({"new": closed_by_watermark(19)}, {self.N0}, recorded, some)
+        assert (found.late, found.late_frontier) == ({"new"}, 10)
+        assert (found.resolved, found.frontiers[self.N1]) == (closed_by_watermark(20), 8)
+        read_to_its_end = self.read({}, {}, recorded, some)
+        assert (read_to_its_end.late, read_to_its_end.frontiers[self.N1]) == (frozenset(), closed_by_watermark(20))
         caught_up = self.AFTER | dict.fromkeys([self.N0, self.N1], closed_by_watermark(15))
         found = self.read({}, {self.N0}, recorded, caught_up)
         assert (found.resolved, found.late) == (closed_by_watermark(15), frozenset())

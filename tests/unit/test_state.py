@@ -155,7 +155,7 @@ def test_notes_of_a_version_that_did_not_say_what_it_met_are_read():
 METHODS = {"read", "required", "entry", "is_in"}
 TAKE_A_KEY = {"inherited", "property_of", "added_by", "said_at"}
 """Methods of tables, and the function of `lake.catalog`, that read a value by its key."""
-SAY_A_NAME = {"pipeline/warehouse/publisher.py": "OPERATION", "pipeline/warehouse/retention.py": "ENDS FILLED"}
+SAY_A_NAME = {"pipeline/warehouse/publisher.py": "OPERATION", "pipeline/warehouse/retention.py": "ENDS FILLED CALLED"}
 """Who gives the name of a key to others: an option of Spark's writer, the keys that an expiry looks for."""
 
 

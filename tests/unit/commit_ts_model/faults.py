@@ -49,12 +49,12 @@ def a_ddl_event_closes_nothing(plant: Plant) -> str:
     return COLUMNS
 
 
-def partitions_that_are_new_are_not_asked(plant: Plant) -> str:
-    """A partition without a watermark holds nothing back."""
+def nobody_asks_what_is_left_to_read(plant: Plant) -> str:
+    """The partition that has come furthest says how far all have been read."""
     original = frontier.reached
 
-    def reached(recorded, read, oldest, streams, unread, tried):
-        return original(recorded, read, oldest, streams, [at for at in unread if at in read], tried)
+    def reached(recorded, read, oldest, streams, _unread, tried):
+        return original(recorded, read, oldest, streams, frozenset(), tried)
 
     plant.setattr(frontier, "reached", reached)
     return ROWS
@@ -457,25 +457,13 @@ def an_exchange_does_not_wait_for_the_other_table(plant: Plant) -> str:
 
 def columns_change_before_rows_change_places(plant: Plant) -> str:
     """Nothing ends what a batch applies."""
-    plant.setattr(statements, "_wall", lambda _statements: None)
+    plant.setattr(statements, "_barrier", lambda _statements: None)
     return EXCHANGES
 
 
 def what_comes_after_an_exchange_does_not_wait_for_it(plant: Plant) -> str:
     """Statements of a later batch are applied, whatever an earlier one has noted."""
     plant.setattr(statements, "after_exchanges", lambda *_: [])
-    return EXCHANGES
-
-
-def an_exchange_that_died_begins_anew(plant: Plant) -> str:
-    """The second table gets what the first one has by now."""
-    original = lake._exchange
-
-    def exchange(spark, wanted, *rest):
-        wanted.table.removed_done = min(wanted.table.removed_done, wanted.removal.at - 1)
-        original(spark, wanted, *rest)
-
-    plant.setattr(commit_ts_batch, "exchange", exchange)
     return EXCHANGES
 
 

@@ -167,11 +167,11 @@ class History:
             if one in tidb.tables:
                 tidb.transaction([(tidb.tables[one], 1, "put")])
 
-    @rule(8, name=LATER, whole=(True, False))
-    def another_changefeed_comes(self, name, whole):
-        """First there is a table that it is to send, then it sends all of it, in one go or in two."""
+    @rule(8, name=LATER)
+    def another_changefeed_comes(self, name):
+        """First there is a table that it is to send, then it sends all of it."""
         if self.tidb.hides(name):
-            self.tidb.come(name, upto=None if whole else self.newest_cut)
+            self.tidb.come(name)
         elif name not in self.tidb.tables:
             self.tidb.begin_later(name)
 

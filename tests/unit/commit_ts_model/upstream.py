@@ -175,23 +175,15 @@ class Tidb:
         self._unsent[f"t_{name}"] = []
         self.create(name)
 
-    def come(self, name: str, upto: int | None = None) -> None:
-        """The other changefeed sends the table's changes so far, with a watermark in the middle.
-
-        `upto`: it is slow, and sends half of them, if what is left is history: of commit ts up to this one. What is
-        read to its end and is no history any more counts as complete.
-        """
+    def come(self, name: str) -> None:
+        """The other changefeed sends all of the table so far, with a watermark in the middle of it."""
         topic = f"t_{name}"
-        unsent = self._unsent.pop(topic)
-        half = (len(unsent) + 1) // 2
-        count = half if upto is not None and unsent[half:] and unsent[half][1].commit_ts <= upto else len(unsent)
-        for number, (partition, message) in enumerate(unsent[:count]):
+        sent = self._unsent.pop(topic)
+        for number, (partition, message) in enumerate(sent):
             self._send(topic, partition, message)
-            if number == count // 2:
+            if number == len(sent) // 2:
                 for at in range(PARTITIONS):
                     self.broker.produce(topic, at, Message("watermark", message.commit_ts - 1))
-        if unsent[count:]:
-            self._unsent[topic] = unsent[count:]
 
     def _send(self, topic: str, partition: int, message: Message) -> None:
         if topic in self._unsent:
@@ -239,7 +231,7 @@ class Tidb:
             again = sorted(dict.fromkeys(again), key=lambda sent: sent[2].commit_ts)
             if self._is_as_one_send(again):
                 self.watermark()
-                again = [sent for sent in again if sent[2].kind == "row"]  # a DDL event would hide the watermark
+            again = [sent for sent in again if sent[2].kind == "row"]  # a DDL event hides what is closed (decision 004)
         for topic, partition, message in again:
             self._send(topic, partition, message)
 
