@@ -222,6 +222,8 @@ def test_a_statement_about_a_held_table_goes_with_it_where_that_gets_another_nam
         till.put("note", 1)
         till.run()
         assert {row["status"] for row in till.own("held")} == {"dropped"}
+        (truncated,) = history(till, "TRUNCATE")
+        assert truncated["action"] == "nothing: its table was held, and is dropped"
         assert till.cut() == ("exact", "")
         with pytest.raises(Refused, match="is not held"):
             till.release("account")
@@ -229,7 +231,9 @@ def test_a_statement_about_a_held_table_goes_with_it_where_that_gets_another_nam
     till.rename("account", "ledger")
     till.put("ledger", 4)
     till.run()
+    assert (history(till, "TRUNCATE"), till.keys("ledger")) == ([], [1])
     till.release("ledger")
+    assert [row["status"] for row in history(till, "TRUNCATE")] == ["applied"]
     assert till.keys("ledger") == [3, 4]
     till.assert_right("ledger")
     assert {row["status"] for row in till.own("held")} == {"released"}
