@@ -128,9 +128,8 @@ def _settle(context: PipelineContext, what: str, operation: str) -> None:
 
 
 def _carry_out(context: PipelineContext, selection: Selection, operation: str) -> Redriven:
-    committed = (
-        F.col("batch_id") < context.ledger.unfinished
-    )  # what belongs to no batch yet comes with the next try of it
+    # what belongs to no batch yet comes with the next try of it
+    committed = F.col("batch_id") < context.ledger.unfinished
     records = context.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
     _named(context, selection.what)

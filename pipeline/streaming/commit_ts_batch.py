@@ -188,11 +188,9 @@ class CommitTsBatch(SparkBatch):
         streams = self.context.source.streams()
         committed = self.context.ledger.committed.of(streams)
         ends = {**committed, **self._passed(), **messages.ends}
-        here = {(streams[at.stream].id, at.number): end for at, end in ends.items() if at.stream in streams}
-        self._see_progress(messages, streams, ends, self._tried(here, streams))
+        self._see_progress(messages, streams, ends)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
-        shown = (frontier.closed_by_watermark(table.cut) for table in self.context.tables)
-        self.resolved = max(self.read_frontier, *shown, NEVER)
+        self.resolved = max(self.read_frontier, self._shown())
         self._named("statements")
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
@@ -215,30 +213,35 @@ class CommitTsBatch(SparkBatch):
         self._see_sends()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
-    def _see_progress(
-        self, messages: Messages, streams: Mapping[str, Stream], ends: Mapping[Partition, int], tried: EarlierTry
-    ) -> None:
+    def _shown(self) -> Frontier:
+        """Up to where the table that has come furthest shows its changes."""
+        return max((frontier.closed_by_watermark(table.cut) for table in self.context.tables), default=NEVER)
+
+    def _see_progress(self, messages: Messages, streams: Mapping[str, Stream], ends: Mapping[Partition, int]) -> None:
         """Find how far all streams have been read with this batch, and which of them are late."""
         ledger, source = self.context.ledger, self.context.source
         partitions = {name: [Partition(name, n) for n in stream.partitions] for name, stream in streams.items()}
-        unread = source.unread({at: ends.get(at, 0) for members in partitions.values() for at in members})
+        reached = {at: ends.get(at, 0) for members in partitions.values() for at in members}
+        unread = source.unread(reached)
         if self.planned is not None:  # each that had records then is in the plan with one at least: others are newer
             unread = frozenset(at for at in unread if self.planned.end.get(at, 0) > 0)
         begun = [at for at, end in ledger.committed.of(streams).items() if end > 0]
         watermarks = source.progress(messages)
-        reached = frontier.reached(
+        progress = frontier.reached(
             Recorded(ledger.frontiers, ledger.resolved, begun),
             frontier.progress(ledger.frontiers, watermarks, messages.ddl),
             frontier.oldest_of(messages, watermarks),
             partitions,
             unread,
-            tried,
+            self._tried({(streams[at.stream].id, at.number): at for at in reached}, reached),
         )
-        self.frontiers, self.read_frontier, self.joined = reached.frontiers, reached.resolved, reached.joined
-        self.late, self.late_frontier = reached.late, reached.late_frontier
+        self.frontiers, self.read_frontier, self.joined = progress.frontiers, progress.resolved, progress.joined
+        self.late, self.late_frontier = progress.late, progress.late_frontier
 
-    def _tried(self, ends: Mapping[PartitionId, int], streams: Mapping[str, Stream]) -> EarlierTry:
+    def _tried(self, partitions: Mapping[PartitionId, Partition], reached: Mapping[Partition, int]) -> EarlierTry:
         """How far a try that died was resolved, and the partitions that are complete up to there where it ended.
+
+        `partitions`: by identity those of streams that are there. `reached`: where this try ends in each.
 
         This try may find less of itself: a partition that had been read to its end has got more since then. Nothing is
         known where this one has read less than the other (the checkpoint is lost, and batches are shorter now): DDL
@@ -246,16 +249,14 @@ class CommitTsBatch(SparkBatch):
         """
         if not self.context.recovering:
             return EarlierTry()
-        shown = max((frontier.closed_by_watermark(table.cut) for table in self.context.tables), default=NEVER)
         tried = self.context.records.tables["batches"].property_of(TRIED)
         if not tried or tried.batch < self.context.ledger.unfinished:
-            return EarlierTry(shown=shown)
-        if any(ends.get(at, 0) < end for at, end in tried.ends.items()):
+            return EarlierTry(shown=self._shown())
+        if any(at not in partitions or reached[partitions[at]] < end for at, end in tried.ends.items() if end):
             self.ahead = Frontier(tried.resolved)
-            return EarlierTry(shown=shown)
-        partitions = (Partition(name, n) for name, stream in streams.items() for n in stream.partitions)
-        complete = (at for at in partitions if (streams[at.stream].id, at.number) in tried.ends)
-        return EarlierTry(Frontier(tried.resolved), frozenset(complete), shown)
+            return EarlierTry(shown=self._shown())
+        complete = frozenset(partitions[at] for at in tried.ends if at in partitions)
+        return EarlierTry(Frontier(tried.resolved), complete, self._shown())
 
     def _note_try(self, ends: Mapping[Partition, int], streams: Mapping[str, Stream]) -> None:
         """Let a second try know how far this one has read, where tables alone do not tell it.

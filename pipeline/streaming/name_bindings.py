@@ -11,6 +11,7 @@ from hashlib import blake2s
 from typing import TYPE_CHECKING
 
 from pipeline import ddl as text
+from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
 from pipeline.warehouse.state import GONE as REMOVED_PAIRS
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name, Statement
-
-EVER = 2**63 - 1
-"""After every commit ts."""
-
 
 GONE = "gone"
 """What a name means for changes of a table that was dropped and removed."""

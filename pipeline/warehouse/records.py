@@ -53,8 +53,7 @@ DEFINITIONS = {
 }
 """Columns of each table after `pipeline, batch_id, recorded_at`."""
 
-LETTERS = ("dead_letters", "quarantine")
-ASIDE = (*LETTERS, "held")
+ASIDE = ("dead_letters", "quarantine", "held")
 """Tables of what did not enter the warehouse's others."""
 
 SUPERSEDED, DROPPED = "superseded", "dropped"
@@ -209,27 +208,21 @@ class Records:
         for stream in sorted(streams):
             self._update("held", source, "status = :status", {"status": DROPPED, "topic": stream}, "topic = :topic")
 
-    def mark_dropped(self, source: TableName, until: int | None = None, of: Sequence[str] = ASIDE) -> None:
+    def mark_dropped(self, source: TableName, until: int | None = None) -> None:
         """Close what is set aside of a table that was dropped, so that it does not enter a new table of that name.
 
         The rows stay, with their bytes. A DROP TABLE is later than any change, so it supersedes them.
 
         `until`: what has a later commit ts is another table's. So may be what waits by itself in `held`. Other rows of
-        `held` have no commit ts, and belong to the table that has the name today. For a table that had the name before,
-        give `of` without `held` (`LETTERS`).
+        `held` have no commit ts, and belong to the table that has the name today.
         """
-        for name in self._used_asides(of):
-            status = {"status": DROPPED if name == "held" else SUPERSEDED}
-            self._update(name, source, "status = :status", status, _up_to(name, until))
+        for name in self._used_asides():
+            self._close(name, source, _up_to(name, until))
 
-    def rename_aside(
-        self, source: TableName, to: TableName, until: int | None = None, of: Sequence[str] = ASIDE
-    ) -> None:
-        """Let what is set aside of a source table follow it to its new name; `until`, `of` as in `mark_dropped`."""
-        names = {"to_schema": to.schema, "to_table": to.table}
-        for name in self._used_asides(of):
-            change = "schema_name = :to_schema, table_name = :to_table"
-            self._update(name, source, change, names, _up_to(name, until))
+    def rename_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
+        """Let what is set aside of a source table follow it to its new name; `until` as in `mark_dropped`."""
+        for name in self._used_asides():
+            self._give(name, source, to, _up_to(name, until))
 
     def letters_follow(self, source: TableName, to: TableName | None, when: tuple[int, int], batch_id: int) -> None:
         """Let dead letters under a name that another table has today follow the table that they are of.
@@ -243,13 +236,20 @@ class Records:
         if self.tables["dead_letters"].head() is None:
             return
         if to is None:
-            self._update("dead_letters", source, "status = :status", {"status": SUPERSEDED}, which)
+            self._close("dead_letters", source, which)
         else:
-            names = {"to_schema": to.schema, "to_table": to.table}
-            self._update("dead_letters", source, "schema_name = :to_schema, table_name = :to_table", names, which)
+            self._give("dead_letters", source, to, which)
 
-    def _used_asides(self, of: Sequence[str]) -> list[str]:
-        return [name for name in of if self.tables[name].head() is not None]
+    def _used_asides(self) -> list[str]:
+        return [name for name in ASIDE if self.tables[name].head() is not None]
+
+    def _close(self, name: str, source: TableName, which: str) -> None:
+        status = DROPPED if name == "held" else SUPERSEDED
+        self._update(name, source, "status = :status", {"status": status}, which)
+
+    def _give(self, name: str, source: TableName, to: TableName, which: str) -> None:
+        names = {"to_schema": to.schema, "to_table": to.table}
+        self._update(name, source, "schema_name = :to_schema, table_name = :to_table", names, which)
 
     def _update(
         self, name: str, source: TableName, change: str, values: Mapping[str, str], which: str = "true"
