@@ -17,7 +17,7 @@ from rich.console import Console
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import Progress
 from pipeline.cli.quarantine import SetAsideRows
-from pipeline.demo import DemoSource, Stretch, checks, compare, keys_aside, recall, remember, snippets
+from pipeline.demo import DemoSource, Stretch, checks, compare, quarantined_keys, recall, remember, snippets
 from pipeline.devstack import Broker, Devstack, RegistryService, ports
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.lake.catalog import reader, records
@@ -183,7 +183,7 @@ class Demo:
                 table,
                 rows,
                 catalog.table(WarehouseName(table.schema, table.name)).scan().to_arrow().to_pylist(),
-                keys_aside(table, waiting),
+                quarantined_keys(table, waiting),
             )
             for table, rows in source.truth()
         ]
@@ -223,11 +223,11 @@ class Demo:
         return path
 
     def _prove(self, verdicts: Sequence[TableVerdict], facts: Mapping[str, Any]) -> None:
-        rows, aside = sum(v.rows for v in verdicts), sum(v.set_aside for v in verdicts)
+        rows, set_aside = sum(v.rows for v in verdicts), sum(v.set_aside for v in verdicts)
         changes, seconds = self._progress.changes, time.monotonic() - self._started
-        counts = {"equal": True, "rows": rows, "set_aside": aside, "changes": changes, "seconds": round(seconds, 1)}
-        but = f", but for {aside:,} that were set aside" if aside else ""
-        compared = f"{rows - aside:,} of {rows:,}" if aside else f"{rows:,}"
+        counts = {"equal": True, "rows": rows, "set_aside": set_aside, "changes": changes, "seconds": round(seconds, 1)}
+        but = f", but for {set_aside:,} that were set aside" if set_aside else ""
+        compared = f"{rows - set_aside:,} of {rows:,}" if set_aside else f"{rows:,}"
         proof = f"every row of every table equals the source{but}: {compared} rows of {len(verdicts)} tables"
         self._out.result({**facts, **counts}, f"\n{proof}, after {changes:,} changes; {seconds:.0f} s")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NO_TABLE = "no table"
 _OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))
 _MARKS = (("inserts", "+", "green"), ("updates", "~", "yellow"), ("deletes", "−", "red"))  # noqa: RUF001
-_ASIDE = (("quarantined", "yellow"), ("dead_letters", "bold red"), ("held", "bold yellow"))
+_SET_ASIDE = (("quarantined", "yellow"), ("dead_letters", "bold red"), ("held", "bold yellow"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class TableLine:
         """What was set aside, lag and time."""
         parts = [
             Text(f"{name.replace('_', ' ')} {self.counts[name]:,}", style)
-            for name, style in _ASIDE
+            for name, style in _SET_ASIDE
             if self.counts[name]
         ]
         parts += [Text(self.note, "yellow")] if self.note else []
@@ -128,7 +128,7 @@ class Progress:
 
     def facts(self) -> dict[str, Any]:
         """Give the totals, for programs."""
-        names = [name for name, *_ in (*_MARKS, *_ASIDE)]
+        names = [name for name, *_ in (*_MARKS, *_SET_ASIDE)]
         tables = {
             table: {name: counts[name] for name in names}
             for table, counts in sorted(self.tables.items())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.cli.output import Output
     from pipeline.settings import Settings
 
-QUARANTINE, LETTERS = "quarantine", "dead_letters"
+QUARANTINE, DEAD_LETTERS = "quarantine", "dead_letters"
 NO_TABLE = "no table"
 _FIELDS = (
     "recorded_at", "batch_id", "topic", "kafka_partition", "offset", "index", "schema_name", "table_name", "code",
@@ -45,7 +45,7 @@ RuleOption = Annotated[str | None, typer.Option("--rule", help="Only what breaks
 SinceOption = Annotated[
     str | None, typer.Option("--since", help="Set aside since then: 2026-11-21T11:48, or `2 hours` (ago).")
 ]
-LettersOption = Annotated[bool, typer.Option("--dead-letters", help="Messages that could not be decoded instead.")]
+DeadLettersOption = Annotated[bool, typer.Option("--dead-letters", help="Messages that could not be decoded instead.")]
 StatusOption = Annotated[bool, typer.Option("--all", help="Also what was redriven, or superseded by what came later.")]
 
 app = typer.Typer(no_args_is_help=True, help="Look at rows that failed a check, and send them on their way again.")
@@ -57,7 +57,7 @@ def list_quarantine(  # noqa: PLR0913 - options
     table: TableOption = None,
     rule: RuleOption = None,
     since: SinceOption = None,
-    letters: LettersOption = False,
+    dead_letters: DeadLettersOption = False,
     every: StatusOption = False,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
@@ -66,12 +66,14 @@ def list_quarantine(  # noqa: PLR0913 - options
     settings = load(config)
     with opened(output) as out:
         fields = [name for name in _FIELDS if name not in _LONG]
-        set_aside = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every, fields=fields)
+        set_aside = SetAsideRows.read(
+            settings, table, rule, since, dead_letters=dead_letters, every=every, fields=fields
+        )
         groups = set_aside.groups()
         _shown(out, output, set_aside.what, _GROUP, groups)
         out.result({"records": len(set_aside.rows)}, set_aside.sentence())
         for table_name, reason, *_ in groups:
-            out.line(_way_back(table_name, reason, letters=letters))
+            out.line(_way_back(table_name, reason, dead_letters=dead_letters))
 
 
 @app.command()
@@ -80,7 +82,7 @@ def show(  # noqa: PLR0913 - options
     table: TableOption = None,
     rule: RuleOption = None,
     since: SinceOption = None,
-    letters: LettersOption = False,
+    dead_letters: DeadLettersOption = False,
     every: StatusOption = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
     config: ConfigOption = None,
@@ -89,7 +91,7 @@ def show(  # noqa: PLR0913 - options
     """Show single records: where each stands in Kafka, its key, what it breaks and with which values."""
     settings = load(config)
     with opened(output) as out:
-        set_aside = SetAsideRows.read(settings, table, rule, since, letters=letters, every=every)
+        set_aside = SetAsideRows.read(settings, table, rule, since, dead_letters=dead_letters, every=every)
         rows = [_whole(row) for row in set_aside.newest(limit)]
         if output is Format.JSON:
             _shown(out, output, set_aside.what, _WHOLE, [[row[name] for name in _WHOLE] for row in rows])
@@ -105,7 +107,7 @@ def redrive(
     table: TableOption = None,
     rule: RuleOption = None,
     since: SinceOption = None,
-    letters: LettersOption = False,
+    dead_letters: DeadLettersOption = False,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -114,7 +116,7 @@ def redrive(
     with opened(output) as out:
         source = table_metadata.source_named(reader(settings), table) if table else None
         moment = _moment(since).isoformat() if since else ""
-        names = [LETTERS if letters else QUARANTINE, *((source.schema, source.table) if source else ("", ""))]
+        names = [DEAD_LETTERS if dead_letters else QUARANTINE, *((source.schema, source.table) if source else ("", ""))]
         fetch()  # before there is a spinner: it has a bar of its own
         from pipeline.service import client  # noqa: PLC0415 - it brings Spark: those who only look need not wait
 
@@ -143,12 +145,12 @@ class SetAsideRows:
         rule: str | None = None,
         since: str | None = None,
         *,
-        letters: bool = False,
+        dead_letters: bool = False,
         every: bool = False,
         fields: Sequence[str] = _FIELDS,
     ) -> SetAsideRows:
         """Read them; without their bytes, which may be large."""
-        what = LETTERS if letters else QUARANTINE
+        what = DEAD_LETTERS if dead_letters else QUARANTINE
         rows = records(reader(settings), what, fields, "" if every else "status = 'open'")
         if table:
             rows = rows.filter(pc.equal(pc.utf8_lower(_tables(rows)), folded(table)))
@@ -178,7 +180,7 @@ class SetAsideRows:
 
     def sentence(self, shown: int | None = None) -> str:
         """Say how many there are."""
-        kind = "dead letters" if self.what == LETTERS else "quarantined rows"
+        kind = "dead letters" if self.what == DEAD_LETTERS else "quarantined rows"
         if not len(self.rows):
             return f"no {kind}" + ("" if self._every else " wait")
         cut = shown is not None and shown < len(self.rows)
@@ -202,9 +204,9 @@ def _whole(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **renamed, "rules": row["rules"] or []}
 
 
-def _way_back(table: str, reason: str, *, letters: bool) -> str:
+def _way_back(table: str, reason: str, *, dead_letters: bool) -> str:
     named = "" if table == NO_TABLE else f" --table {table}"
-    if letters:
+    if dead_letters:
         return f"when they can be read: ticdc-warehouse quarantine redrive --dead-letters{named}"
     return f"when {reason} is mended: ticdc-warehouse quarantine redrive{named} --rule {reason}"
 

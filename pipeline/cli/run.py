@@ -19,7 +19,7 @@ from pipeline.cli.wording import counted, version
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.lake import table_metadata
 from pipeline.lake.catalog import reader
-from pipeline.lake.pending import waits
+from pipeline.lake.pending import pending_sentences
 from pipeline.model.holding import way_on
 from pipeline.model.messages import Ordering
 from pipeline.observe.metrics import Metrics
@@ -142,11 +142,11 @@ class Run:
     def _remember(self, pipeline: Pipeline) -> None:
         """Collect what went wrong, each with what to do about it."""
         removed = self._progress.tables.get(TABLE_REMOVED, Counter())  # nobody misses what these have
-        letters = self._progress.total("dead_letters") - removed["dead_letters"]
-        if letters:
+        dead_letters = self._progress.total("dead_letters") - removed["dead_letters"]
+        if dead_letters:
             codes = ", ".join(sorted(self._progress.codes)) or "messages that do not fit their schema"
             self._warnings.append(
-                f"{counted(letters, 'dead letter')} ({codes}): see ticdc-warehouse quarantine list --dead-letters"
+                f"{counted(dead_letters, 'dead letter')} ({codes}): see ticdc-warehouse quarantine list --dead-letters"
             )
         rows = self._progress.total("quarantined")
         if rows:
@@ -172,7 +172,9 @@ class Run:
             return []
         try:
             catalog = reader(self._settings)
-            return waits(catalog, [*table_metadata.held(table_metadata.pairs(catalog)), *last_held(context)])
+            return pending_sentences(
+                catalog, [*table_metadata.held(table_metadata.pairs(catalog)), *last_held(context)]
+            )
         except PipelineError as error:
             return [f"what waits is not known: {error.message}"]
 

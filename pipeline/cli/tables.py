@@ -21,7 +21,7 @@ from pipeline.cli.wording import counted
 from pipeline.lake import table_metadata
 from pipeline.lake.catalog import reader, records
 from pipeline.lake.consistent_points import whole
-from pipeline.lake.pending import waits
+from pipeline.lake.pending import pending_sentences
 from pipeline.model.names import TableName
 from pipeline.runtime.jars import fetch
 from pipeline.settings import load
@@ -56,7 +56,7 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
         strays = elsewhere(table_metadata.locations(pairs), settings.warehouse)
         astray = [sentence(strays, settings.warehouse)] if strays else []
         facts = [table_metadata.listed(pair) for pair in pairs]
-        waiting = waits(catalog, table_metadata.held(pairs))
+        waiting = pending_sentences(catalog, table_metadata.held(pairs))
         if output is Format.JSON:
             lines = [
                 {**line, "held_because": pair.held_reason or None} for line, pair in zip(facts, pairs, strict=True)

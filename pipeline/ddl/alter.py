@@ -197,7 +197,7 @@ def _alter(cursor: Cursor, _: StatementContext) -> tuple[Action, ...]:
 
 
 def _option(cursor: Cursor) -> Action:
-    if cursor.at_clause_end() and cursor.behind_feature():
+    if cursor.at_clause_end() and cursor.after_feature():
         return _IN_A_COMMENT
     if cursor.accept_any(*_PARTITION_ROWS):
         cursor.expect("PARTITION")

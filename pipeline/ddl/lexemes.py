@@ -257,7 +257,7 @@ class Cursor:
         """Say whether a comma, a closing parenthesis, a semicolon or the end comes next."""
         return self.at_end() or self.at_symbol(",", ")", ";")
 
-    def behind_feature(self) -> bool:
+    def after_feature(self) -> bool:
         """Say whether a comment of a feature of TiDB's stands just before here."""
         return any(lexeme.feature for lexeme in self._lexemes[self._at - 1 : self._at])
 

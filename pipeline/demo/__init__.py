@@ -2,6 +2,16 @@
 
 from pipeline.demo import checks, snippets
 from pipeline.demo.source import DemoSource, Stretch, recall, remember
-from pipeline.demo.truth import TableVerdict, compare, keys_aside
+from pipeline.demo.truth import TableVerdict, compare, quarantined_keys
 
-__all__ = ["DemoSource", "Stretch", "TableVerdict", "checks", "compare", "keys_aside", "recall", "remember", "snippets"]
+__all__ = [
+    "DemoSource",
+    "Stretch",
+    "TableVerdict",
+    "checks",
+    "compare",
+    "quarantined_keys",
+    "recall",
+    "remember",
+    "snippets",
+]

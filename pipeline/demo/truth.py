@@ -62,7 +62,7 @@ def compare(
     return TableVerdict(table.full_name, len(wanted), tuple(sorted(differences)[:_MOST_DIFFERENCES]), len(excused))
 
 
-def keys_aside(table: SimulatedTable, quarantine: Iterable[Mapping[str, Any]]) -> set[tuple[str, ...]]:
+def quarantined_keys(table: SimulatedTable, quarantine: Iterable[Mapping[str, Any]]) -> set[tuple[str, ...]]:
     """Give the keys of a table's rows in `_pipeline.quarantine`, each value as text."""
     own = [row for row in quarantine if (row["schema_name"], row["table_name"]) == (table.schema, table.name)]
     texts = [json.loads(row["key_values"]) for row in own if row["key_values"]]

@@ -200,7 +200,7 @@ class _Fates:
 
     def cut(self, row: dict[str, Any], ts: int) -> TablePoint:
         pair = self.pairs.get(row["table_uuid"])
-        name = name_at(self.gone.get(row["table_uuid"], ()) if pair is None else pair.spans, ts)
+        name = name_at(self.gone.get(row["table_uuid"], ()) if pair is None else pair.bindings, ts)
         return TablePoint(
             row["table_uuid"],
             str(name or TableName(row["schema_name"], row["table_name"])),
@@ -250,8 +250,8 @@ def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:
     """The names of tables that were removed by commit ts."""
     history = reader.metadata(WarehouseName(PIPELINE_NAMESPACE, "ddl_history"))
     by_pair: dict[str, list[StoredBinding]] = {}
-    for span in REMOVED_PAIRS.read(history.properties) or ():
-        by_pair.setdefault(span.pair, []).append(span)
+    for binding in REMOVED_PAIRS.read(history.properties) or ():
+        by_pair.setdefault(binding.pair, []).append(binding)
     return by_pair
 
 

@@ -19,7 +19,7 @@ _BY = ["schema_name", "table_name", "reason"]
 _HELD = WarehouseName(PIPELINE_NAMESPACE, "held")
 
 
-class Wait(NamedTuple):
+class PendingRecords(NamedTuple):
     """What waits of a table for one reason, as a sentence; `by_itself`: until a schema or a statement comes."""
 
     table: TableName
@@ -27,12 +27,12 @@ class Wait(NamedTuple):
     sentence: str
 
 
-def waits(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[str]:
+def pending_sentences(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[str]:
     """A sentence for each table and reason, but for `held` tables: those have `table_metadata.sentences`."""
     return [wait.sentence for wait in found(reader, held, now)]
 
 
-def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[Wait]:
+def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None = None) -> list[PendingRecords]:
     """What waits by table and reason.
 
     Some wait by themselves, for a schema or a statement; others are of tables that have no place in the warehouse.
@@ -41,7 +41,7 @@ def found(reader: Reader, held: Collection[TableName] = (), now: datetime | None
         return []  # nothing has waited yet; reading is what takes the time
     now = now or datetime.now(UTC)
     return [
-        Wait(_table(row), str(row["reason"]).startswith(LET_IN), _sentence(row, now))
+        PendingRecords(_table(row), str(row["reason"]).startswith(LET_IN), _sentence(row, now))
         for row in _grouped(reader, {name.key for name in held})
     ]
 

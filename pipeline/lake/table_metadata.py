@@ -31,7 +31,16 @@ from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import COLUMNS as COLUMNS_NOTED
-from pipeline.warehouse.state import HELD_REASON, LAYOUT, OPERATION, ROLE, SOURCE_SCHEMA, SOURCE_TABLE, SPANS, STATE
+from pipeline.warehouse.state import (
+    HELD_REASON,
+    LAYOUT,
+    NAME_BINDINGS,
+    OPERATION,
+    ROLE,
+    SOURCE_SCHEMA,
+    SOURCE_TABLE,
+    STATE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -108,9 +117,9 @@ class Pair:
         return (HELD_REASON.read(self.changes.properties) or "") if self.state is State.HELD else ""
 
     @property
-    def spans(self) -> tuple[StoredBinding, ...]:
+    def bindings(self) -> tuple[StoredBinding, ...]:
         """The names that the source has had; none without watermarks."""
-        return SPANS.read(self.changes.properties) or ()
+        return NAME_BINDINGS.read(self.changes.properties) or ()
 
     @property
     def layout(self) -> Layout:

@@ -142,14 +142,14 @@ class MessageHeader:
 class Undecodable:
     """Messages that no table can take; they become dead letters with this code and sentence.
 
-    `about`, `tables`: what their heads say, and how many are of which table, where the heads can be trusted.
+    `header`, `tables`: what their heads say, and how many are of which table, where the heads can be trusted.
     """
 
     code: str
     message: str
     where: Column
     rows: int
-    about: MessageHeader | None = None
+    header: MessageHeader | None = None
     tables: Mapping[TableName, int] = field(default_factory=dict, hash=False)
 
 
@@ -200,7 +200,7 @@ class Messages:
     """What a person should know of the changefeed; each is said once."""
     unknown: tuple[Unknown, ...] = ()
     """Rows whose schema has not come."""
-    waited: int = 0
+    was_pending: int = 0
     """How many events there are besides, which have waited for what they need."""
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""

@@ -121,8 +121,8 @@ class Metrics:
         )  # fmt: skip
         self._changes = Counter("changes", "changes that went into tables", ["table", "op"], **made)
         self._quarantined = Counter("quarantined", "rows set aside by a rule", ["table"], **made)
-        self._letters = Counter("dead_letters", "messages that nobody can read; table is empty where none is known",
-                                ["table"], **made)  # fmt: skip
+        unread = "records that cannot be decoded; table is empty where none is known"
+        self._dead_letters = Counter("dead_letters", unread, ["table"], **made)
         self._held = Counter("held_records", "records that were put aside for a held table", ["table"], **made)
         self._unnamed = Counter("members_unknown", "changes with ENUM or SET values that are kept as numbers",
                                 ["table"], **made)  # fmt: skip
@@ -167,7 +167,7 @@ class Metrics:
         for table in done.tables:
             self._table(table)
         if done.unattributed:
-            self._letters.labels("").inc(done.unattributed)
+            self._dead_letters.labels("").inc(done.unattributed)
         self.held(done.held_tables)
         self.pending(some=done.pending)
         if done.cut_time is not None:
@@ -175,9 +175,9 @@ class Metrics:
 
     def begin(self, tables: Iterable[str]) -> None:
         """Count from nothing what these tables may have set aside: an increase is none, for a series that is new."""
-        self._letters.labels("")
+        self._dead_letters.labels("")
         for table in tables:
-            for counter in (self._quarantined, self._letters, self._held):
+            for counter in (self._quarantined, self._dead_letters, self._held):
                 counter.labels(table)
 
     def opened(self, number: int, committed_at: float, cut_time: float | None) -> None:
@@ -228,7 +228,7 @@ class Metrics:
             self._changes.labels(done.table, op).inc(count)
         for counter, count in (
             (self._quarantined, done.quarantined),
-            (self._letters, done.dead_letters),
+            (self._dead_letters, done.dead_letters),
             (self._held, done.held),
         ):
             counter.labels(done.table).inc(count)

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import WarehouseTable
 
-QUARANTINE, LETTERS = "quarantine", "dead_letters"
+QUARANTINE, DEAD_LETTERS = "quarantine", "dead_letters"
 REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "elsewhere"
 _STAYS = (OPEN, ELSEWHERE)
-_KEY, _STUCK = "_key_values", "_stuck"
+_KEY, _BLOCKED = "_key_values", "_blocked"
 _STATUS, _ENTERED = "status", "_entered"
 _PLACE = dict(zip(change.POSITION, (*PLACE, "index"), strict=True))
 """Where a change stands: as changes tables say it, and as the raw frame does."""
@@ -103,7 +103,7 @@ def redrive(context: PipelineContext, selection: Selection) -> Redriven:
 
 def unfinished(context: PipelineContext) -> None:
     """End the redrives that a crash has interrupted."""
-    for name in (QUARANTINE, LETTERS):
+    for name in (QUARANTINE, DEAD_LETTERS):
         begun = UNDER_WAY.read(context.records.tables[name].properties)
         if begun is not None:
             if any(t.altered and t.changes.inherited(OPERATION) == begun.operation for t in context.tables):
@@ -116,15 +116,15 @@ def unfinished(context: PipelineContext) -> None:
 def _settle(context: PipelineContext, what: str, operation: str) -> None:
     """Mark what the first try has done, whatever the rules say by now, and whether it can still be read."""
     done = [context.records.read(QUARANTINE).where(F.col("batch_id") == context.ledger.batch_id).select(*AT).distinct()]
-    done = done if what == LETTERS else []
+    done = done if what == DEAD_LETTERS else []
     for table in context.tables:
         if table.changes.inherited(OPERATION) == operation:
             _show(context, table, operation)
             rows = context.spark.table(table.name.changes.sql)
             done.append(rows.select(*(F.col(name).alias(at) for name, at in zip(_PLACE, AT, strict=True))))
     for places in done:
-        waiting = context.records.read(what).where(F.col(_STATUS) == OPEN).select(*AT)
-        context.records.mark(what, waiting.join(places, list(AT)).select(*AT, F.lit(REDRIVEN).alias(_STATUS)))
+        open_records = context.records.read(what).where(F.col(_STATUS) == OPEN).select(*AT)
+        context.records.mark(what, open_records.join(places, list(AT)).select(*AT, F.lit(REDRIVEN).alias(_STATUS)))
 
 
 def _carry_out(context: PipelineContext, selection: Selection, operation: str) -> Redriven:
@@ -133,8 +133,8 @@ def _carry_out(context: PipelineContext, selection: Selection, operation: str) -
     records = context.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
     _named(context, selection.what)
-    for source, waiting, messages in _by_table(context, records):
-        part = _Part(context, selection.what, source, waiting, messages, operation)
+    for source, open_records, messages in _by_table(context, records):
+        part = _Part(context, selection.what, source, open_records, messages, operation)
         with bound(table=str(source)):
             counts = part.carry_out()
         done.redriven += counts.get(REDRIVEN, 0)
@@ -160,23 +160,23 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
     ]
     for row in records.select("schema_name", "table_name").distinct().collect():
         own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
-        waiting = records.where(own).select(*columns)
+        open_records = records.where(own).select(*columns)
         _named(context, f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "what names no table")
-        prepared = context.protocol.prepare(waiting)
+        prepared = context.protocol.prepare(open_records)
         messages = context.protocol.read(prepared)
         if row["table_name"] is not None:
-            yield TableName(row["schema_name"], row["table_name"]), waiting, messages
+            yield TableName(row["schema_name"], row["table_name"]), open_records, messages
             continue
         for named in messages.tables:
-            yield named.table, _rows_of(context, waiting, prepared, named), replace(messages, tables=(named,))
+            yield named.table, _rows_of(context, open_records, prepared, named), replace(messages, tables=(named,))
 
 
-def _rows_of(context: PipelineContext, waiting: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
+def _rows_of(context: PipelineContext, open_records: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
     """The records of one table, among those that had no table."""
     if not _by_cut(context):
-        return waiting.where(context.protocol.where(named))
+        return open_records.where(context.protocol.where(named))
     places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
-    return waiting.join(places, list(_PLACE.values()), "left_semi").select(*waiting.columns)
+    return open_records.join(places, list(_PLACE.values()), "left_semi").select(*open_records.columns)
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class _Part:
     context: PipelineContext
     what: str
     source: TableName
-    waiting: DataFrame
+    open_records: DataFrame
     messages: Messages
     operation: str
 
@@ -194,7 +194,7 @@ class _Part:
         """Number of records by their new status."""
         pair = self.context.tables.find(self.source)
         if pair is not None and _is_multiset(pair) and EXCHANGED.is_in(pair.changes.properties):
-            return {ELSEWHERE: self.waiting.count()}  # it cannot be built again, see _show
+            return {ELSEWHERE: self.open_records.count()}  # it cannot be built again, see _show
         writer = self._writer()
         if writer is None or writer.table is None:
             return {}
@@ -232,21 +232,21 @@ class _Part:
         if table is None and (self.what == QUARANTINE or self.context.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)
-        raw = self.context.protocol.prepare(self.waiting)
+        raw = self.context.protocol.prepare(self.open_records)
         kind = CommitTsTableWriter if _by_cut(self.context) else TableWriter
         writer = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
         if table is None and isinstance(writer, CommitTsTableWriter):
             made = made_by_rows(self.context, self.source, min(seen.since for seen in versions))
             if made is None:
                 return None
-            writer.spans = (made,)
+            writer.bindings = (made,)
         writer.operation, writer.forced, writer.settles = self.operation, True, False
         writer.evolve()
         return None if writer.held else writer
 
     def _decided(self, judged: DataFrame, rules: RuleSet, table: WarehouseTable) -> DataFrame:
         """The readable records as judged changes, each with what becomes of it."""
-        read_in = self.waiting.select(
+        read_in = self.open_records.select(
             *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
             F.col(READ_IN),
             F.col("key_values").alias(_KEY),
@@ -271,9 +271,9 @@ class _Part:
         own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
         first = self.context.records.read(QUARANTINE).where(own & (F.col("code") != dead_letters.FENCED))
         blocked = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
-        rows = decided.join(blocked.withColumn(_STUCK, F.lit(True)), _KEY, "left")
-        waits = F.col(change.FENCED) & F.col(_STUCK) & (F.col(_STATUS) == REDRIVEN)
-        return rows.withColumn(_STATUS, F.when(waits, OPEN).otherwise(F.col(_STATUS)))
+        rows = decided.join(blocked.withColumn(_BLOCKED, F.lit(True)), _KEY, "left")
+        stays_open = F.col(change.FENCED) & F.col(_BLOCKED) & (F.col(_STATUS) == REDRIVEN)
+        return rows.withColumn(_STATUS, F.when(stays_open, OPEN).otherwise(F.col(_STATUS)))
 
     def _entered(self, table: WarehouseTable) -> DataFrame:
         """The places of the rows that a first try of this operation has appended."""

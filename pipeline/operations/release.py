@@ -53,26 +53,26 @@ def release(context: PipelineContext, source: TableName) -> int:
         return _release_by_cut(context, source)
     table = context.tables.find(source)
     _columns_back(table)
-    if table is not None and table.due is not None:
-        source = _renamed(context, table, table.due)
-    waiting = _waiting(context, source)
-    records = waiting.count()
+    if table is not None and table.deferred_name is not None:
+        source = _renamed(context, table, table.deferred_name)
+    held_records = _held_records(context, source)
+    records = held_records.count()
     if records == 0 and (table is None or table.state == State.LIVE):
-        if heir := context.tables.waiting_for(source):
+        if heir := context.tables.heir_of(source):
             _check_name(context, source, heir)
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
     if table is None:
         _check_name(context, source)
-    named, messages, nameless = _named_rows(context, source, waiting, table)
+    named, messages, nameless = _named_rows(context, source, held_records, table)
     operation = _begun(context, table)
-    _set_aside_refused(context, waiting, (*messages.refused, *nameless), table)
-    waiting, part = named, TableMessages(source, _versions(messages))
+    _set_aside_refused(context, held_records, (*messages.refused, *nameless), table)
+    held_records, part = named, TableMessages(source, _versions(messages))
     statements = _statements(context, messages)
     if part.versions or (statements and table is not None):
-        table = _replay(context, waiting, part, statements, table, operation)
+        table = _replay(context, held_records, part, statements, table, operation)
     if table is not None:
         context.unrecorded.add(table.uuid)
-        _writer(context, waiting, None, [], table, operation).publish()
+        _writer(context, held_records, None, [], table, operation).publish()
     _named(context, source)
     context.records.mark_held(source, "released")
     if table is not None:
@@ -91,11 +91,11 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
     _columns_back(table)
     if table is None:
         _check_name(context, source)
-    elif table.due is not None:
-        source = _renamed(context, table, table.due)
+    elif table.deferred_name is not None:
+        source = _renamed(context, table, table.deferred_name)
     live = table is None or table.state == State.LIVE
     gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
-    streams = namesakes.waiting_in(context, source)
+    streams = namesakes.streams_to_let_in(context, source)
     records = let_go(context, source)
     named = held_names.forget(context.records, source)
     if records == 0 and live and not named:
@@ -121,25 +121,25 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
 
 
 def _named_rows(
-    context: PipelineContext, source: TableName, waiting: DataFrame, table: WarehouseTable | None
+    context: PipelineContext, source: TableName, held_records: DataFrame, table: WarehouseTable | None
 ) -> tuple[DataFrame, Messages, tuple[Undecodable, ...]]:
     """What waits without the rows that no key names, and these: they are to be dead letters.
 
     Raises `Refused` (NO_HANDLE_KEY) where the table has no key then: its current table cannot be built.
     """
-    messages = context.protocol.read(waiting)
+    messages = context.protocol.read(held_records)
     nameless = tuple(seen for seen in _versions(messages) if seen.version.handle == ())
     keyed = table is not None and bool(table.layout.handle)
-    letters: tuple[Undecodable, ...] = ()
+    dead_letters: tuple[Undecodable, ...] = ()
     if nameless:
         part = TableMessages(source, nameless)
         without_key = context.protocol.where(part) & F.col("key").isNull()
-        letters = (Undecodable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
-        waiting, keyed = waiting.where(~without_key), False
-        messages = context.protocol.read(waiting)
+        dead_letters = (Undecodable(NO_KEY, WITHOUT_KEY, without_key, part.rows),)
+        held_records, keyed = held_records.where(~without_key), False
+        messages = context.protocol.read(held_records)
     if not keyed and not any(seen.version.handle for seen in _versions(messages)):
         raise Refused(NO_KEY, f"{source} cannot be released: {WITHOUT_KEY}", GET_A_KEY)
-    return waiting, messages, letters
+    return held_records, messages, dead_letters
 
 
 def _versions(messages: Messages) -> tuple[SeenVersion, ...]:
@@ -169,24 +169,24 @@ def _check_name(context: PipelineContext, source: TableName, renamed: WarehouseT
 def _way_on(context: PipelineContext, source: TableName, renamed: WarehouseTable | None) -> str:
     """What a person can do about a warehouse name that is taken."""
     owner, apart = context.tables.owner(source, renamed), "or set warehouse.namespace apart"
-    if renamed is not None and renamed.parked:
+    if renamed is not None and renamed.is_displaced:
         return "wait for the statement by which that one gives its name up in the source"
     if owner is None:
         return f"move what is in the way, {apart}"
-    if owner.due is not None:
-        return f"that one has its name to come first: {_release_of(owner.due)}"
+    if owner.deferred_name is not None:
+        return f"that one has its name to come first: {_release_of(owner.deferred_name)}"
     return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
 
 
 def _renamed(context: PipelineContext, table: WarehouseTable, to: TableName) -> TableName:
     """Do the rename that holds a table; gives its name. A second try is begun by the state that says so."""
-    waiting = _cycle(context, table)
-    if waiting:
-        _let_change_names(context, table, waiting)
+    cycle = _cycle(context, table)
+    if cycle:
+        _let_change_names(context, table, cycle)
     _check_name(context, to, table)
     _begun(context, table)
     if table.source.key != to.key:
-        context.records.rename_aside(table.source, to)
+        context.records.rename_set_aside(table.source, to)
     context.tables.rename(table, to, table.renamed_at)
     return table.source
 
@@ -198,21 +198,23 @@ def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTab
     between two of these, each table finds its new name taken.
     """
     passed: list[WarehouseTable] = []
-    owner = context.tables.owner(table.due, table) if table.due else None
-    while owner is not None and owner is not table and owner.due is not None and owner not in passed:
+    owner = context.tables.owner(table.deferred_name, table) if table.deferred_name else None
+    while owner is not None and owner is not table and owner.deferred_name is not None and owner not in passed:
         passed.append(owner)
-        owner = context.tables.owner(owner.due, owner)
+        owner = context.tables.owner(owner.deferred_name, owner)
     return passed if owner is table else []
 
 
-def _let_change_names(context: PipelineContext, table: WarehouseTable, waiting: Sequence[WarehouseTable]) -> None:
+def _let_change_names(context: PipelineContext, table: WarehouseTable, cycle: Sequence[WarehouseTable]) -> None:
     """Give the tables of a cycle their names: this one steps aside, the others are renamed and stay held."""
     context.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
     context.step("release-stepped-aside")
-    for other in reversed(waiting):
-        if other.due is not None:
-            waited = f"its name was taken until another table was released; to go on: {_release_of(other.due)}"
-            context.tables.rename(other, other.due, other.renamed_at, reason=taken(waited))
+    for other in reversed(cycle):
+        if other.deferred_name is not None:
+            waited = (
+                f"its name was taken until another table was released; to go on: {_release_of(other.deferred_name)}"
+            )
+            context.tables.rename(other, other.deferred_name, other.renamed_at, reason=taken(waited))
 
 
 def _release_of(table: TableName) -> str:
@@ -230,7 +232,7 @@ def unfinished(context: PipelineContext) -> None:
             continue
         if table.altered:  # the release goes on when a person asks for it again
             continue
-        obstacle = context.tables.obstacle(table.due, table) if table.due else None
+        obstacle = context.tables.obstacle(table.deferred_name, table) if table.deferred_name else None
         if obstacle is not None:
             _hold_again(context, table, taken(obstacle))
         elif _has_no_key(context, table):
@@ -261,7 +263,7 @@ def _go_on(context: PipelineContext, table: WarehouseTable) -> None:
             raise
 
 
-def _waiting(context: PipelineContext, source: TableName) -> DataFrame:
+def _held_records(context: PipelineContext, source: TableName) -> DataFrame:
     held = context.records.read("held").where(of_table(source) & (F.col("status") == "open"))
     place = [*AT[:3]]
     for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a stream that was made again
@@ -271,14 +273,14 @@ def _waiting(context: PipelineContext, source: TableName) -> DataFrame:
 
 
 def _set_aside_refused(
-    context: PipelineContext, waiting: DataFrame, refused: Sequence[Undecodable], table: WarehouseTable | None
+    context: PipelineContext, held_records: DataFrame, refused: Sequence[Undecodable], table: WarehouseTable | None
 ) -> None:
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:
         if table is not None:
             appended = places_since(context, table, context.ledger.batch_id)
-            waiting = without(waiting, appended)
-        set_aside_refused(context, waiting, refused, context.ledger.batch_id)
+            held_records = without(held_records, appended)
+        set_aside_refused(context, held_records, refused, context.ledger.batch_id)
 
 
 def _begun(context: PipelineContext, table: WarehouseTable | None) -> str:
@@ -301,13 +303,13 @@ def _statements(context: PipelineContext, messages: Messages) -> list[Statement]
 
 def _replay(
     context: PipelineContext,
-    waiting: DataFrame,
+    held_records: DataFrame,
     messages: TableMessages,
     statements: list[Statement],
     table: WarehouseTable | None,
     operation: str,
 ) -> WarehouseTable:
-    writer = _writer(context, waiting, messages, statements, table, operation)
+    writer = _writer(context, held_records, messages, statements, table, operation)
     writer.evolve()
     if writer.table is not None:
         refuse(writer.table, "released")
@@ -325,7 +327,7 @@ def _replay(
 
 def _writer(
     context: PipelineContext,
-    waiting: DataFrame,
+    held_records: DataFrame,
     messages: TableMessages | None,
     statements: list[Statement],
     table: WarehouseTable | None,
@@ -334,6 +336,6 @@ def _writer(
     own = TableMessages(table.source, ()) if messages is None and table is not None else messages
     if own is None:
         raise AssertionError("nothing to land")
-    writer = TableWriter(context, waiting, context.ledger.batch_id, own, {}, statements, table)
+    writer = TableWriter(context, held_records, context.ledger.batch_id, own, {}, statements, table)
     writer.operation, writer.forced, writer.during = operation, True, "release"
     return writer

@@ -53,10 +53,10 @@ _MOST_MORE: Final = 32
 
 
 def refused(
-    kind: Column, rows: int, about: MessageHeader | None = None, tables: Mapping[TableName, int] | None = None
+    kind: Column, rows: int, header: MessageHeader | None = None, tables: Mapping[TableName, int] | None = None
 ) -> Undecodable:
     """Such messages of a batch, whose `kind` is the code; whose they are, where what is around them says it."""
-    return Undecodable(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, about, tables or {})
+    return Undecodable(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, header, tables or {})
 
 
 def codec_of(value: bytes) -> str:

@@ -25,6 +25,6 @@ SENTENCES = {
 }
 
 
-def refused(kind: Column, code: str, about: MessageHeader, rows: Mapping[TableName, int]) -> Undecodable:
+def refused(kind: Column, code: str, header: MessageHeader, rows: Mapping[TableName, int]) -> Undecodable:
     """Such rows of a batch, whose `kind` is the code; by table, how many there are."""
-    return Undecodable(code, SENTENCES[code], kind == code, sum(rows.values()), about, rows)
+    return Undecodable(code, SENTENCES[code], kind == code, sum(rows.values()), header, rows)

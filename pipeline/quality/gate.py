@@ -62,21 +62,21 @@ class Gate:
     share: float = 0.5
     rows: int = 100
 
-    def verdict(self, results: Sequence[RuleResult], aside: int) -> Forbidden | None:
+    def verdict(self, results: Sequence[RuleResult], set_aside: int) -> Forbidden | None:
         """What forbids a batch; None where nothing does."""
         broken = [result for result in results if result.possible and not result.success]
         for severity in FORBIDDING:
             sentences = [_sentence(result) for result in broken if result.severity is severity]
             if sentences:
                 return Forbidden(severity, f"{CHECK_FAILED}: {'; '.join(sentences)}")
-        return self._too_many(results, aside)
+        return self._too_many(results, set_aside)
 
-    def _too_many(self, results: Sequence[RuleResult], aside: int) -> Forbidden | None:
+    def _too_many(self, results: Sequence[RuleResult], set_aside: int) -> Forbidden | None:
         judged = max((result.rows for result in results), default=0)
-        if aside < self.rows or aside <= self.share * judged:
+        if set_aside < self.rows or set_aside <= self.share * judged:
             return None
         rules = ", ".join(r.rule for r in results if r.severity.policy.sets_row_aside and r.unexpected)
-        sentence = f"{aside:,} of {judged:,} rows would be set aside ({rules})"
+        sentence = f"{set_aside:,} of {judged:,} rows would be set aside ({rules})"
         return Forbidden(Severity.HOLD, f"{TOO_MANY}: {sentence}")
 
 

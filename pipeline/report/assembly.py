@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.report.aside import WAITING_STATES, SetAside
 from pipeline.report.facts import BatchTime, Listing, Report, TableFacts, Volume
 from pipeline.report.history import cuts, statements, versions
 from pipeline.report.judged import Judged
 from pipeline.report.ledger import ALL_THERE, Spelling, Window, by_column, columns, moment, of_pipeline
+from pipeline.report.set_aside import WAITING_STATES, SetAside
 from pipeline.report.verdict import verdict
 from pipeline.report.wording import NAME, clean, utc
 
@@ -32,15 +32,15 @@ def assemble(records: Records, pipeline: str, now: datetime, totals: Totals = AL
     states = {names.of(row): row for row in of_pipeline(records, "tables", pipeline)}
     window = Window.of(of_pipeline(records, "batches", pipeline), totals.get("batches", 0))
     judged = Judged.of(records, pipeline, window, names)
-    aside = SetAside.of(records, pipeline, names, totals)
+    set_aside = SetAside.of(records, pipeline, names, totals)
     newest_cuts, shown = cuts(records, pipeline, window, names)
-    shelf = _Shelf(columns(judged.times), judged, aside, states, shown)
+    lines = _TableLines(columns(judged.times), judged, set_aside, states, shown)
     moments = [moment(row) for row in window.batches]
     first, last = (moments[0], moments[-1]) if moments else (None, None)
     now = utc(now)
     return Report(
-        clean(pipeline, NAME), now, window.total, first, last, verdict(window, judged, aside, now),
-        judged.timeline(shelf.columns), _volume(window, shelf.columns), shelf.tables(), aside.quarantine,
+        clean(pipeline, NAME), now, window.total, first, last, verdict(window, judged, set_aside, now),
+        judged.timeline(lines.columns), _volume(window, lines.columns), lines.tables(), set_aside.quarantine,
         statements(records, pipeline, names), versions(records, pipeline, names), newest_cuts,
     )  # fmt: skip
 
@@ -60,12 +60,12 @@ def _sum(column: ReportColumn, rows: list[Row]) -> Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class _TableLines:
     """The tables, each with what is known of it."""
 
     columns: tuple[ReportColumn, ...]
     judged: Judged
-    aside: SetAside
+    set_aside: SetAside
     states: Mapping[str, Row]
     shown: Mapping[str, NewestPoint]
 
@@ -73,12 +73,12 @@ class _Shelf:
         """Give them by name; where there are too many, those with trouble and the busiest of the others."""
         checks: Counter[str] = Counter(c.table for c in self.judged.checks.values() if not c.retired)
         failing: Counter[str] = Counter(c.table for c in self.judged.checks.values() if not c.retired and c.mark.is_bad)
-        waiting = {held.table: held.records for held in self.aside.held}
-        names = {*self.states, *self.shown, *self.judged.rows, *self.aside.by_table, *waiting} - {""}
+        waiting = {held.table: held.records for held in self.set_aside.held}
+        names = {*self.states, *self.shown, *self.judged.rows, *self.set_aside.by_table, *waiting} - {""}
 
         def weight(table: str) -> tuple[int, int, int, str]:
             rows = sum(self.judged.rows.get(table, {}).values())
-            return -(table in waiting), -self.aside.by_table[table] - failing[table], -rows, table
+            return -(table in waiting), -self.set_aside.by_table[table] - failing[table], -rows, table
 
         listing = Listing.of(sorted(names, key=weight), TABLES_SHOWN)
         made = (self._table(t, checks[t], failing[t], waiting) for t in sorted(listing.items))
@@ -87,7 +87,7 @@ class _Shelf:
     def _table(self, table: str, checks: int, failing: int, waiting: Mapping[str, int]) -> TableFacts:
         row, rows, cut = self.states.get(table, {}), self.judged.rows.get(table), self.shown.get(table)
         recorded_state = clean(row.get("state"), NAME)
-        is_old = (recorded_state in WAITING_STATES) != (table in waiting)  # the copy of the state, see `aside`
+        is_old = (recorded_state in WAITING_STATES) != (table in waiting)  # the copy of the state, see `set_aside`
         state = recorded_state if not is_old else "held" if table in waiting else "live"
         return TableFacts(
             table=table,
@@ -96,7 +96,7 @@ class _Shelf:
             checks=checks,
             failing=failing,
             rows=None if rows is None else sum(rows.values()),
-            aside=self.aside.by_table[table],
+            aside=self.set_aside.by_table[table],
             waiting=waiting.get(table, 0),
             last=self._last(rows, cut),
             complete_to=None if cut is None else cut.time,

@@ -217,7 +217,7 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SetAsideGroup:
     """Open quarantined changes of one table and rule, or open dead letters of one table and code."""
 
     table: str
@@ -264,8 +264,8 @@ class Quarantine:
     dead_letters: int
     settled: int
     """Changes and dead letters that were redriven or overtaken since."""
-    by_rule: Listing[Aside]
-    by_code: Listing[Aside]
+    by_rule: Listing[SetAsideGroup]
+    by_code: Listing[SetAsideGroup]
     keys: Listing[FencedKey]
     held: Listing[Held]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from pipeline.report.facts import Aside, Listing, Report, ReportFinding
+    from pipeline.report.facts import Listing, Report, ReportFinding, SetAsideGroup
 
 _INLINE = re.compile(r"([\\`*\[\]<>|~&$@]|(?<!\w)_|_(?!\w)|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
 _BLOCK = re.compile(r"^(\d*)([.)](?!\S)|(?<!\d)[-+#=])")
@@ -120,7 +120,7 @@ def _aside(r: Report) -> Iterator[str]:
         yield from _rest(q.held, "table")
 
 
-def _groups(listing: Listing[Aside], name: str) -> Iterator[str]:
+def _groups(listing: Listing[SetAsideGroup], name: str) -> Iterator[str]:
     if listing.items:
         yield ""
         cells = [(a.table, a.rule or a.code, f"{a.rows:,}", since(a.since), a.message) for a in listing.items]

@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from pipeline.report.aside import SetAside
-    from pipeline.report.facts import Aside, Held
+    from pipeline.report.facts import Held, SetAsideGroup
     from pipeline.report.judged import Judged, JudgedCheck
     from pipeline.report.ledger import Window
+    from pipeline.report.set_aside import SetAside
 
 FINDINGS_SHOWN = 6
 NO_TABLE = "an unknown table"
 
 
-def verdict(window: Window, judged: Judged, aside: SetAside, now: datetime) -> ReportVerdict:
+def verdict(window: Window, judged: Judged, set_aside: SetAside, now: datetime) -> ReportVerdict:
     """Judge; the worst finding decides."""
-    findings = list(_Findings.of(window, judged, aside).all())
+    findings = list(_Findings.of(window, judged, set_aside).all())
     findings.sort(key=lambda one: (-one.standing.rank, -one.rows, one.table, one.rule))
-    facts = _Facts(window, judged, aside, now, findings)
+    facts = _Facts(window, judged, set_aside, now, findings)
     standing = findings[0].standing if findings else PipelineState.RIGHT if window.batches else PipelineState.NOTHING
     headline, detail = {
         PipelineState.NOTHING: facts.nothing,
         PipelineState.RIGHT: facts.right,
         PipelineState.WARNED: facts.warned,
-        PipelineState.SET_ASIDE: facts.set_aside,
+        PipelineState.SET_ASIDE: facts.rows_set_aside,
         PipelineState.HELD: facts.held,
         PipelineState.STOPPED: facts.stopped,
     }[standing]()
@@ -46,7 +46,7 @@ class _Findings:
 
     window: Window
     judged: Judged
-    aside: SetAside
+    set_aside: SetAside
     committed: int
     held: frozenset[str]
     holding: Mapping[str, JudgedCheck]
@@ -54,23 +54,23 @@ class _Findings:
     quarantining: frozenset[str]
 
     @staticmethod
-    def of(window: Window, judged: Judged, aside: SetAside) -> _Findings:
+    def of(window: Window, judged: Judged, set_aside: SetAside) -> _Findings:
         """Look up what each finding asks."""
         holding = {check.table: check for check in judged.checks.values() if check.mark is CheckMark.HELD}
-        held = frozenset(held.table for held in aside.held)
-        quarantining = frozenset(table for table, rule in aside.rules if rule)
-        return _Findings(window, judged, aside, window.committed, held, holding, quarantining)
+        held = frozenset(held.table for held in set_aside.held)
+        quarantining = frozenset(table for table, rule in set_aside.rules if rule)
+        return _Findings(window, judged, set_aside, window.committed, held, holding, quarantining)
 
     def all(self) -> Iterator[ReportFinding]:
         """Give the findings."""
         yield from self._uncommitted()
-        yield from (self._of_held(held) for held in self.aside.held)
-        for aside in self.aside.rules.values():
-            if aside.rule:
-                yield self._of_rule(aside)
-            elif aside.table not in self.quarantining:
-                yield _of_fenced(aside)
-        yield from (_of_letters(letters) for letters in self.aside.letters.values())
+        yield from (self._of_held(held) for held in self.set_aside.held)
+        for group in self.set_aside.rules.values():
+            if group.rule:
+                yield self._of_rule(group)
+            elif group.table not in self.quarantining:
+                yield _of_fenced(group)
+        yield from (_of_dead_letters(dead_letters) for dead_letters in self.set_aside.dead_letters.values())
         for check in self.judged.checks.values():
             yield from self._of_check(check)
 
@@ -91,7 +91,9 @@ class _Findings:
         """Give a finding for a check whose newest result is bad, but none if its rows are settled or have another."""
         key = (check.table, check.rule)
         holds = check.mark in {CheckMark.HELD, CheckMark.QUARANTINED} and check.table in self.held
-        settled = check.mark is CheckMark.QUARANTINED and (key in self.aside.rules or key in self.aside.settled_rules)
+        settled = check.mark is CheckMark.QUARANTINED and (
+            key in self.set_aside.rules or key in self.set_aside.settled_rules
+        )
         if check.retired or not check.mark.is_bad or holds or settled:
             return
         stops = self._stops(check)
@@ -119,13 +121,13 @@ class _Findings:
         because, owner, since = sample.because, sample.owner, held.since or holding.since
         return replace(finding, rule=holding.rule, since=since, because=because, owner=owner, examples=sample.examples)
 
-    def _of_rule(self, aside: Aside) -> ReportFinding:
-        title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} {_break(aside.rows)} {named(aside.rule)}"
-        ways = (commands.show(aside.table, aside.rule), aside.command)
-        check = self.judged.checks.get((aside.table, aside.rule))
+    def _of_rule(self, group: SetAsideGroup) -> ReportFinding:
+        title = f"{count(group.rows, 'change')} of {group.table or NO_TABLE} {_break(group.rows)} {named(group.rule)}"
+        ways = (commands.show(group.table, group.rule), group.command)
+        check = self.judged.checks.get((group.table, group.rule))
         if check is not None and check.sample.examples:
-            return replace(_finding(PipelineState.SET_ASIDE, check, title, aside.rows, ways), since=aside.since)
-        return _of_aside(aside, title, ways)
+            return replace(_finding(PipelineState.SET_ASIDE, check, title, group.rows, ways), since=group.since)
+        return _of_group(group, title, ways)
 
 
 def _finding(
@@ -145,22 +147,22 @@ def _seen(check: JudgedCheck) -> str:
     return f"In batch {newest.batch}: {newest.unexpected:,} of {count(newest.evaluated, 'row')}."
 
 
-def _of_fenced(aside: Aside) -> ReportFinding:
+def _of_fenced(group: SetAsideGroup) -> ReportFinding:
     """Give a finding for changes that waited for an earlier one which is no longer in quarantine."""
-    title = f"{count(aside.rows, 'change')} of {aside.table or NO_TABLE} waited behind a quarantined one"
-    return _of_aside(aside, title, (aside.command,))
+    title = f"{count(group.rows, 'change')} of {group.table or NO_TABLE} waited behind a quarantined one"
+    return _of_group(group, title, (group.command,))
 
 
-def _of_letters(letters: Aside) -> ReportFinding:
-    whose = f" of {letters.table}" if letters.table else ""
-    title = f"{count(letters.rows, 'message')}{whose} can't be read: {letters.rule}"
-    return _of_aside(letters, title, (letters.command,))
+def _of_dead_letters(dead_letters: SetAsideGroup) -> ReportFinding:
+    whose = f" of {dead_letters.table}" if dead_letters.table else ""
+    title = f"{count(dead_letters.rows, 'message')}{whose} can't be read: {dead_letters.rule}"
+    return _of_group(dead_letters, title, (dead_letters.command,))
 
 
-def _of_aside(aside: Aside, title: str, ways: tuple[str, ...]) -> ReportFinding:
+def _of_group(group: SetAsideGroup, title: str, ways: tuple[str, ...]) -> ReportFinding:
     return ReportFinding(
-        PipelineState.SET_ASIDE, aside.table, aside.rule, title, aside.since, aside.rows,
-        detail=aside.message, examples=(aside.example,), commands=ways,
+        PipelineState.SET_ASIDE, group.table, group.rule, title, group.since, group.rows,
+        detail=group.message, examples=(group.example,), commands=ways,
     )  # fmt: skip
 
 
@@ -174,7 +176,7 @@ class _Facts:
 
     window: Window
     judged: Judged
-    aside: SetAside
+    set_aside: SetAside
     now: datetime
     findings: list[ReportFinding]
 
@@ -200,12 +202,12 @@ class _Facts:
         where = f"In {enumerated(_tables(findings))}. A warning sets no row aside."
         return f"Every change is in the warehouse; {warn}.", self._since(findings, where)
 
-    def set_aside(self) -> tuple[str, str]:
-        fenced, rows = self.aside.counts["fenced"], self.aside.rows
+    def rows_set_aside(self) -> tuple[str, str]:
+        fenced, rows = self.set_aside.counts["fenced"], self.set_aside.rows
         kinds = (
-            (self.aside.counts["quarantined"] - fenced, "quarantined"),
+            (self.set_aside.counts["quarantined"] - fenced, "quarantined"),
             (fenced, "waiting behind these"),
-            (self.aside.counts["dead_letters"], "unreadable"),
+            (self.set_aside.counts["dead_letters"], "unreadable"),
         )
         numbers = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
         findings = self._of_standing(PipelineState.SET_ASIDE)
@@ -213,8 +215,8 @@ class _Facts:
         return headline, self._since(findings, f"Of {enumerated(_tables(findings))}: {numbers}.")
 
     def held(self) -> tuple[str, str]:
-        tables = [held.table or NO_TABLE for held in self.aside.held]
-        records, rows = sum(held.records for held in self.aside.held), self.aside.rows
+        tables = [held.table or NO_TABLE for held in self.set_aside.held]
+        records, rows = sum(held.records for held in self.set_aside.held), self.set_aside.rows
         headline = f"{enumerated(tables)} {'waits' if len(tables) == 1 else 'wait'} for a decision."
         waiting = f"{count(records, 'record')} {_are(records)} in no table yet"
         sentence = f"{waiting if records else 'No record has come since'}; other tables go on."

@@ -98,7 +98,7 @@ class Pipeline:
         with ExitStack() as resources:
             resources.enter_context(WriterLock(settings.warehouse.path, purpose))
             telemetry = Telemetry(metrics)
-            context = _bench(settings, resources, accept, telemetry)
+            context = _context(settings, resources, accept, telemetry)
             telemetry.opened(context)
             return cls(context, resources.pop_all(), listener, telemetry)
 
@@ -258,7 +258,7 @@ class _Stopped(Exception):
     """Raised in a batch that begins after `stop`, or that ends by an error, which `run` raises then."""
 
 
-def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> PipelineContext:
+def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> PipelineContext:
     check_catalog(settings.warehouse)
     spark = session(settings)
     spark.sparkContext.setJobDescription("open the warehouse")
@@ -304,10 +304,10 @@ def _bench(settings: Settings, resources: ExitStack, accept: frozenset[str], tel
     tables.sweep()
     tables.upgrade()
     altered.opened(context)
-    records.waiting()  # `last_held` goes by it: what a release left half done may rename a table that has no pair
+    records.held_counts()  # `last_held` goes by it: what a release left half done may rename a table that has no pair
     release.unfinished(context)
     redrive.unfinished(context)
-    records.waiting()  # counted again only if these have changed it: a run without a batch tells of it too
+    records.held_counts()  # counted again only if these have changed it: a run without a batch tells of it too
     return context
 
 

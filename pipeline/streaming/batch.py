@@ -64,7 +64,7 @@ class TablePort(Protocol):
         ...
 
     @property
-    def waited(self) -> bool:
+    def was_pending(self) -> bool:
         """Whether records are let in that have waited, and stand in no range of this batch."""
         ...
 
@@ -123,7 +123,7 @@ class Port(Protocol):
         """
         ...
 
-    def keep_waiting(self) -> int:
+    def keep_pending(self) -> int:
         """Hold what cannot be placed yet and is let in by itself when it can; how many records are new among it."""
         ...
 
@@ -139,14 +139,14 @@ class Port(Protocol):
         """Do the work for every table, several at once. The first error is raised when all have ended."""
         ...
 
-    def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
+    def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
         """What is done when all tables have their changes: by commit ts, show them up to the resolved ts."""
         ...
 
     def set_aside_refused(self, messages: Messages) -> int:
         """Make dead letters of the messages that no table takes; how many there were that name no table.
 
-        `settle` counts the others with their tables.
+        `publish_all` counts the others with their tables.
         """
         ...
 
@@ -169,7 +169,7 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     None: the batch had nothing new.
     """
     messages = port.read()
-    if not (messages.rows or messages.waited):
+    if not (messages.rows or messages.was_pending):
         return None
     step("read")
     refused = port.set_aside_refused(messages)  # first: a second try, to which they are readable, leaves them there
@@ -180,9 +180,9 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
             port.apply(statement)
             step("ddl-applied")
         results += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
-    if port.keep_waiting():
+    if port.keep_pending():
         step("waiting-held")
-    results = list(port.settle(results))
+    results = list(port.publish_all(results))
     outcome = Outcome(messages, tuple(results), refused + sum(table.dead_letters for table in results))
     port.commit(outcome)
     step("ledger-appended")
@@ -196,7 +196,7 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
         table.evolve()
         step("evolved")
     ranges: Mapping[Partition, Range] = {} if table.held else beyond(table.ends(), messages, batch)
-    counts = dict(table.append(ranges)) if ranges or (table.waited and not table.held) else {}
+    counts = dict(table.append(ranges)) if ranges or (table.was_pending and not table.held) else {}
     if table.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = table.set_aside_unreadable(before) if before else 0
         quarantined = table.quarantine(before, again=True) if before else 0
@@ -211,8 +211,8 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
     quarantined = table.quarantine({}, again=bool(before)) if counts.pop("quarantined", 0) or before else 0
     step("quarantined")
     newest = counts.pop("newest", 0)
-    aside = replace(table.publish(), dead_letters=unreadable, quarantined=quarantined, broken=table.broken())
-    return replace(aside, counts=counts, newest=newest)
+    result = replace(table.publish(), dead_letters=unreadable, quarantined=quarantined, broken=table.broken())
+    return replace(result, counts=counts, newest=newest)
 
 
 def begun(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:

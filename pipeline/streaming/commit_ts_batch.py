@@ -24,7 +24,7 @@ from pipeline.streaming.frontier import NEVER, EarlierTry, Frontier, Recorded
 from pipeline.streaming.name_bindings import GONE
 from pipeline.streaming.set_aside import pending
 from pipeline.streaming.set_aside.dead_letters import set_aside_refused
-from pipeline.streaming.set_aside.pending import WAITED
+from pipeline.streaming.set_aside.pending import WAS_PENDING
 from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse import advance
@@ -83,28 +83,28 @@ class CommitTsBatch(SparkBatch):
     """Exchanges whose time has not come for both tables."""
     placed: dict[int, Placed] = field(default_factory=dict)
     """By the identity of its messages."""
-    sends: dict[int, list[Place]] = field(default_factory=dict)
+    deliveries: dict[int, list[Place]] = field(default_factory=dict)
     """Where rows without a key begin to be sent again, by the identity of their table's messages."""
-    resent: dict[tuple[str, str], set[Place]] = field(default_factory=dict)
+    pending_deliveries: dict[tuple[str, str], set[Place]] = field(default_factory=dict)
     """The same of rows that wait, by the name that they have (`TableName.key`)."""
     last_watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
     """The last watermark of each partition, as far as it is known."""
     parts: dict[Part, str] = field(default_factory=dict)
     """What waits, with the reason."""
     held: DataFrame | None = None
-    """What has waited, prepared."""
+    """What was pending, prepared."""
     taken: DataFrame | None = None
     """Of that what an unfinished try has put into a table already: it waits no more, whatever this try finds."""
-    waited_streams: namesakes.Streams = field(default_factory=dict)
-    """In which streams the rows are that have waited."""
-    waited_names: frozenset[tuple[str, str]] = frozenset()
-    waited_statements: frozenset[DdlIdentity] = frozenset()
-    settled_statements: tuple[Ddl, ...] = ()
+    pending_streams: namesakes.Streams = field(default_factory=dict)
+    """In which streams the pending rows are."""
+    pending_names: frozenset[tuple[str, str]] = frozenset()
+    deferred_statements: frozenset[DdlIdentity] = frozenset()
+    all_statements: tuple[Ddl, ...] = ()
     """Of a second try: those of this batch, also if the first try has set them aside."""
     kept: int = 0
     """Records that began to wait in this batch."""
     let_in: int = 0
-    """Events that have waited and do not wait any more."""
+    """Pending events that have been taken."""
     forced: frozenset[tuple[str, str]] = frozenset()
     """Tables whose rows a person wants in, whatever the verdict on them is."""
     shown: list[Shown] = field(default_factory=list)
@@ -125,7 +125,7 @@ class CommitTsBatch(SparkBatch):
         return self.applier.barrier is not None or bool(self.applier.left_over)
 
     def _prepared(self, raw: DataFrame) -> DataFrame:
-        return super()._prepared(raw).withColumn(WAITED, F.lit(False))
+        return super()._prepared(raw).withColumn(WAS_PENDING, F.lit(False))
 
     def _lets_in(self) -> bool:
         """As long as anything may wait."""
@@ -144,11 +144,11 @@ class CommitTsBatch(SparkBatch):
         messages = super().read()
         self.stream_ids = self.stream_ids or self.context.source.stream_ids()
         self.described.learn(messages.described)
-        self._named("what has waited")
-        waiting = pending.waiting(self.context.records) if self.context.has_pending else None
-        if waiting is None:
+        self._named("what was pending")
+        raw = pending.raw_records(self.context.records) if self.context.has_pending else None
+        if raw is None:
             return messages
-        held = self.context.protocol.prepare(waiting).withColumn(WAITED, F.lit(True))
+        held = self.context.protocol.prepare(raw).withColumn(WAS_PENDING, F.lit(True))
         # as it is now: what begins to wait is no part of it
         self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.count()
@@ -158,30 +158,30 @@ class CommitTsBatch(SparkBatch):
             self.taken = pending.without(self.held, held)
         else:
             held = self.held
-        waited = self.context.protocol.read(held)
-        self.waited_streams = namesakes.streams_of(waited)
-        self.described.learn(waited.described)
-        if messages.unknown and waited.described:
+        from_pending = self.context.protocol.read(held)
+        self.pending_streams = namesakes.streams_of(from_pending)
+        self.described.learn(from_pending.described)
+        if messages.unknown and from_pending.described:
             messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
         self.raw = self.raw.unionByName(held)
-        self.waited_names = frozenset(table.table.key for table in waited.tables)
-        self.waited_statements = frozenset(ddl.identity for ddl in waited.ddl)
-        return _joined(messages, self._without_hope(waited))
+        self.pending_names = frozenset(table.table.key for table in from_pending.tables)
+        self.deferred_statements = frozenset(ddl.identity for ddl in from_pending.ddl)
+        return _joined(messages, self._without_hope(from_pending))
 
-    def _without_hope(self, waited: Messages) -> Messages:
+    def _without_hope(self, from_pending: Messages) -> Messages:
         """Rows that a person has released from waiting for their schema are dead letters: the others go on."""
-        given_up = [one for one in waited.unknown if one.table.key == self.gives_up]
+        given_up = [one for one in from_pending.unknown if one.table.key == self.gives_up]
         if not given_up:
-            return waited
+            return from_pending
         refused = [self._undescribed(one, "released", one.where) for one in given_up]
         self.given_up = any_of(one.where for one in given_up)
-        unknown = tuple(one for one in waited.unknown if one not in given_up)
-        return replace(waited, refused=(*waited.refused, *refused), unknown=unknown)
+        unknown = tuple(one for one in from_pending.unknown if one not in given_up)
+        return replace(from_pending, refused=(*from_pending.refused, *refused), unknown=unknown)
 
     def _undescribed(self, rows: Unknown, when: str, where: Column) -> Undecodable:
         why = f"version {rows.version} of {rows.table} had not been described when the table was {when}"
-        about = self.context.protocol.header()
-        return Undecodable(SCHEMA_UNKNOWN, why, where, rows.rows, about, {rows.table: rows.rows})
+        header = self.context.protocol.header()
+        return Undecodable(SCHEMA_UNKNOWN, why, where, rows.rows, header, {rows.table: rows.rows})
 
     def epochs(self, messages: Messages) -> Iterator[Epoch]:
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
@@ -195,7 +195,7 @@ class CommitTsBatch(SparkBatch):
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
         )
-        self.applier = DdlApplier.begin(self.context, messages, self._due, self.waited_statements, alike)
+        self.applier = DdlApplier.begin(self.context, messages, self._applied_up_to, self.deferred_statements, alike)
         self.applier.late = bool(self.late)
         if len(streams) > 1:
             self.applier.unseen = frontier.commit_ts_of(self.resolved)
@@ -210,7 +210,7 @@ class CommitTsBatch(SparkBatch):
         gone = [one for one in placed if one.table_ref == GONE]
         self._set_aside_gone(gone)
         self.placed = {id(one.messages): one for one in placed if one.table_ref != GONE}
-        self._see_sends()
+        self._see_deliveries()
         yield Epoch((), tuple(one.messages for one in self.placed.values()))
 
     def _shown(self) -> Frontier:
@@ -273,7 +273,7 @@ class CommitTsBatch(SparkBatch):
 
     def _hold_namesakes(self, alike: namesakes.Namesakes) -> None:
         """Hold the tables of which another stream brings one of the same name."""
-        streams_by_name = namesakes.joined(namesakes.streams_of(self.applier.messages), self.waited_streams)
+        streams_by_name = namesakes.joined(namesakes.streams_of(self.applier.messages), self.pending_streams)
         for name, streams in streams_by_name.items():
             until = max(streams.values())
             why = alike.rows(name, self.applier.pair(name, until), streams)
@@ -285,7 +285,7 @@ class CommitTsBatch(SparkBatch):
 
         So what they left is found neither there nor beyond. It waits for the next batch, as it would have then.
         """
-        raw, parts = self.raw.where(~F.col(WAITED)), {}
+        raw, parts = self.raw.where(~F.col(WAS_PENDING)), {}
         for table in self.context.tables:
             begun = {at: (self.context.ledger.ends.get(at, 0), end) for at, end in table.ends.items()}
             if all(low >= end for low, end in begun.values()):
@@ -298,14 +298,14 @@ class CommitTsBatch(SparkBatch):
                 for (stream, number), (_, end) in begun.items()
                 for name, identity in self.stream_ids.items() if identity == stream
             )  # fmt: skip
-            for span in table.spans:
-                if span.until > high:
-                    part = Part(TableName(span.schema, span.table), max(span.since, high), span.until)
+            for binding in table.bindings:
+                if binding.until > high:
+                    part = Part(TableName(binding.schema, binding.table), max(binding.since, high), binding.until)
                     if not raw.where(pending.rows_of(self.context.protocol, [part]) & within).isEmpty():
                         parts[part] = f"{pending.DDL_PENDING}: an earlier try of the batch has left them"
         return parts
 
-    def _see_sends(self) -> None:
+    def _see_deliveries(self) -> None:
         """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""
         keyless = [one.messages for one in self.placed.values() if redeliveries.may_double(one.messages)]
         tables = [table for table in self.context.tables if redeliveries.is_keyless(table.layout)]
@@ -313,7 +313,7 @@ class CommitTsBatch(SparkBatch):
         for part in self.parts:
             late.setdefault(part.table.key, []).append(part)
         if self.context.has_pending or late:
-            self.resent = redeliveries.remembered(self.context.records)
+            self.pending_deliveries = redeliveries.remembered(self.context.records)
         ledger, messages = self.context.ledger, self.applier.messages
         if not (keyless or tables or late):
             self.last_watermarks = {
@@ -323,10 +323,10 @@ class CommitTsBatch(SparkBatch):
             }
             return
         self._named("rows that are sent again")
-        marks = redeliveries.watermarks(self.raw, self.context.protocol, ledger.last_watermarks)
-        self.last_watermarks = {**ledger.last_watermarks, **marks.newest}
-        for table in tables if marks.backs else ():
-            self.context.tables.note_sends(table, marks.backs)
+        watermarks = redeliveries.watermarks(self.raw, self.context.protocol, ledger.last_watermarks)
+        self.last_watermarks = {**ledger.last_watermarks, **watermarks.newest}
+        for table in tables if watermarks.restarts else ():
+            self.context.tables.note_deliveries(table, watermarks.restarts)
         names = list(late)
         parts = [*(messages.parts for messages in keyless), *late.values()]
         begun = (
@@ -334,43 +334,47 @@ class CommitTsBatch(SparkBatch):
             if parts
             else {}
         )
-        self.sends = {id(one): [*begun.get(partition, ()), *marks.backs] for partition, one in enumerate(keyless)}
-        news = {name: {*begun.get(partition, ()), *marks.backs} for partition, name in enumerate(names, len(keyless))}
-        before = self.resent
-        self.resent = before | {name: before.get(name, set()) | places for name, places in news.items() if places}
-        if self.resent != before:
-            redeliveries.remember(self.context.records, self.resent)
+        self.deliveries = {
+            id(table): [*begun.get(number, ()), *watermarks.restarts] for number, table in enumerate(keyless)
+        }
+        news = {name: {*begun.get(number, ()), *watermarks.restarts} for number, name in enumerate(names, len(keyless))}
+        before = self.pending_deliveries
+        self.pending_deliveries = before | {
+            name: before.get(name, set()) | places for name, places in news.items() if places
+        }
+        if self.pending_deliveries != before:
+            redeliveries.remember(self.context.records, self.pending_deliveries)
 
     def _end_before(self, barrier: Statement | None) -> None:
         """Bring the tables no further than to a statement that waits for the next batch."""
         if barrier is None:
             return
-        moment = frontier.closed_by_watermark(barrier.ddl.commit_ts)
-        self.late_frontier = min(self.late_frontier, moment)
+        closed = frontier.closed_by_watermark(barrier.ddl.commit_ts)
+        self.late_frontier = min(self.late_frontier, closed)
         if not any(at.stream in self.late for at in barrier.ddl.at):
-            self.resolved = min(self.resolved, moment)
+            self.resolved = min(self.resolved, closed)
 
-    def _due(self, ddl: Ddl) -> Frontier:
+    def _applied_up_to(self, ddl: Ddl) -> Frontier:
         """Up to which moment a statement is applied."""
         return self.late_frontier if any(at.stream in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
         """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
-        about = self.context.protocol.header()
+        header = self.context.protocol.header()
         refused = [
             Undecodable(
                 TABLE_REMOVED,
                 "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known",
                 pending.rows_of(self.context.protocol, rows.messages.parts),
                 rows.messages.rows,
-                about,
+                header,
             )
             for rows in gone
         ]
         if refused:
             self._named("dead letters")
-            letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
-            self.gone = sum(letters.values())
+            dead_letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
+            self.gone = sum(dead_letters.values())
 
     def _set_aside_undescribed(self, rows: Sequence[tuple[Unknown, Part]]) -> None:
         """Rows that are described by nothing, of tables that were dropped: no message will, and a DROP is later."""
@@ -381,22 +385,22 @@ class CommitTsBatch(SparkBatch):
         ]
         if not refused:
             return
-        letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
-        self.letters = Counter(self.letters) + Counter(letters)
+        dead_letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
+        self.dead_letters = Counter(self.dead_letters) + Counter(dead_letters)
         wheres = [F.coalesce(unknown_rows.where, F.lit(False)) for unknown_rows in refused]
         self.given_up = any_of([self.given_up, *wheres])
         self.raw = self.raw.where(~any_of(wheres))
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As by offset; but statements that wait come with all else that waits."""
-        self.settled_statements = messages.ddl
+        self.all_statements = messages.ddl
         return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
 
     def _held_statements(self, statements: Sequence[Ddl]) -> int:
-        return super()._held_statements([*self.settled_statements, *statements])
+        return super()._held_statements([*self.all_statements, *statements])
 
-    def _settled(self) -> DataFrame:
-        return pending.settled(self.context)
+    def _places_set_aside(self) -> DataFrame:
+        return pending.places_set_aside(self.context)
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
         return pending.not_in_changes(self.context, raw) if self.context.recovering else raw
@@ -409,39 +413,41 @@ class CommitTsBatch(SparkBatch):
     def _writer(self, messages: TableMessages) -> CommitTsTableWriter:
         table_ref = self.placed[id(messages)].table_ref
         pair = self.applier.pair_of(table_ref)
-        statements = self.applier.about(table_ref)
+        statements = self.applier.statements_of(table_ref)
         writer = CommitTsTableWriter(self.context, self.raw, self.batch_id, messages, self.stream_ids, statements, pair)
-        writer.spans = tuple(
+        writer.bindings = tuple(
             StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in messages.parts[-1:]
         )
         writer.partners = self.applier.partners
         writer.ended = pair is None and self._has_ended(messages)
-        waited = (place for part in messages.parts for place in self.resent.get(part.table.key, ()))
-        writer.sends = [*self.sends.get(id(messages), ()), *waited] if redeliveries.may_double(messages) else ()
+        earlier = (place for part in messages.parts for place in self.pending_deliveries.get(part.table.key, ()))
+        writer.deliveries = (
+            [*self.deliveries.get(id(messages), ()), *earlier] if redeliveries.may_double(messages) else ()
+        )
         writer.ambiguous = self.applier.ambiguous.get(table_ref, ("", 0))[0]
-        writer.lets_in = any(part.table.key in self.waited_names for part in messages.parts)
+        writer.lets_in = any(part.table.key in self.pending_names for part in messages.parts)
         writer.forced = messages.table.key in self.forced
         return writer
 
     def _has_ended(self, messages: TableMessages) -> bool:
         return any(part.until in self.applier.drops(part.table.key) for part in messages.parts)
 
-    def keep_waiting(self) -> int:
-        """See `Port.keep_waiting`."""
-        statements = self.applier.waiting_statements()
+    def keep_pending(self) -> int:
+        """See `Port.keep_pending`."""
+        statements = self.applier.deferred_statements()
         if self.parts or statements:
             self._named("what waits")
             raw = self._not_landed(self.raw)
             self.kept = pending.keep(self.context, raw, self.batch_id, self.parts, statements)
         return self.kept
 
-    def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
-        """See `Port.settle`: every table shows its changes up to the resolved ts, but where rows of it wait."""
-        results = super().settle(results)
+    def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
+        """See `Port.publish_all`: every table shows its changes up to the resolved ts, but where rows of it wait."""
+        results = super().publish_all(results)
         self._named("dead letters")
-        self.applier.letters_follow()
+        self.applier.dead_letters_follow()
         exchanged = self._exchanged()
-        due = [
+        to_publish = [
             (table, until)
             for table in self.context.tables
             if table.state not in (State.HELD, State.RELEASING)
@@ -450,7 +456,7 @@ class CommitTsBatch(SparkBatch):
         ]
         with ThreadPoolExecutor(self.context.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
             shown: dict[str, Shown] = {
-                table.uuid: (table, snapshot) for table, snapshot in pool.map(self._advanced, due) if snapshot
+                table.uuid: (table, snapshot) for table, snapshot in pool.map(self._advanced, to_publish) if snapshot
             }
         for table in exchanged:
             if table.current is not None:
@@ -518,15 +524,15 @@ class CommitTsBatch(SparkBatch):
     def _is_late(self, table: WarehouseTable) -> bool:
         """Whether rows may be missing up to where the others are: its stream came later, or nobody knows it yet.
 
-        Rows that waited have none, and a new name may have another one.
+        Rows that were pending have none, and a new name may have another one.
         """
         if not self.late:
             return False
         streams = table.streams_at()
         return not streams or not streams.isdisjoint(self.stream_ids.get(stream, "") for stream in self.late)
 
-    def _advanced(self, due: tuple[WarehouseTable, int]) -> Shown:
-        table, until = due
+    def _advanced(self, to_publish: tuple[WarehouseTable, int]) -> Shown:
+        table, until = to_publish
         context, operation = self.context, f"batch{self.batch_id}"
         with bound(batch=self.batch_id, table=str(table.source)):
             self._named(f"{table.source}: publish current")
@@ -545,8 +551,8 @@ class CommitTsBatch(SparkBatch):
     def _check_held(self, held: int, outcome: Outcome) -> None:
         super()._check_held(held + self.kept, outcome)
 
-    def _waited_for(self) -> set[str]:
-        return super()._waited_for() | {str(part.table) for part in self.parts}
+    def _blocked_tables(self) -> set[str]:
+        return super()._blocked_tables() | {str(part.table) for part in self.parts}
 
     def commit(self, outcome: Outcome) -> None:
         """See `Port.commit`. What was dropped goes when nobody will take this batch again."""
@@ -590,15 +596,16 @@ class CommitTsBatch(SparkBatch):
                 pending.let_in(self.context, self.taken, F.lit(False))
             self.context.step("waiting-released")
         self.context.has_pending = self.kept > 0 or still is not None
-        if self.resent and not self.context.has_pending:
+        if self.pending_deliveries and not self.context.has_pending:
             redeliveries.remember(self.context.records, {})
 
     def _still(self) -> Column | None:
-        """Which of what waited waits on; None: nothing does."""
-        back = [writer for writer in self.writers if isinstance(writer, CommitTsTableWriter) and writer.waits_on]
-        parts = [*self.parts, *(part for writer in back for part in writer.messages.parts)]
-        statements = [statement for statement, _, _ in self.applier.waiting_statements()]
-        statements += [statement for writer in back for statement in writer.statements]
+        """Which of what was pending stays so; None: nothing does."""
+        by_commit_ts = (writer for writer in self.writers if isinstance(writer, CommitTsTableWriter))
+        pending_writers = [writer for writer in by_commit_ts if writer.stays_pending]
+        parts = [*self.parts, *(part for writer in pending_writers for part in writer.messages.parts)]
+        statements = [statement for statement, _, _ in self.applier.deferred_statements()]
+        statements += [statement for writer in pending_writers for statement in writer.statements]
         wanted = []
         if parts:
             wanted.append(pending.rows_of(self.context.protocol, parts))
@@ -622,36 +629,36 @@ def batch_of(context: PipelineContext, raw: DataFrame, query_id: str, planned: P
     return kind(context, raw, query_id, planned)
 
 
-def _joined(messages: Messages, waited: Messages) -> Messages:
+def _joined(messages: Messages, from_pending: Messages) -> Messages:
     """What is new and what has waited, as one; where the latter stands in its partitions is nobody's concern."""
     tables = {table.table.key: table for table in messages.tables}
-    for table in waited.tables:
+    for table in from_pending.tables:
         placeless = tuple(replace(seen, first={}, last={}) for seen in table.versions)
         earlier = tables.get(table.table.key)
         merged = placeless if earlier is None else _merged(earlier.versions, placeless)
         tables[table.table.key] = replace(table, versions=merged)
-    unknown = {(rows.table.key, rows.version): rows for rows in (*messages.unknown, *waited.unknown)}
+    unknown = {(rows.table.key, rows.version): rows for rows in (*messages.unknown, *from_pending.unknown)}
     for rows in messages.unknown:
         other = unknown[rows.table.key, rows.version]
         since, until = min(rows.since, other.since), max(rows.until, other.until)
         unknown[rows.table.key, rows.version] = replace(rows, since=since, until=until)
-    ddl = {d.identity: d for d in waited.ddl}
+    ddl = {d.identity: d for d in from_pending.ddl}
     for d in messages.ddl:
         copy = ddl.get(d.identity)
         ddl[d.identity] = replace(d, at={**d.at, **copy.at} if copy else d.at)
     return replace(
         messages,
         tables=tuple(tables.values()),
-        refused=(*messages.refused, *waited.refused),
+        refused=(*messages.refused, *from_pending.refused),
         ddl=tuple(ddl.values()),
         unknown=tuple(unknown.values()),
-        waited=waited.rows,
+        was_pending=from_pending.rows,
     )
 
 
-def _merged(new: Sequence[SeenVersion], waited: Sequence[SeenVersion]) -> tuple[SeenVersion, ...]:
+def _merged(new: Sequence[SeenVersion], from_pending: Sequence[SeenVersion]) -> tuple[SeenVersion, ...]:
     versions = {seen.version.version: seen for seen in new}
-    for seen in waited:
+    for seen in from_pending:
         number = seen.version.version
         versions[number] = versions[number].joined(seen) if number in versions else seen
     return tuple(versions.values())

@@ -14,14 +14,14 @@ from pipeline.streaming.batch import TableResult
 from pipeline.streaming.ddl_applier import NOT_UNDERSTOOD, with_handles
 from pipeline.streaming.set_aside import dead_letters, held_names, pending
 from pipeline.streaming.set_aside.held import unmade
-from pipeline.streaming.set_aside.pending import WAITED
+from pipeline.streaming.set_aside.pending import WAS_PENDING
 from pipeline.streaming.table_writer import NOTHING, TableWriter
 from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, StoredBinding, written_state
 from pipeline.warehouse.records import DROPPED, SUPERSEDED
 from pipeline.warehouse.removals import apply_to_rows, forgotten
-from pipeline.warehouse.state import SPANS
+from pipeline.warehouse.state import NAME_BINDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,21 +39,21 @@ MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 class CommitTsTableWriter(TableWriter):
     """Implements `TablePort`. `lets_in`: whether rows are among it that have waited."""
 
-    spans: tuple[StoredBinding, ...] = ()
+    bindings: tuple[StoredBinding, ...] = ()
     """The names that a pair which is yet to be made has had."""
     partners: Mapping[int, str] = field(default_factory=dict)
     """By commit ts of an EXCHANGE PARTITION: the other pair."""
-    sends: Sequence[Place] = ()
+    deliveries: Sequence[Place] = ()
     """Where its rows, which have no key, begin to be sent again."""
     lets_in: bool = False
     ended: bool = False
     """Whether the source has dropped it, though no pair was made."""
-    waits_on: bool = field(default=False, init=False)
+    stays_pending: bool = field(default=False, init=False)
     """Whether its rows were held after all: what has waited waits on."""
 
     @property
-    def waited(self) -> bool:
-        """See `TablePort.waited`."""
+    def was_pending(self) -> bool:
+        """See `TablePort.was_pending`."""
         return self.lets_in
 
     @property
@@ -75,7 +75,7 @@ class CommitTsTableWriter(TableWriter):
         return max((part.until for part in self.messages.parts), default=EVER)
 
     @property
-    def _aside_status(self) -> str:
+    def _set_aside_status(self) -> str:
         """What rows that are set aside begin as: those of a table that was dropped are superseded by that."""
         gone = self.table is not None and self.table.state is State.DROPPED
         return SUPERSEDED if gone else dead_letters.OPEN
@@ -100,13 +100,13 @@ class CommitTsTableWriter(TableWriter):
         if self.table is None:
             if not self.messages.versions:
                 return
-            noted = {**self._noted(), **self._held_by(State.LIVE), **SPANS.entry(tuple(self.spans))}
+            noted = {**self._noted(), **self._held_by(State.LIVE), **NAME_BINDINGS.entry(tuple(self.bindings))}
             self.table = self.context.tables.create(self.messages.table, layout, 0, noted)
         elif not self._has_room(layout):
             return
         else:
             self.context.tables.evolve(self.table, layout, {**self._noted(), **self._held_by(self.table.state)})
-        self._note_sends()
+        self._note_deliveries()
         self._note_streams(self.table)
         if self.ambiguous:
             if self.table.state is State.LIVE:
@@ -117,9 +117,9 @@ class CommitTsTableWriter(TableWriter):
         """That a pair is to be held, for the commit of its layout, in which a second try finds nothing unclear."""
         return written_state(State.HELD, self.ambiguous) if self.ambiguous and state is State.LIVE else {}
 
-    def _note_sends(self) -> None:
-        if self.sends and self.table is not None:
-            self.context.tables.note_sends(self.table, self.sends)
+    def _note_deliveries(self) -> None:
+        if self.deliveries and self.table is not None:
+            self.context.tables.note_deliveries(self.table, self.deliveries)
 
     def _note_streams(self, table: WarehouseTable) -> None:
         """Of a renamed pair: where rows stand after the RENAME (a redrive's stood somewhere once)."""
@@ -184,18 +184,18 @@ class CommitTsTableWriter(TableWriter):
         outside = F.lit(False)
         for partition, (low, high) in ranges.items():
             outside = outside | (stands_in(partition) & ~F.col(POSITION).between(low, high - 1))
-        return self.raw.where(F.col(WAITED) | ~outside) if ranges else self.raw
+        return self.raw.where(F.col(WAS_PENDING) | ~outside) if ranges else self.raw
 
     def hold(self) -> int:
         """See `TablePort.hold`: what has waited stays where it is."""
         self._named(f"{self.messages.table}: hold")
-        self.waits_on = True
-        self._note_sends()
+        self.stays_pending = True
+        self._note_deliveries()
         if self.table is not None:
             self._note_streams(self.table)
         wanted = pending.is_copy_of(self.statements) | pending.rows_of(self.context.protocol, self.messages.parts)
         beyond = {partition: (end, 2**62) for partition, end in self.ends().items()}
-        rows = self._within(beyond).where(wanted & ~F.col(WAITED))
+        rows = self._within(beyond).where(wanted & ~F.col(WAS_PENDING))
         source = self.messages.table
         gone = self.ended if self.table is None else self.table.state is State.DROPPED
         status = DROPPED if gone else "open"
@@ -204,7 +204,7 @@ class CommitTsTableWriter(TableWriter):
         return dead_letters.written(self.context, "held", records, self.batch_id)
 
     def publish(self) -> TableResult:
-        """See `TablePort.publish`: all tables show their changes together (`CommitTsBatch.settle`)."""
+        """See `TablePort.publish`: all tables show their changes together (`CommitTsBatch.publish_all`)."""
         source = self.messages.table if self.table is None else self.table.source
         unnamed = any(seen.version.unnamed for seen in self.messages.versions)
         return TableResult(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)

@@ -15,7 +15,16 @@ from pipeline.sources.source import Committed
 from pipeline.streaming.fast_path.batch_profile import BatchProfile
 from pipeline.streaming.frontier import NEVER, Frontier
 from pipeline.warehouse.evolution import Policy
-from pipeline.warehouse.state import BATCH, ENDS, MARKS, MOMENTS, RESOLVED, STREAM_NAMES, UNFINISHED, WATERMARKS
+from pipeline.warehouse.state import (
+    BATCH,
+    ENDS,
+    FRONTIERS,
+    LAST_WATERMARKS,
+    RESOLVED,
+    STREAM_NAMES,
+    UNFINISHED,
+    WATERMARKS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.descriptions import Descriptions
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.records import Records
-    from pipeline.warehouse.stored import Mark
+    from pipeline.warehouse.stored import PartitionTs
     from pipeline.warehouse.tables import Tables
 
 SAMPLE_SECONDS = 60.0
@@ -71,10 +80,10 @@ class Ledger:
             ends,
             table.inherited(STREAM_NAMES) or {},
             _by_partition(table.inherited(WATERMARKS)),
-            {partition: Frontier(mark) for partition, mark in _by_partition(table.inherited(MOMENTS)).items()},
+            {partition: Frontier(ts) for partition, ts in _by_partition(table.inherited(FRONTIERS)).items()},
             Frontier(table.inherited(RESOLVED) or 0),
             batch_id + 1 if unfinished is None else unfinished,
-            _by_partition(table.inherited(MARKS)),
+            _by_partition(table.inherited(LAST_WATERMARKS)),
         )
 
     def summary(self) -> dict[str, str]:
@@ -84,10 +93,10 @@ class Ledger:
             **ENDS.entry(self.ends),
             **STREAM_NAMES.entry(self.streams),
             **WATERMARKS.entry(_rows(self.watermarks)),
-            **MOMENTS.entry(_rows(self.frontiers)),
+            **FRONTIERS.entry(_rows(self.frontiers)),
             **RESOLVED.entry(self.resolved),
             **UNFINISHED.entry(self.unfinished),
-            **MARKS.entry(_rows(self.last_watermarks)),
+            **LAST_WATERMARKS.entry(_rows(self.last_watermarks)),
         }
 
     @property
@@ -96,13 +105,13 @@ class Ledger:
         return Committed(self.ends, self.streams)
 
 
-def _rows(marks: Mapping[Partition, int]) -> tuple[Mark, ...]:
-    return tuple((partition.stream, partition.number, mark) for partition, mark in marks.items())
+def _rows(numbers: Mapping[Partition, int]) -> tuple[PartitionTs, ...]:
+    return tuple((partition.stream, partition.number, ts) for partition, ts in numbers.items())
 
 
-def _by_partition(rows: Iterable[Mark] | None) -> dict[Partition, CommitTs]:
+def _by_partition(rows: Iterable[PartitionTs] | None) -> dict[Partition, CommitTs]:
     """The inverse of `_rows`."""
-    return {Partition(stream, number): CommitTs(mark) for stream, number, mark in rows or ()}
+    return {Partition(stream, number): CommitTs(ts) for stream, number, ts in rows or ()}
 
 
 @dataclass(slots=True)

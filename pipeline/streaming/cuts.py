@@ -51,19 +51,19 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and
     batch_id: int,
     cut_ts: int,
     shown: Sequence[tuple[WarehouseTable, int | None]],
-    waits: Mapping[Part, str],
+    unplaced: Mapping[Part, str],
     late: Collection[str],
     also: Sequence[str] = (),
 ) -> str:
     """Write the cut of a batch by commit ts, a row per table whose snapshot changed; gives its level.
 
     A cut is exact if nothing up to its commit ts is missing from the tables. Tables that were dropped by then are not
-    in it. `waits`: the rows that cannot be placed yet. `late`: tables (uuid) whose streams have not been read that far.
-    `also`: further reasons why the cut is not exact.
+    in it. `unplaced`: the rows that cannot be placed yet. `late`: tables (uuid) whose streams have not been read that
+    far. `also`: further reasons why the cut is not exact.
     """
     if not cut_ts:
         return NONE
-    reasons = [*also, *_missing(context, cut_ts, waits)]
+    reasons = [*also, *_missing(context, cut_ts, unplaced)]
     up_to_date = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
     lagging = (
         PARTIAL,
@@ -77,8 +77,8 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and
     if context.late != late:
         shown = [(table, _head(table)) for table in context.tables]
     else:
-        due = _due(context, whole=not reasons, late=late)
-        heads = ((table, _head(table)) for table in due)
+        to_record = _to_record(context, whole=not reasons, late=late)
+        heads = ((table, _head(table)) for table in to_record)
         shown = list({table.uuid: (table, snapshot) for table, snapshot in (*shown, *heads)}.values())
     context.late = frozenset(late)
     shown = [(table, snapshot) for table, snapshot in shown if not _is_dropped(table, cut_ts)]
@@ -88,20 +88,22 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and
     return PARTIAL if late else up_to_date[0]
 
 
-def _due(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
+def _to_record(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
     """Tables that get a row in the cut although this batch has not changed them.
 
     `whole`: nothing is missing up to the cut, except from the tables in `late`. So tables that cuts have called partial
     are so no longer.
     """
-    due = set(context.unrecorded)
+    to_record = set(context.unrecorded)
     if context.recovering:  # another process, or a try that died, may have shown more than the cuts say
         newest_cuts = context.records.newest_cuts()
         context.partial |= {uuid for uuid, (_, level) in newest_cuts.items() if level == PARTIAL}
-        due |= {table.uuid for table in context.tables if newest_cuts.get(table.uuid, (None, ""))[0] != _head(table)}
+        to_record |= {
+            table.uuid for table in context.tables if newest_cuts.get(table.uuid, (None, ""))[0] != _head(table)
+        }
     if whole:
-        due |= context.partial - set(late)
-    return [table for table in context.tables if table.uuid in due]
+        to_record |= context.partial - set(late)
+    return [table for table in context.tables if table.uuid in to_record]
 
 
 def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
@@ -121,19 +123,19 @@ def _held(context: PipelineContext) -> str:
     return f"held: {counted(held)}" if held else ""
 
 
-def _missing(context: PipelineContext, cut_ts: int, waits: Mapping[Part, str]) -> Iterator[str]:
+def _missing(context: PipelineContext, cut_ts: int, unplaced: Mapping[Part, str]) -> Iterator[str]:
     """Why tables may lack changes up to a commit ts."""
     held = _held(context)
     if held:
         yield held
-    early = sorted({str(part.table) for part in waits if part.since < cut_ts})
+    early = sorted({str(part.table) for part in unplaced if part.since < cut_ts})
     if early:
         yield f"waiting: {_tables(len(early))} ({', '.join(early)})"
-    aside = {
+    open_counts = {
         "in quarantine": context.records.open_up_to("quarantine", cut_ts),
         "dead letters": context.records.open_up_to("dead_letters", cut_ts),
     }
-    for where, count in aside.items():
+    for where, count in open_counts.items():
         if count:
             yield f"{count} {where}"
 
@@ -164,8 +166,8 @@ def record(
         for table_results in outcome.tables
         if table_results.snapshot is not None
     }
-    due = {table.uuid for table in _due(context, whole=not held)}
-    heads = {name: _head(table) for name, table in _meant(context.tables).items() if table.uuid in due}
+    to_record = {table.uuid for table in _to_record(context, whole=not held)}
+    heads = {name: _head(table) for name, table in _meant(context.tables).items() if table.uuid in to_record}
     _write(context, batch_id, cut_ts, by_name(context.tables, heads | snapshots), lambda _: (level, reason))
     return level
 

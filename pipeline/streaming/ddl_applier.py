@@ -27,7 +27,7 @@ from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.pairs import StoredBinding as Kept
 from pipeline.warehouse.removals import defined
-from pipeline.warehouse.state import DUE, EXCHANGED, GONE, SPANS
+from pipeline.warehouse.state import DEFERRED_NAME, EXCHANGED, GONE, NAME_BINDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,12 +84,12 @@ class DdlApplier:
         cls,
         context: PipelineContext,
         messages: Messages,
-        due: Callable[[Ddl], Frontier],
-        waited: frozenset[DdlIdentity],
+        applied_up_to: Callable[[Ddl], Frontier],
+        deferred: frozenset[DdlIdentity],
         namesakes: Namesakes,
     ) -> DdlApplier:
         """The statements of a batch (`statements.classified`). Those about tables that are held wait with theirs."""
-        now, later, barrier, recorded = classified(context, messages, due, waited, namesakes)
+        now, later, barrier, recorded = classified(context, messages, applied_up_to, deferred, namesakes)
         names = NameHistory.of(recorded_bindings(context), recorded)
         holds = held_names.remembered(context.records)
         ambiguous = {
@@ -103,7 +103,9 @@ class DdlApplier:
 
     def _blocked(self, statements: Iterable[Statement]) -> Iterator[tuple[Statement, str]]:
         """Those that wait with the rows of their tables, by what names will mean when it is their turn."""
-        names = NameHistory({name: list(spans) for name, spans in self.names.spans.items()}, set(self.names.causes))
+        names = NameHistory(
+            {name: list(bindings) for name, bindings in self.names.bindings.items()}, set(self.names.causes)
+        )
         for statement in statements:
             ddl = statement.ddl
             why = self._held_with(statement, self.pair_of(names.at(ddl.table.key, ddl.commit_ts).table_ref))
@@ -119,15 +121,19 @@ class DdlApplier:
         held = table is not None and table.state is State.HELD and not statement.naming
         return table.held_reason if table is not None and held else ""
 
-    def waiting_statements(self) -> list[tuple[Statement, TableName, str]]:
+    def deferred_statements(self) -> list[tuple[Statement, TableName, str]]:
         """The statements that wait, each under the name that its table has after this batch, with the reason."""
         later = [(s, s.ddl.table, f"{pending.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
         return [
             *later,
-            *((s, table.source, why) for s, table, why in self._stuck() if table.state is not State.DROPPED),
+            *(
+                (s, table.source, why)
+                for s, table, why in self._blocked_statements()
+                if table.state is not State.DROPPED
+            ),
         ]
 
-    def _stuck(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
+    def _blocked_statements(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
         """Those about tables that are held, with the table as this batch leaves it."""
         for statement, why in self.blocked:
             table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
@@ -167,13 +173,13 @@ class DdlApplier:
                     done[number] = self._act(action, statement)
                     self.names.act(action, statement.ddl.commit_ts, self.clause)
             self.names.causes.add(cause)
-        if self.waits_for_its_name(statement):
+        if self.is_blocked_by_name(statement):
             done = [Done.held(statement.ddl.table)] * len(done)
         for action, result in zip(statement.actions, done, strict=True) if cause not in self.recorded else ():
             result_of_clause = result if len(done) == 1 or result.status == HELD else Done("done")
             self.history.append(statement.history_row(action, result_of_clause))
 
-    def waits_for_its_name(self, statement: Statement) -> bool:
+    def is_blocked_by_name(self, statement: Statement) -> bool:
         """Whether a statement is about a table that has no pair because its name is taken: it waits as its rows do."""
         name, commit_ts = statement.ddl.table, statement.ddl.commit_ts
         if statement.naming or not name.table:
@@ -185,7 +191,7 @@ class DdlApplier:
     def told(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
         tables = [t for t in self.context.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
-        ended = [s for s, table, _ in self._stuck() if table.state is State.DROPPED]
+        ended = [s for s, table, _ in self._blocked_statements() if table.state is State.DROPPED]
         rows = [s.history_row(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
         for row in self.history:
             why = f": {row['sql']}"
@@ -199,7 +205,7 @@ class DdlApplier:
         if isinstance(action, text.RenameTable):
             commit_ts = statement.ddl.commit_ts
             pair = self.pair(action.new.key, commit_ts + 1)
-            if pair is not None and pair.due is not None and pair.renamed_at == commit_ts:
+            if pair is not None and pair.deferred_name is not None and pair.renamed_at == commit_ts:
                 return Done.held(pair.source)
         return Done("applied before")
 
@@ -263,7 +269,7 @@ class DdlApplier:
         first_seen += [(table.table, table.since) for table in self.messages.unknown]
         seen = [
             name for name, since in first_seen
-            if since <= commit_ts and (self.names.open(name.key) is not None or not self.names.spans.get(name.key))
+            if since <= commit_ts and (self.names.open(name.key) is not None or not self.names.bindings.get(name.key))
         ]  # fmt: skip
         return list({name.key: name for name in (*seen, *pairs)}.values())
 
@@ -272,8 +278,8 @@ class DdlApplier:
             return [action.table.key]
         for name in self._unmade(commit_ts):
             if name[0] == folded(action.name):
-                self.names.settle(name, commit_ts)
-        names = set(self.names.spans) | {table.table.key for table in self.messages.tables}
+                self.names.bind(name, commit_ts)
+        names = set(self.names.bindings) | {table.table.key for table in self.messages.tables}
         return sorted(name for name in names if name[0] == folded(action.name))
 
     def _unmade(self, commit_ts: int) -> set[Name]:
@@ -307,8 +313,8 @@ class DdlApplier:
         elif self.context.tables.obstacle(table) is not None:
             return Done.held(table)
         elif version is not None:
-            span = Kept(table.schema, table.table, commit_ts, EVER, self.clause)
-            self.make(table_ref, table, version, span, self._partitioned(statement.ddl, table))
+            binding = Kept(table.schema, table.table, commit_ts, EVER, self.clause)
+            self.make(table_ref, table, version, binding, self._partitioned(statement.ddl, table))
         return Done("created")
 
     def _partitioned(self, ddl: Ddl, table: TableName) -> PartitionScheme | None:
@@ -330,14 +336,19 @@ class DdlApplier:
         return scheme
 
     def make(
-        self, table_ref: str, table: TableName, version: TableVersion, span: Kept, scheme: PartitionScheme | None = None
+        self,
+        table_ref: str,
+        table: TableName,
+        version: TableVersion,
+        binding: Kept,
+        scheme: PartitionScheme | None = None,
     ) -> WarehouseTable:
         """A new pair, with the columns of a version."""
-        layout = Layout(before=self.context.protocol.sends_before, ddl_at=span.since)
+        layout = Layout(before=self.context.protocol.sends_before, ddl_at=binding.since)
         layout, _ = meet(layout, version, self.context.policy)
-        layout = defined(with_handles(layout, span.since), scheme)
-        created = span.since if span.cause else 0
-        made = self.context.tables.create(table, layout, created, SPANS.entry((span,)))
+        layout = defined(with_handles(layout, binding.since), scheme)
+        created = binding.since if binding.cause else 0
+        made = self.context.tables.create(table, layout, created, NAME_BINDINGS.entry((binding,)))
         if table_ref not in self.ambiguous:
             held_names.forget(self.context.records, table)
         self.pairs[table_ref] = made
@@ -354,7 +365,7 @@ class DdlApplier:
         if seen is None or unmade(self.context, seen.version.table):
             return None
         table = seen.version.table
-        self.names.settle(key, commit_ts)
+        self.names.bind(key, commit_ts)
         return self.make(
             binding.table_ref, table, seen.version, Kept(table.schema, table.table, binding.since, EVER, binding.cause)
         )
@@ -367,21 +378,24 @@ class DdlApplier:
 
     def _rename(self, old: TableName, new: TableName, statement: Statement) -> Done:
         commit_ts = statement.ddl.commit_ts
-        pair = self._ensure(old, commit_ts) or self._parked(old, commit_ts)
+        pair = self._ensure(old, commit_ts) or self._displaced(old, commit_ts)
         if pair is None:
             return Done("no such table")
-        spans = (*_ended(pair.spans, old.key, commit_ts), Kept(new.schema, new.table, commit_ts, EVER, self.clause))
+        bindings = (
+            *_ended(pair.bindings, old.key, commit_ts),
+            Kept(new.schema, new.table, commit_ts, EVER, self.clause),
+        )
         held_names.forget(self.context.records, new)
-        if pair.parked:
+        if pair.is_displaced:
             held_names.forget(self.context.records, old)
         binding = self.names.open(new.key)  # not what the name meant before a clause of this statement gave it away
         taken = self.pair_of(binding.table_ref) if binding is not None and binding.since <= commit_ts else None
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
             self._drop(new.key, commit_ts)
-        give_name(self.context, pair, new, statement.ddl, spans, until=commit_ts)
-        return Done.held(new) if pair.due else Done(f"renamed to {pair.name}")
+        give_name(self.context, pair, new, statement.ddl, bindings, until=commit_ts)
+        return Done.held(new) if pair.deferred_name else Done(f"renamed to {pair.name}")
 
-    def _parked(self, name: TableName, commit_ts: int) -> WarehouseTable | None:
+    def _displaced(self, name: TableName, commit_ts: int) -> WarehouseTable | None:
         """A pair for a table that has none because its name is taken; None where nothing of it waits, or it is free.
 
         It waits for that name under one that no table has, and gets another one instead (`give_name`). What columns it
@@ -393,17 +407,18 @@ class DdlApplier:
             TableName(name.schema, f"{name.table}@{commit_ts}"),
         )
         why = unmade(self.context, name) or unmade(self.context, own)
-        waits = {held.key for held in last_held(self.context)} & {name.key, own.key}  # the latter in a second try
-        has_rows = waits or self._first(name.key, binding, commit_ts) is not None
+        held = {table.key for table in last_held(self.context)}
+        holds_records = held & {name.key, own.key}  # the latter in a second try
+        has_rows = holds_records or self._first(name.key, binding, commit_ts) is not None
         if not has_rows or not why or binding.table_ref == REMOVED or self.context.tables.find(name) is not None:
             return None
-        records.rename_aside(name, own, commit_ts)
+        records.rename_set_aside(name, own, commit_ts)
         first, _ = self.ambiguous.pop(binding.table_ref, ("", 0))
         why = also(first, why)
-        spans = (Kept(name.schema, name.table, binding.since, EVER, binding.cause),)
-        noted = written_state(State.HELD, why) | DUE.entry(name) | SPANS.entry(spans)
+        bindings = (Kept(name.schema, name.table, binding.since, EVER, binding.cause),)
+        noted = written_state(State.HELD, why) | DEFERRED_NAME.entry(name) | NAME_BINDINGS.entry(bindings)
         pair = self.context.tables.create(own, Layout(before=self.context.protocol.sends_before), noted=noted)
-        pair.state, pair.held_reason, pair.due = State.HELD, why, name
+        pair.state, pair.held_reason, pair.deferred_name = State.HELD, why, name
         self.pairs[binding.table_ref] = pair
         return pair
 
@@ -418,7 +433,7 @@ class DdlApplier:
         if pair.state is not State.DROPPED:  # else a first try has done this
             self.context.records.mark_dropped(pair.source, commit_ts)
             self.context.tables.set_state(
-                pair, State.DROPPED, why, dropped_at=commit_ts, spans=_ended(pair.spans, key, commit_ts)
+                pair, State.DROPPED, why, dropped_at=commit_ts, bindings=_ended(pair.bindings, key, commit_ts)
             )
         return "dropped" if why else "kept, marked dropped"
 
@@ -448,19 +463,19 @@ class DdlApplier:
         )
         return any(self.names.at(name, ts).table_ref == table_ref for ts, name in exchanged if ts != besides)
 
-    def letters_follow(self) -> None:
+    def dead_letters_follow(self) -> None:
         """Let dead letters of this batch that were sent again go where the tables that they name have gone."""
         for name in {table.key: table for refused in self.messages.refused for table in refused.tables}.values():
-            for binding in (binding for binding in self.names.spans.get(name.key, ()) if binding.until < EVER):
+            for binding in (binding for binding in self.names.bindings.get(name.key, ()) if binding.until < EVER):
                 pair = self.pair_of(binding.table_ref)
                 gone = binding.table_ref == REMOVED or (pair is not None and pair.state is State.DROPPED)
                 if not gone and (pair is None or pair.source.key == name.key):
                     continue
                 to = None if gone or pair is None else pair.source
                 when, since_batch = (binding.since, binding.until), self.context.ledger.unfinished
-                self.context.records.letters_follow(name, to, when, since_batch)
+                self.context.records.dead_letters_follow(name, to, when, since_batch)
 
-    def about(self, table_ref: str) -> list[Statement]:
+    def statements_of(self, table_ref: str) -> list[Statement]:
         """The statements of this batch about the columns of a pair, in their order."""
         return [statement for statement in self.applied if self._is_about(statement, table_ref)]
 
@@ -494,10 +509,11 @@ def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> 
     return None if is_taken or binding.until != EVER else Kept(table.schema, table.table, binding.since, EVER)
 
 
-def _ended(spans: Sequence[Kept], key: Name, commit_ts: int) -> tuple[Kept, ...]:
+def _ended(bindings: Sequence[Kept], key: Name, commit_ts: int) -> tuple[Kept, ...]:
     """Spans of a pair, that of a name ended."""
     return tuple(
-        s._replace(until=commit_ts) if TableName(s.schema, s.table).key == key and s.until == EVER else s for s in spans
+        s._replace(until=commit_ts) if TableName(s.schema, s.table).key == key and s.until == EVER else s
+        for s in bindings
     )
 
 
@@ -511,7 +527,7 @@ def remove_dropped(context: PipelineContext) -> int:
     dropped = [pair for pair in context.tables if pair.state is State.DROPPED and pair.held_reason == TO_BE_REMOVED]
     removable = [pair for pair in dropped if pair.uuid not in needed]
     for pair in removable:
-        mine = (span._replace(pair=pair.uuid) for span in pair.spans)
+        mine = (binding._replace(pair=pair.uuid) for binding in pair.bindings)
         gone = (*(GONE.read(history.properties) or ()), *mine)
         history.set_properties(GONE.entry(gone))
         context.tables.forget(pair)

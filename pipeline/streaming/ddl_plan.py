@@ -71,7 +71,7 @@ class DdlPlan:
         # The name of one that was applied may mean another table by now, which must not be dropped or renamed for it.
         statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
         before = cls._meanings(context, batch_id, statements) if statements else {}
-        statements = _told_apart(context, batch_id, statements, past, before)
+        statements = _classified(context, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
         made = cls(context, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
         made.epoch = made.epochs[0]
@@ -95,8 +95,8 @@ class DdlPlan:
         key = messages.table.key
         table_ref = self.bindings.get(key, "")
         table = self._bound(messages.table) if table_ref else self.context.tables.find(messages.table)
-        about = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
-        writer = TableWriter(self.context, raw, self.batch_id, messages, stream_ids, about, table)
+        statements = [s for s in self.statements if s.ddl in self.epoch.ddl and s.ddl.table.key == key and not s.naming]
+        writer = TableWriter(self.context, raw, self.batch_id, messages, stream_ids, statements, table)
         writer.birth = table_ref if isinstance(table_ref, Birth) else None
         writer.applied_until = self.past.newest.get(key, 0) if table is None else 0
         writer.entered = self.entered
@@ -124,15 +124,15 @@ class DdlPlan:
     def _pass_on_names(self) -> None:
         """Give free names to the pairs that wait for them; a name that another pair still has goes on meaning that."""
         for table in sorted(self.context.tables, key=lambda table: table.renamed_at):
-            if table.due is None or not table.parked or table.state is State.DROPPED:
+            if table.deferred_name is None or not table.is_displaced or table.state is State.DROPPED:
                 continue
-            holder = self.context.tables.find(table.due)
-            if holder is not None and self.bindings.get(table.due.key) == table.uuid:
-                self.bindings[table.due.key] = holder.uuid
-            elif holder is None and self.bindings.get(table.due.key) in (None, table.uuid):
-                self.context.records.rename_aside(table.source, table.due)
-                self.bindings[table.due.key] = table.uuid
-                named = BoundAt(self.batch_id, self.entered, *table.due.key)
+            holder = self.context.tables.find(table.deferred_name)
+            if holder is not None and self.bindings.get(table.deferred_name.key) == table.uuid:
+                self.bindings[table.deferred_name.key] = holder.uuid
+            elif holder is None and self.bindings.get(table.deferred_name.key) in (None, table.uuid):
+                self.context.records.rename_set_aside(table.source, table.deferred_name)
+                self.bindings[table.deferred_name.key] = table.uuid
+                named = BoundAt(self.batch_id, self.entered, *table.deferred_name.key)
                 self.context.tables.take_name(table, NAMED.entry(named))
 
     def _bind_made(self) -> None:
@@ -150,8 +150,8 @@ class DdlPlan:
         commit_ts = statement.ddl.commit_ts
         table = self._bound(statement.ddl.table)
         at_once = statement.naming or isinstance(action, text.TruncateTable)
-        waits = table is not None and table.state is State.HELD and not at_once
-        done = Done("waits with its table", HELD) if waits else Done("done")
+        is_held = table is not None and table.state is State.HELD and not at_once
+        done = Done("waits with its table", HELD) if is_held else Done("done")
         match action:
             case text.RenameTable(old, new):
                 done = self._rename(old, new, statement)
@@ -191,7 +191,7 @@ class DdlPlan:
         is_new = table.renamed_at < commit_ts or (table.renamed_at == commit_ts and table.source.key == old.key)
         if table.source.key != new.key and is_new and table.layout.ddl_at <= commit_ts:
             give_name(self.context, table, new, statement.ddl)
-        return Done.held(table.due) if table.due else Done(f"renamed to {table.name}")
+        return Done.held(table.deferred_name) if table.deferred_name else Done(f"renamed to {table.name}")
 
     def _drop(self, table: WarehouseTable | None, commit_ts: int) -> str:
         if table is None or table.state == State.DROPPED:
@@ -235,12 +235,12 @@ def _understood(context: PipelineContext, ddl: Ddl, origins: Origins, as_text: M
     sent = replace(ddl, table=ddl.table if renames else here(source))
     actions = overridden([spelled(action, spell, here) for action in read], context.overrides, sent.table)
     tables = tuple(here(table) for table in text.named_tables(ddl.sql, source))
-    about = renames or [source] * bool(source.table)
-    sources = tuple((here(table).key, table) for table in about) if ddl.in_source else ()
+    named = renames or [source] * bool(source.table)
+    sources = tuple((here(table).key, table) for table in named) if ddl.in_source else ()
     return Statement(sent, actions, tables, sources)
 
 
-def _told_apart(
+def _classified(
     context: PipelineContext, batch_id: int, statements: tuple[Statement, ...], past: _Past, names: Bindings
 ) -> tuple[Statement, ...]:
     """The statements without doubts of whose they are (`shared_names`); what the source calls tables is kept."""
@@ -250,8 +250,8 @@ def _told_apart(
     history = context.records.tables["ddl_history"]
     saved = history.inherited(CALLED) or SourceNames(-1, {}, {})
     called = dict(saved.before if saved.batch == batch_id else saved.after)
-    parked = {table.source.key for table in context.tables if table.parked}
-    safe, after = checked(news, called, names.keys() - parked)
+    is_displaced = {table.source.key for table in context.tables if table.is_displaced}
+    safe, after = checked(news, called, names.keys() - is_displaced)
     if after != called or (after and saved.batch != batch_id):  # anew with each batch: an expiry stops at the newest
         history.mark(CALLED.entry(SourceNames(batch_id, called, after)), "main")
     by_id = {id(statement): new for statement, new in zip(news, safe, strict=True)}

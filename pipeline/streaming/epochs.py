@@ -67,8 +67,8 @@ class Done(NamedTuple):
     @staticmethod
     def of_all(some: Sequence[Done]) -> Done:
         """What was done to several tables."""
-        waits = any(done.status == HELD for done in some)
-        return Done("; ".join(done.action for done in some), HELD if waits else APPLIED)
+        is_held = any(done.status == HELD for done in some)
+        return Done("; ".join(done.action for done in some), HELD if is_held else APPLIED)
 
 
 @dataclass(frozen=True, slots=True)

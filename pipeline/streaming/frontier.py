@@ -36,9 +36,9 @@ def after_ddl(commit_ts: int) -> Frontier:
     return Frontier(commit_ts << 1 | 1)
 
 
-def commit_ts_of(moment: Frontier) -> int:
+def commit_ts_of(frontier: Frontier) -> int:
     """Rows up to this commit ts belong to it."""
-    return moment >> 1
+    return frontier >> 1
 
 
 def progress(
@@ -63,10 +63,10 @@ def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[s
     oldest: dict[str, Frontier] = {}
     rows = [(closed_by_watermark(seen.since), seen.first) for table in messages.tables for seen in table.versions]
     ddl = [(after_ddl(event.commit_ts), event.at) for event in messages.ddl]
-    marks = [(closed_by_watermark(ts + 1), (partition,)) for partition, ts in watermarks.items()]
-    for moment, places in (*rows, *ddl, *marks):
+    watermarked = [(closed_by_watermark(ts + 1), (partition,)) for partition, ts in watermarks.items()]
+    for frontier, places in (*rows, *ddl, *watermarked):
         for partition in places:
-            oldest[partition.stream] = min(moment, oldest.get(partition.stream, moment))
+            oldest[partition.stream] = min(frontier, oldest.get(partition.stream, frontier))
     if messages.unknown:
         least = closed_by_watermark(min(rows.since for rows in messages.unknown))
         oldest |= {at.stream: min(least, oldest.get(at.stream, least)) for at in messages.ends}
@@ -78,19 +78,19 @@ def believed(messages: Messages) -> Messages:
 
     A watermark from the year 2200 on is passed over with a warning, a statement is a dead letter.
     """
-    marks = {at: ts for at, ts in messages.watermarks.items() if ts > FAR_FUTURE}
+    far = {at: ts for at, ts in messages.watermarks.items() if ts > FAR_FUTURE}
     ddl = [one for one in messages.ddl if one.commit_ts > FAR_FUTURE]
-    if not (marks or ddl):
+    if not (far or ddl):
         return messages
     warnings = [
         f"{partition.stream}/{partition.number}: watermark {ts}, of the far future, is passed over"
-        for partition, ts in marks.items()
+        for partition, ts in far.items()
     ]
     why = "commit ts {} is of the far future: {}"
     refused = [Undecodable(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
     return replace(
         messages,
-        watermarks={at: ts for at, ts in messages.watermarks.items() if at not in marks},
+        watermarks={at: ts for at, ts in messages.watermarks.items() if at not in far},
         ddl=tuple(one for one in messages.ddl if one not in ddl),
         refused=(*messages.refused, *refused),
         warnings=(*messages.warnings, *warnings),
@@ -165,12 +165,12 @@ def reached(
     for stream in kinds.lagging:
         frontiers |= {at: frontiers.get(at, NEVER) for at in streams[stream]}
     left = {stream: [frontiers[at] for at in streams[stream] if at in unread] for stream in kinds.lagging}
-    lagging = {stream: min(moments, default=goal) for stream, moments in left.items()}
+    lagging = {stream: min(frontiers_left, default=goal) for stream, frontiers_left in left.items()}
     late = frozenset(stream for stream, least in lagging.items() if least < goal)
-    live = {at: moment for at, moment in frontiers.items() if at.stream in streams and at.stream not in late}
+    live = {at: frontier for at, frontier in frontiers.items() if at.stream in streams and at.stream not in late}
     live |= {at: goal for at in unread if at.stream in kinds.undecided}
     newest = max(goal, resolved(live, [at for at in unread if at in live]))
-    ended = {at: max(moment, newest) for at, moment in live.items() if at not in unread and at in frontiers}
+    ended = {at: max(frontier, newest) for at, frontier in live.items() if at not in unread and at in frontiers}
     late_frontier = min((lagging[stream] for stream in late), default=NEVER)
     return Reached(frontiers | ended, newest, late, late_frontier, kinds.joined)
 

@@ -48,18 +48,18 @@ class NameBinding:
 class NameHistory:
     """What every name meant and means, in the order of time."""
 
-    spans: dict[Name, list[NameBinding]] = field(default_factory=dict)
+    bindings: dict[Name, list[NameBinding]] = field(default_factory=dict)
     causes: set[str] = field(default_factory=set)
     """The statements that were applied, as far as they have left a trace."""
 
     @staticmethod
-    def of(spans: Iterable[NameBinding], causes: Iterable[str] = ()) -> NameHistory:
+    def of(bindings: Iterable[NameBinding], causes: Iterable[str] = ()) -> NameHistory:
         """The names that pairs have had, and further statements that were applied."""
         names = NameHistory()
         names.causes.update(causes)
-        for span in sorted(spans, key=lambda one: one.since):
-            names.spans.setdefault(span.name, []).append(span)
-            names.causes.add(span.cause)
+        for binding in sorted(bindings, key=lambda one: one.since):
+            names.bindings.setdefault(binding.name, []).append(binding)
+            names.causes.add(binding.cause)
         return names
 
     def now(self, name: Name, commit_ts: int) -> NameBinding:
@@ -69,38 +69,38 @@ class NameHistory:
 
     def at(self, name: Name, commit_ts: int) -> NameBinding:
         """What a name means for a change of this commit ts. Where no statement gave it, its rows will make a table."""
-        mine = self.spans.get(name, [])
-        binding = next((span for span in mine if span.has(commit_ts)), None)
+        mine = self.bindings.get(name, [])
+        binding = next((binding for binding in mine if binding.has(commit_ts)), None)
         if binding is not None:
             return binding
-        since = max((span.until for span in mine if span.until < commit_ts), default=0)
-        until = min((span.since for span in mine if span.since >= commit_ts), default=EVER)
+        since = max((binding.until for binding in mine if binding.until < commit_ts), default=0)
+        until = min((binding.since for binding in mine if binding.since >= commit_ts), default=EVER)
         return NameBinding(name, f"rows@{since}:{name[0]}.{name[1]}", since, until)
 
     def live(self, commit_ts: int) -> set[Name]:
         """The names that tables have for a change of this commit ts, so before the statements of that commit ts."""
-        return {name for name, bindings in self.spans.items() if any(binding.has(commit_ts) for binding in bindings)}
+        return {name for name, bindings in self.bindings.items() if any(binding.has(commit_ts) for binding in bindings)}
 
-    def settle(self, name: Name, commit_ts: int) -> NameBinding:
+    def bind(self, name: Name, commit_ts: int) -> NameBinding:
         """As `at`, and it stays so: from here on the name has this meaning."""
         binding = self.at(name, commit_ts)
-        mine = self.spans.setdefault(name, [])
+        mine = self.bindings.setdefault(name, [])
         if binding not in mine:
             mine.append(binding)
-            mine.sort(key=lambda span: span.since)
+            mine.sort(key=lambda binding: binding.since)
         return binding
 
-    def is_past(self, span: NameBinding) -> bool:
+    def is_past(self, binding: NameBinding) -> bool:
         """Whether a statement gave the name to another table at the end of this span, of which nothing else is known.
 
         Rows of it are of a table that was gone before.
         """
-        mine = self.spans.get(span.name, ())
-        return span not in mine and any(one.cause and one.since == span.until for one in mine)
+        mine = self.bindings.get(binding.name, ())
+        return binding not in mine and any(one.cause and one.since == binding.until for one in mine)
 
     def open(self, name: Name) -> NameBinding | None:
         """What a name means now; None where it means nothing."""
-        return next((span for span in self.spans.get(name, ()) if span.until == EVER), None)
+        return next((binding for binding in self.bindings.get(name, ()) if binding.until == EVER), None)
 
     def act(self, action: text.Action, commit_ts: int, cause: str) -> None:
         """What names mean after one clause of the statement `cause`."""
@@ -115,20 +115,20 @@ class NameHistory:
                     self._end(new.key, commit_ts)
                     self._begin(new.key, taken.table_ref, commit_ts, cause)
             case text.DropDatabase(schema):
-                for name in [name for name in self.spans if name[0] == folded(schema)]:
+                for name in [name for name in self.bindings if name[0] == folded(schema)]:
                     self._end(name, commit_ts)
 
     def _begin(self, name: Name, table_ref: str, commit_ts: int, cause: str) -> None:
-        self.spans.setdefault(name, []).append(NameBinding(name, table_ref, commit_ts, EVER, cause))
+        self.bindings.setdefault(name, []).append(NameBinding(name, table_ref, commit_ts, EVER, cause))
 
     def _end(self, name: Name, commit_ts: int) -> NameBinding | None:
         """End what a name means; the rows of one that nobody knows may be yet to come."""
         current = self.open(name)
         if current is None or current.since > commit_ts:
-            if self.spans.get(name):
+            if self.bindings.get(name):
                 return None
-            current = self.settle(name, commit_ts)
-        mine = self.spans[name]
+            current = self.bind(name, commit_ts)
+        mine = self.bindings[name]
         mine[mine.index(current)] = replace(current, until=commit_ts)
         return current
 
@@ -136,7 +136,7 @@ class NameHistory:
 def recorded_bindings(context: PipelineContext) -> Iterator[NameBinding]:
     """What names meant and mean, as pairs have it recorded, and of pairs that have been removed the history."""
     for pair in context.tables:
-        for kept in pair.spans:
+        for kept in pair.bindings:
             yield NameBinding(TableName(kept.schema, kept.table).key, pair.uuid, kept.since, kept.until, kept.cause)
     for kept in REMOVED_PAIRS.read(context.records.tables["ddl_history"].properties) or ():
         yield NameBinding(TableName(kept.schema, kept.table).key, GONE, kept.since, kept.until, kept.cause)

@@ -86,7 +86,7 @@ class Namesakes:
 
     def _is_judged(self, table: WarehouseTable, name: Name) -> bool:
         """Whether the streams of a pair's rows are known; those of a pair that had several names are not noted."""
-        former = name != table.source.key and len(table.spans) > _FIRST_AND_NEWEST
+        former = name != table.source.key and len(table.bindings) > _FIRST_AND_NEWEST
         return table.state is State.LIVE and table.source.key not in self.released and not former
 
     def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
@@ -130,7 +130,7 @@ class Namesakes:
         return {stream for stream, identity in self.ids.items() if identity in ids}
 
 
-def waiting_in(context: PipelineContext, source: TableName) -> frozenset[str]:
+def streams_to_let_in(context: PipelineContext, source: TableName) -> frozenset[str]:
     """The streams from which the records come that a release of a table is to let in.
 
     Records of streams that are not read any more, and that a held pair has no rows of, are of the other table: they
@@ -161,8 +161,8 @@ def accept(context: PipelineContext, source: TableName, streams: Collection[str]
 def _named(pairs: Iterable[WarehouseTable], name: Name, commit_ts: int) -> WarehouseTable | None:
     """The pair that had a name at a commit ts: a try that died may have given it another one since."""
     for pair in pairs:
-        bound = [span for span in pair.spans if TableName(span.schema, span.table).key == name]
-        if any(span.since < commit_ts <= span.until for span in bound):
+        bound = [binding for binding in pair.bindings if TableName(binding.schema, binding.table).key == name]
+        if any(binding.since < commit_ts <= binding.until for binding in bound):
             return pair
     return None
 

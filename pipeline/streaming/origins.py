@@ -80,8 +80,8 @@ class Origins:
 def _apart(origin: Origin, table: TableName, *, shares_stream: bool) -> list[TableName]:
     """What a table may be called that is not the first of its name: after its stream or keyspace, else after both."""
     both = f"{origin.keyspace}{_APART}{origin.stream}"
-    marks = [origin.keyspace if shares_stream and origin.keyspace else origin.stream, both]
-    return [TableName(table.schema, f"{table.table}{_APART}{mark}") for mark in marks]
+    suffixes = [origin.keyspace if shares_stream and origin.keyspace else origin.stream, both]
+    return [TableName(table.schema, f"{table.table}{_APART}{suffix}") for suffix in suffixes]
 
 
 def identified(messages: Messages, known_origins: Callable[[], Origins], noun: str = "stream") -> Messages:

@@ -19,9 +19,9 @@ from pipeline.model.columns import FAR_FUTURE, CommitTs
 from pipeline.model.messages import INDEX
 from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition
 from pipeline.streaming.frontier import commit_ts_of
-from pipeline.streaming.set_aside.pending import WAITED, rows_of
+from pipeline.streaming.set_aside.pending import WAS_PENDING, rows_of
 from pipeline.warehouse.pairs import Place
-from pipeline.warehouse.state import RESENT
+from pipeline.warehouse.state import PENDING_DELIVERIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 MOST = 10_000
 """How many are noted of a batch: of a re-send there is one for each table and partition."""
 
-_OF, _TS, _MARK = "_of", "_ts", "_mark"
-_CLOSED, _LATEST, _MARKS, _STARTS, _BEFORE = "_closed", "_latest", "_marks", "_starts", "_before"
+_OF, _TS, _WATERMARK = "_of", "_ts", "_mark"
+_CLOSED, _LATEST, _WATERMARKS, _STARTS, _BEFORE = "_closed", "_latest", "_marks", "_starts", "_before"
 _PARTITION = (STREAM, PARTITION)
 _PLACE = (POSITION, INDEX)
 
 
 class Watermarks(NamedTuple):
-    """What the watermarks of a batch say. `backs`: where they go back; `newest`: the last of each partition."""
+    """What the watermarks of a batch say. `restarts`: where they go back; `newest`: the last of each partition."""
 
-    backs: list[Place]
+    restarts: list[Place]
     newest: dict[Partition, CommitTs]
 
 
@@ -65,9 +65,9 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partiti
 
     Where watermarks go back, everything in the partition is sent again from there on.
     """
-    about, place = protocol.header(), F.struct(*_PLACE)
-    last_watermarks = raw.where(~F.col(WAITED) & _is_mark(about)).select(
-        *_PARTITION, *_PLACE, about.commit_ts.alias(_TS)
+    header, place = protocol.header(), F.struct(*_PLACE)
+    last_watermarks = raw.where(~F.col(WAS_PENDING) & _is_watermark(header)).select(
+        *_PARTITION, *_PLACE, header.commit_ts.alias(_TS)
     )
     earlier = [(at.stream, at.number, -1, 0, ts) for at, ts in newest.items()]
     if earlier:
@@ -98,16 +98,18 @@ def begun_again(
     `frontiers`: how far each partition had come before the batch. `statements` close what is before them, as watermarks
     do. There is one job for all tables. Rows that have waited were looked at when they came.
     """
-    spark, about = raw.sparkSession, protocol.header()
+    spark, header = raw.sparkSession, protocol.header()
     number = reduce(
         lambda others, table: F.when(rows_of(protocol, table[1]), table[0]).otherwise(others),
         enumerate(tables),
         F.lit(None).cast("int"),
     )
-    mark = _is_mark(about)
+    watermark = _is_watermark(header)
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
-    events = raw.where(~F.col(WAITED)).select(*place, number.alias(_OF), about.commit_ts.alias(_TS), mark.alias(_MARK))
-    events = events.where(F.col(_OF).isNotNull() | F.col(_MARK))
+    events = raw.where(~F.col(WAS_PENDING)).select(
+        *place, number.alias(_OF), header.commit_ts.alias(_TS), watermark.alias(_WATERMARK)
+    )
+    events = events.where(F.col(_OF).isNotNull() | F.col(_WATERMARK))
     closed = [(at.stream, at.number, -1, 0, None, commit_ts_of(frontier), True) for at, frontier in frontiers.items()]
     closed += [
         (partition.stream, partition.number, position, 0, None, ddl.commit_ts, True)
@@ -116,44 +118,44 @@ def begun_again(
     ]
     if closed:
         events = events.union(spark.createDataFrame(closed, events.schema))
-    starts = _with_marks(events).withColumn(_STARTS, _starts()).where(_STARTS).select(_OF, *place).limit(MOST)
+    starts = _with_watermarks(events).withColumn(_STARTS, _starts()).where(_STARTS).select(_OF, *place).limit(MOST)
     by_table: defaultdict[int, list[Place]] = defaultdict(list)
     for row in starts.collect():
         by_table[row[_OF]].append(Place(*(row[name] for name in (*PLACE, INDEX))))
     return dict(by_table)
 
 
-def _is_mark(about: MessageHeader) -> Column:
+def _is_watermark(header: MessageHeader) -> Column:
     """Whether an event is a watermark that TiDB can have made (`frontier.believed`)."""
-    return F.coalesce(about.watermark & (about.commit_ts <= FAR_FUTURE), F.lit(False))
+    return F.coalesce(header.watermark & (header.commit_ts <= FAR_FUTURE), F.lit(False))
 
 
-def _with_marks(events: DataFrame) -> DataFrame:
+def _with_watermarks(events: DataFrame) -> DataFrame:
     """The rows alone, each with what the watermarks before it say."""
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE).rowsBetween(Window.unboundedPreceding, 0)
-    mark = F.when(F.col(_MARK), F.col(_TS))
+    watermark = F.when(F.col(_WATERMARK), F.col(_TS))
     progress = {
-        _CLOSED: F.max(mark).over(order),
-        _LATEST: F.last(mark, ignorenulls=True).over(order),
-        _MARKS: F.count(mark).over(order),
+        _CLOSED: F.max(watermark).over(order),
+        _LATEST: F.last(watermark, ignorenulls=True).over(order),
+        _WATERMARKS: F.count(watermark).over(order),
     }
-    return events.withColumns(progress).where(~F.col(_MARK))
+    return events.withColumns(progress).where(~F.col(_WATERMARK))
 
 
 def _starts() -> Column:
     """Whether a row is sent again, and the one before it of its table is not of the same send."""
     order = Window.partitionBy(*_PARTITION, _OF).orderBy(*_PLACE)
     ts, before = F.col(_TS), F.lag(_TS).over(order)
-    parted = (F.col(_MARKS) > F.lag(_MARKS).over(order)) & (F.col(_LATEST) >= ts)
+    parted = (F.col(_WATERMARKS) > F.lag(_WATERMARKS).over(order)) & (F.col(_LATEST) >= ts)
     return (ts <= F.col(_CLOSED)) & (before.isNull() | (before > ts) | parted)
 
 
 def remembered(records: Records) -> dict[Name, set[Place]]:
     """Where pending rows were sent again, by the names that they have; it is noted here while they have no pair."""
-    places = RESENT.read(records.tables["held"].properties) or {}
+    places = PENDING_DELIVERIES.read(records.tables["held"].properties) or {}
     return {name: set(of_name) for name, of_name in places.items()}
 
 
 def remember(records: Records, places: Mapping[Name, Collection[Place]]) -> None:
     """Let these be what is remembered."""
-    records.tables["held"].set_properties(RESENT.entry(places))
+    records.tables["held"].set_properties(PENDING_DELIVERIES.entry(places))

@@ -21,20 +21,23 @@ def give_name(
     pair: WarehouseTable,
     new: TableName,
     ddl: Ddl,
-    spans: tuple[StoredBinding, ...] = (),
+    bindings: tuple[StoredBinding, ...] = (),
     until: int | None = None,
 ) -> None:
-    """Rename a pair, or hold it (`Tables.put_off`); what is set aside of it goes along. `until`: see `mark_dropped`."""
+    """Rename a pair, or hold it (`Tables.defer_rename`); what is set aside of it goes along.
+
+    `until`: see `mark_dropped`.
+    """
     tables, commit_ts = context.tables, ddl.commit_ts
     obstacle = tables.obstacle(new, pair)
     first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
     if obstacle is None:
-        context.records.rename_aside(pair.source, new, until)
+        context.records.rename_set_aside(pair.source, new, until)
         waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, commit_ts, spans, also(first, taken(waited)) if pair.due else "")
+        tables.rename(pair, new, commit_ts, bindings, also(first, taken(waited)) if pair.deferred_name else "")
     else:
-        context.records.rename_aside(pair.source, tables.put_off_name(pair, new, commit_ts), until)
-        tables.put_off(pair, new, commit_ts, also(first, taken(f"{obstacle}: {ddl.sql}")), spans)
+        context.records.rename_set_aside(pair.source, tables.stand_in_name(pair, new, commit_ts), until)
+        tables.defer_rename(pair, new, commit_ts, also(first, taken(f"{obstacle}: {ddl.sql}")), bindings)
 
 
 def first_reason(reason: str) -> str:

@@ -68,7 +68,7 @@ def _unconfirmed(applier: DdlApplier) -> Iterator[Part]:
     unseen = EVER if applier.unseen is None else applier.unseen
     for table in applier.messages.tables:
         first = min((seen.since for seen in table.versions), default=0)
-        if first > unseen and not applier.names.spans.get(table.table.key):
+        if first > unseen and not applier.names.bindings.get(table.table.key):
             yield Part(table.table, 0, EVER)
 
 
@@ -126,7 +126,7 @@ def placed(applier: DdlApplier) -> list[Placed]:
             binding = applier.names.at(statement.ddl.table.key, statement.ddl.commit_ts)
             if applier.pair_of(binding.table_ref) is not None:
                 parts.setdefault(binding.table_ref, [])
-            elif binding.table_ref not in parts and applier.waits_for_its_name(statement):
+            elif binding.table_ref not in parts and applier.is_blocked_by_name(statement):
                 parts[binding.table_ref] = [Part(statement.ddl.table, binding.since, _barrier_in(binding, barriers))]
     return [_placed(applier, table_ref, parts[table_ref], seen.get(table_ref, {})) for table_ref in parts]
 
@@ -160,9 +160,9 @@ def _within(unknown: Unknown, binding: NameBinding) -> Part:
     return Part(unknown.table, max(unknown.since - 1, binding.since), binding.until)
 
 
-def _barrier_in(binding: NameBinding, waits: Iterable[Part]) -> int:
+def _barrier_in(binding: NameBinding, pending: Iterable[Part]) -> int:
     """Up to which commit ts rows of a span can be placed."""
-    mine = (part.since for part in waits if part.table.key == binding.name and part.until >= binding.until)
+    mine = (part.since for part in pending if part.table.key == binding.name and part.until >= binding.until)
     return min(mine, default=EVER)
 
 

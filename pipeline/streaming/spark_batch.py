@@ -34,7 +34,7 @@ from pipeline.streaming.tables_view import is_outdated, write_tables_view
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.records import ASIDE
+from pipeline.warehouse.records import SET_ASIDE
 from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SparkBatch:
     ddl_plan: DdlPlan = field(init=False)
     speculation: Speculation | None = None
     origins: Origins | None = None
-    letters: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
     """Dead letters that no landing has made, by the table that they are of."""
     _kept: DataFrame | None = None
 
@@ -108,7 +108,7 @@ class SparkBatch:
         if any(start < ends[at] for at, start in messages.starts.items()):
             self.raw = self.raw.where(_past(ends))
             messages = replace(self._routed(self.raw), warnings=messages.warnings)
-        return self._unsettled(messages) if self.context.recovering else messages
+        return self._without_set_aside(messages) if self.context.recovering else messages
 
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return self.context.protocol.prepare(raw.select(*RAW))
@@ -139,13 +139,13 @@ class SparkBatch:
             self.origins = Origins.of(self.context.tables, streams, self.stream_ids)
         return self.origins
 
-    def _unsettled(self, messages: Messages) -> Messages:
+    def _without_set_aside(self, messages: Messages) -> Messages:
         """Without records that an unfinished batch has set aside already: they count as read."""
         self._named("what an unfinished batch has set aside")
-        settled = self._settled()
-        if settled.isEmpty():
+        places = self._places_set_aside()
+        if places.isEmpty():
             return messages
-        self.raw = without(self.raw, F.broadcast(settled))
+        self.raw = without(self.raw, F.broadcast(places))
         left = self._routed(self.raw)
         return self._less(messages, left)
 
@@ -153,22 +153,22 @@ class SparkBatch:
         """The messages of a batch of which only these are left: statements that wait are applied all the same."""
         return replace(messages, tables=left.tables, refused=left.refused)
 
-    def _settled(self) -> DataFrame:
+    def _places_set_aside(self) -> DataFrame:
         """Where the records stand that an unfinished batch has set aside."""
-        settled = [
+        places = [
             self.context.records.read(name)
             .where(F.col("batch_id") >= self.context.ledger.unfinished)
             .select(STREAM, F.col("kafka_partition").alias(PARTITION), POSITION)
-            for name in ASIDE
+            for name in SET_ASIDE
         ]
-        return reduce(DataFrame.union, settled).distinct()
+        return reduce(DataFrame.union, places).distinct()
 
     def _unpassed(self, fresh: Ledger) -> bool:
         """Whether an unfinished batch has left something that lies beyond this ledger: its range was another."""
         if any(end > fresh.ends.get(at, 0) for table in self.context.tables for at, end in table.ends.items()):
             return True
         ends = {Partition(fresh.streams[stream], partition): end for (stream, partition), end in fresh.ends.items()}
-        return not self._settled().where(_past(ends)).isEmpty()
+        return not self._places_set_aside().where(_past(ends)).isEmpty()
 
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """See `Port.epochs`."""
@@ -207,13 +207,13 @@ class SparkBatch:
             futures = [pool.submit(named, table) for table in sorted(tables, key=lambda t: -t.rows)]
         return [future.result() for future in futures]
 
-    def keep_waiting(self) -> int:
-        """See `Port.keep_waiting`: by offset nothing waits by itself."""
+    def keep_pending(self) -> int:
+        """See `Port.keep_pending`: by offset nothing waits by itself."""
         return 0
 
-    def settle(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
-        """See `Port.settle`: by offset each table shows its changes when it has them."""
-        return [*(TableResult(table, dead_letters=count) for table, count in self.letters.items()), *results]
+    def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
+        """See `Port.publish_all`: by offset each table shows its changes when it has them."""
+        return [*(TableResult(table, dead_letters=count) for table, count in self.dead_letters.items()), *results]
 
     def set_aside_refused(self, messages: Messages) -> int:
         """See `Port.set_aside_refused`."""
@@ -221,9 +221,9 @@ class SparkBatch:
             return 0
         self._named("dead letters")
         raw = self._not_landed(self.raw)
-        letters = set_aside_refused(self.context, raw, messages.refused, self.batch_id)
-        self.letters = {table: count for table, count in letters.items() if table and count}
-        return letters[""]
+        dead_letters = set_aside_refused(self.context, raw, messages.refused, self.batch_id)
+        self.dead_letters = {table: count for table, count in dead_letters.items() if table and count}
+        return dead_letters[""]
 
     def _not_landed(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished batch has put into a changes table."""
@@ -286,11 +286,11 @@ class SparkBatch:
         dead_letters, rows = outcome.dead_letters, outcome.messages.rows + self._came_in()
         quarantined = sum(result.quarantined for result in outcome.tables)
         if self.context.recovering:
-            counts, aside = self._recounted()
-            dead_letters, quarantined = aside["dead_letters"], aside["quarantine"]
+            counts, set_aside = self._recounted()
+            dead_letters, quarantined = set_aside["dead_letters"], set_aside["quarantine"]
             rows = (
                 sum(counts.values())
-                + sum(aside.values())
+                + sum(set_aside.values())
                 + outcome.messages.control
                 - self._held_statements(outcome.messages.ddl)
             )
@@ -336,7 +336,7 @@ class SparkBatch:
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]
         read = self.context.records.read
-        return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in ASIDE}
+        return counts, {name: read(name).where(F.col("batch_id") == self.batch_id).count() for name in SET_ASIDE}
 
     def write_results(self, results: Sequence[TableResult] = ()) -> None:
         """Record what the rules say of this batch; also of one that they have stopped."""
@@ -358,18 +358,20 @@ class SparkBatch:
         if not held and not self.context.recovering:  # a try that was stopped here has written all of them
             return
         limit = self.context.settings.hold.max_records
-        counts = self.context.records.waiting().items()
-        waiting = sum(records for (_, code), records in counts if code != RELEASED)  # those come in with this batch
-        if waiting > limit:
-            names = ", ".join(sorted({*self._waited_for(), *(one.table for one in outcome.tables if one.held)}))
+        counts = self.context.records.held_counts().items()
+        pending_count = sum(
+            records for (_, code), records in counts if code != RELEASED
+        )  # those come in with this batch
+        if pending_count > limit:
+            names = ", ".join(sorted({*self._blocked_tables(), *(one.table for one in outcome.tables if one.held)}))
             raise Refused(
                 "HELD_TOO_MANY",
-                f"{waiting} records wait ({names}), more than hold.max_records ({limit})",
+                f"{pending_count} records wait ({names}), more than hold.max_records ({limit})",
                 "see what for: ticdc-warehouse tables list; release a held table (tables release NAME), or raise "
                 "hold.max_records",
             )
 
-    def _waited_for(self) -> set[str]:
+    def _blocked_tables(self) -> set[str]:
         """The tables whose records wait."""
         return {str(table.source) for table in self.context.tables if table.state == State.HELD}
 
@@ -384,7 +386,7 @@ class SparkBatch:
             or self.context.altered
             or (self.context.recovering and is_outdated(self.context))
         ):
-            self._mirror(number)
+            self._copy_states(number)
 
     def _statements(self) -> Sequence[Row]:
         """Rows of `ddl_history`: what statements have done."""
@@ -421,7 +423,7 @@ class SparkBatch:
             self.context.order_unknown = {TableName(row["schema_name"], row["table_name"]).key for row in rows}
         return self.context.order_unknown
 
-    def _mirror(self, number: int) -> None:
+    def _copy_states(self, number: int) -> None:
         """The readable copies of what the tables say of themselves."""
         write_tables_view(self.context, number)
         self.context.altered = False

@@ -49,23 +49,23 @@ class DdlTimeline(NamedTuple):
 def classified(
     context: PipelineContext,
     messages: Messages,
-    due: Callable[[Ddl], Frontier],
-    waited: frozenset[DdlIdentity],
+    applied_up_to: Callable[[Ddl], Frontier],
+    deferred: frozenset[DdlIdentity],
     namesakes: Namesakes,
 ) -> DdlTimeline:
     """The statements understood, and told apart; those that are sent again are left out.
 
-    `due`: up to which moment a statement is applied. `waited`: those that come from `held`; the
+    `applied_up_to`: up to which moment a statement is applied. `deferred`: those that come from `held`; the
     rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other streams send
     about a table of the same name.
     """
     sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.ddl.commit_ts)
     recorded = _recorded(context, [s for s in sent if not s.ddl.at])
-    new = [s for s in sent if s.ddl.identity in waited or not _passed(s, context, recorded)]
+    new = [s for s in sent if s.ddl.identity in deferred or not _passed(s, context, recorded)]
     news = namesakes.statements(_in_order(new, context, {table.table.key for table in messages.tables}), context.tables)
-    now = [s for s in news if after_ddl(s.ddl.commit_ts) <= due(s.ddl)]
-    deferred = after_exchanges(now, _exchanging(context), _held(context))
-    now = [s for s in now if s not in deferred]
+    now = [s for s in news if after_ddl(s.ddl.commit_ts) <= applied_up_to(s.ddl)]
+    after = after_exchanges(now, _exchanging(context), _held(context))
+    now = [s for s in now if s not in after]
     barrier = _barrier(now)
     now = now if barrier is None else now[: now.index(barrier)]
     return DdlTimeline(now, [s for s in news if s not in now], barrier, _recorded_causes(context, news))
@@ -115,7 +115,7 @@ def dropped_databases(statement: Statement) -> set[str]:
     return {folded(action.name) for action in statement.actions if isinstance(action, text.DropDatabase)}
 
 
-def _about(statement: Statement) -> set[Name]:
+def _names_in(statement: Statement) -> set[Name]:
     return {name.key for name in concerned(statement) if name.table}
 
 
@@ -126,12 +126,12 @@ def _passed(statement: Statement, context: PipelineContext, recorded: Collection
     In a stream that came later than the others an old one may be new: it is, for tables of that stream. Those that
     other streams bring have been shown beyond it, and what they became after it too.
     """
-    moment, places = after_ddl(statement.ddl.commit_ts), statement.ddl.at
-    if moment >= context.ledger.resolved:
+    frontier, places = after_ddl(statement.ddl.commit_ts), statement.ddl.at
+    if frontier >= context.ledger.resolved:
         return False
     if not places:
         return statement.ddl.identity in recorded
-    if all(moment < context.ledger.frontiers.get(partition, NEVER) for partition in places):
+    if all(frontier < context.ledger.frontiers.get(partition, NEVER) for partition in places):
         return True
     here = {partition.stream for partition in places}
     names = {stream: name for stream, name in context.ledger.streams.items() if name not in here}
@@ -141,9 +141,9 @@ def _passed(statement: Statement, context: PipelineContext, recorded: Collection
 
 def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[WarehouseTable]:
     """The pairs that have, or had, a name that a statement names."""
-    names, schemas = _about(statement), dropped_databases(statement)
+    names, schemas = _names_in(statement), dropped_databases(statement)
     for pair in context.tables:
-        keys = [TableName(span.schema, span.table).key for span in pair.spans]
+        keys = [TableName(binding.schema, binding.table).key for binding in pair.bindings]
         if any(key in names or key[0] in schemas for key in keys):
             yield pair
 
@@ -158,8 +158,8 @@ def _barrier(statements: Sequence[Statement]) -> Statement | None:
     exchanged: set[Name] = set()
     renamed: set[Name] = set()
     for statement in statements:
-        about = _about(statement)
-        if (about & exchanged and _has(statement, _ENDS)) or (_exchanged(statement) & renamed):
+        names_in = _names_in(statement)
+        if (names_in & exchanged and _has(statement, _ENDS)) or (_exchanged(statement) & renamed):
             return statement
         for action in statement.actions:
             match action:
@@ -181,7 +181,7 @@ def _exchanging(context: PipelineContext) -> dict[Name, int]:
 
 def _held(context: PipelineContext) -> set[Name]:
     """The names of tables that are held."""
-    return {(pair.due or pair.source).key for pair in context.tables if pair.state is State.HELD}
+    return {(pair.deferred_name or pair.source).key for pair in context.tables if pair.state is State.HELD}
 
 
 def after_exchanges(
@@ -199,10 +199,10 @@ def after_exchanges(
     deferred: list[Statement] = []
     for statement in statements if since or waits_for else ():
         late = [name for name, at in since.items() if at < statement.ddl.commit_ts]
-        after = _concerns(statement, blocked) or any(name[0] in databases for name in _about(statement))
+        after = _concerns(statement, blocked) or any(name[0] in databases for name in _names_in(statement))
         needs = _has(statement, _NEED_ROWS) and _concerns(statement, late)
         if after or needs or _exchanged(statement) & waits_for.keys():
-            blocked |= _about(statement)
+            blocked |= _names_in(statement)
             databases |= dropped_databases(statement)
             deferred.append(statement)
             continue
@@ -228,8 +228,8 @@ def _exchanged(statement: Statement) -> set[Name]:
 
 def _concerns(statement: Statement, names: Iterable[Name]) -> bool:
     """Whether a statement is about one of these tables, or drops the database of one."""
-    about, schemas = _about(statement), dropped_databases(statement)
-    return any(name in about or name[0] in schemas for name in names)
+    names_in, schemas = _names_in(statement), dropped_databases(statement)
+    return any(name in names_in or name[0] in schemas for name in names)
 
 
 def _has(statement: Statement, kinds: tuple[type, ...]) -> bool:

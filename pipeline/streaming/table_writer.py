@@ -108,7 +108,7 @@ class TableWriter:
         return bool(self.forbidden or self.table.altered) or self.table.state in (State.HELD, State.RELEASING)
 
     @property
-    def _aside_status(self) -> str:
+    def _set_aside_status(self) -> str:
         """What rows that are set aside begin as: by offset they come before a DROP, which closes them."""
         return dead_letters.OPEN
 
@@ -117,8 +117,8 @@ class TableWriter:
         return taken(self.context.tables.obstacle(self.messages.table))
 
     @property
-    def waited(self) -> bool:
-        """See `TablePort.waited`: by offset a release lets in what waited."""
+    def was_pending(self) -> bool:
+        """See `TablePort.was_pending`: by offset a release lets in what waited."""
         return False
 
     @property
@@ -255,7 +255,7 @@ class TableWriter:
         """Let main have what was appended on a branch, unless the verdict forbids it."""
         beyond = self._beyond(rules, staged.name)
         results = (*staged.appended.results, *beyond)
-        forbidden = None if self.forced else self.context.gate.verdict(results, staged.appended.aside)
+        forbidden = None if self.forced else self.context.gate.verdict(results, staged.appended.quarantined)
         counts = self._counted(staged.appended, beyond, rules)
         if forbidden is None:
             staged.show()
@@ -281,15 +281,22 @@ class TableWriter:
     def _counted(self, appended: Appended, beyond: tuple[RuleResult, ...], rules: RuleSet) -> Mapping[str, int]:
         self.rows_appended = appended.rows
         self.judged, self.fingerprint = (*appended.results, *beyond), rules.fingerprint
-        return {**appended.counts, "errors": appended.errors, "quarantined": appended.aside, "newest": appended.newest}
+        return {
+            **appended.counts,
+            "errors": appended.errors,
+            "quarantined": appended.quarantined,
+            "newest": appended.newest,
+        }
 
     def set_aside_unreadable(self, ranges: Mapping[Partition, Range]) -> int:
         """See `TablePort.set_aside_unreadable`."""
         if not self._known().versions:
             return 0
         self._named(f"{self.messages.table}: dead letters")
-        letters = dead_letters.unreadable(self._frame(ranges), self.context.protocol.sentences())
-        return dead_letters.set_aside(self.context, letters, self.batch_id, self.messages.table, self._aside_status)
+        unreadable = dead_letters.unreadable(self._frame(ranges), self.context.protocol.sentences())
+        return dead_letters.set_aside(
+            self.context, unreadable, self.batch_id, self.messages.table, self._set_aside_status
+        )
 
     def quarantine(self, ranges: Mapping[Partition, Range], *, again: bool) -> int:
         """See `TablePort.quarantine`."""
@@ -309,7 +316,7 @@ class TableWriter:
             broken = rules.breaks(*SETTING_ASIDE)
             out = readable.where((broken | F.col(change.FENCED)) if self._fences else broken)
         self._named(f"{table.source}: quarantine")
-        source, fenced, status = self.messages.table, self._fences, self._aside_status
+        source, fenced, status = self.messages.table, self._fences, self._set_aside_status
         rows = dead_letters.quarantined(out, rules, table.layout, source, fenced=fenced, status=status)
         return dead_letters.written(self.context, "quarantine", rows, self.batch_id)
 

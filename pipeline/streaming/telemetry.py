@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
 
 _OPS = tuple(op.value for op in Op)
-_BEHIND_SECONDS = 10.0
+_LAG_SECONDS = 10.0
 """How often the source is asked how much it has."""
 _AGE_SECONDS = 60.0
 """And how often since when."""
@@ -79,7 +79,7 @@ class Telemetry:
             return
         self._metrics.answered(time.time())  # without its source none is opened
         self._metrics.held(_names(last_held(context)))
-        self._metrics.pending(some=_waits(context))
+        self._metrics.pending(some=_has_pending(context))
         self._metrics.begin(str(table.source) for table in context.tables)
         committed_at = context.records.tables["batches"].said_at(BATCH)
         if committed_at is not None:
@@ -117,7 +117,7 @@ class Telemetry:
 
     def _look_until(self, ended: threading.Event, context: PipelineContext) -> None:
         self.look(context)
-        while not ended.wait(_BEHIND_SECONDS):
+        while not ended.wait(_LAG_SECONDS):
             self.look(context)
 
     def look(self, context: PipelineContext) -> None:
@@ -178,17 +178,17 @@ def _table(result: TableResult, now: float) -> TableDone:
 
 def _facts(table: TableDone) -> dict[str, object]:
     lag = None if table.lag is None else round(table.lag, 3)
-    aside = {"quarantined": table.quarantined, "dead_letters": table.dead_letters, "held": table.held}
-    return {**table.changes, **aside, "lag_seconds": lag}
+    set_aside = {"quarantined": table.quarantined, "dead_letters": table.dead_letters, "held": table.held}
+    return {**table.changes, **set_aside, "lag_seconds": lag}
 
 
 def _names(held: Iterable[TableName]) -> list[str]:
     return sorted(map(str, held))
 
 
-def _waits(context: PipelineContext) -> bool:
+def _has_pending(context: PipelineContext) -> bool:
     """Whether records wait by themselves since another process has put them aside."""
-    return context.protocol.ordering is Ordering.BY_COMMIT_TS and any(code for _, code in context.records.waiting())
+    return context.protocol.ordering is Ordering.BY_COMMIT_TS and any(code for _, code in context.records.held_counts())
 
 
 def _cut_time(context: PipelineContext) -> float | None:

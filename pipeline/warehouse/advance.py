@@ -109,7 +109,7 @@ def _appends(table: WarehouseTable) -> Iterator[_Append]:
         low, high = _times(changes, snapshot, summary)
         expired = table.applied is not None or not changes.is_first(snapshot)
         if parent is None and expired:  # all that is left of what was before
-            _, newest = changes.standing_between(snapshot, change.COMMIT_TS) or (0, EVER)
+            _, newest = changes.shown_between(snapshot, change.COMMIT_TS) or (0, EVER)
             low, high, rows = 0, newest, FEW_ROWS + 1
         yield _Append(parent, snapshot, low, high, LATE.is_in(summary), rows, size)
 
@@ -180,7 +180,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     passed = news.passed()
     shown = news.late_shown(passed)
     gone = max((removal.at for removal in removals), default=table.removed_done)
-    marks = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
+    summary = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
 
     def staged() -> Published:
         publisher.begin(pending, afresh=afresh, truncated=truncated)
@@ -191,7 +191,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
         if any(not segment.handle for segment in path) and (fresh or late or afresh):
             sent = _sent(publisher, news, afresh=afresh)
         keys = sum(_bring(publisher, segment, keyed if segment.handle else sent, few=few) for segment in path)
-        publisher.show(marks if passed is None else marks | APPLIED.entry(passed))
+        publisher.show(summary if passed is None else summary | APPLIED.entry(passed))
         return Published(keys, 0, publisher.current.head())
 
     done = publisher.carry_out(staged)
@@ -286,18 +286,18 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
     """
     if afresh:
         rows = _everything(publisher)
-        return None if rows is None else multiset.by_send(publisher, rows)
-    due = {append.snapshot for append in news.late}
+        return None if rows is None else multiset.by_delivery(publisher, rows)
+    late_snapshots = {append.snapshot for append in news.late}
     frames = [
         publisher.appended(first, last, size).withColumn(_LATE, F.lit(late))
         for late in (False, True)
-        for first, last, size in _joined([a for a in news.appends if (a.snapshot in due) is late])
+        for first, last, size in _joined([a for a in news.appends if (a.snapshot in late_snapshots) is late])
     ]
     beyond, there = F.col(change.COMMIT_TS) > publisher.table.cut, _is_there()
     order = _order(there)
-    if due:
+    if late_snapshots:
         order = F.when(beyond, order).otherwise(_order(there & ~_is_gone(publisher.table, publisher.timezone)))
-    rows = multiset.by_send(publisher, reduce(DataFrame.unionByName, frames))
+    rows = multiset.by_delivery(publisher, reduce(DataFrame.unionByName, frames))
     return rows.where(beyond | F.col(_LATE)).withColumn(ORDER, order)
 
 

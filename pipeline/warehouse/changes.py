@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import WarehouseTable
 
 ERRORS = "errors"
-ASIDE = "aside"
+QUARANTINED = "aside"
 _ODD = "odd"
 _NEWEST = "newest"
 _STAMP = "_stamp"
@@ -52,14 +52,14 @@ IN_ONE_STAGE = {"distribution-mode": "none"}
 class Appended:
     """What one append wrote, counted in the same pass.
 
-    `errors` rows could not be decoded and `aside` ones broke a rule: they are not in it. `odd` ones are messages of
-    another kind than was guessed. `results`: what the rules say. `newest`: the greatest commit ts, 0 where none is
-    known. `recounted`: whether the pass that wrote them has not counted each row once.
+    `errors` rows could not be decoded and `quarantined` ones broke a rule: they are not in it. `odd` ones are messages
+    of another kind than was predicted. `results`: what the rules say. `newest`: the greatest commit ts, 0 where none
+    is known. `recounted`: whether the pass that wrote them has not counted each row once.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     errors: int = 0
-    aside: int = 0
+    quarantined: int = 0
     odd: int = 0
     results: tuple[RuleResult, ...] = ()
     newest: int = 0
@@ -92,12 +92,12 @@ class Entry:
     """Whether its rows show although their time may be over: they were set aside when it came."""
 
     @property
-    def marks(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """What its commit says of itself, besides how far the table has come."""
-        marks = OPERATION.entry(self.operation)
+        summary = OPERATION.entry(self.operation)
         if self.times is not None:
-            marks |= TIMES.entry(self.times)
-        return marks | LATE.entry(True) if self.late else marks
+            summary |= TIMES.entry(self.times)
+        return summary | LATE.entry(True) if self.late else summary
 
 
 def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
@@ -109,7 +109,7 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
     made, judged, counters = _prepared(table, frame, entry)
     rows = _rows(made, judged.observe(observed, *counters), entry)
-    _write(rows, target, {**ENDS.entry(reached), **entry.marks})
+    _write(rows, target, {**ENDS.entry(reached), **entry.summary})
     table.changes.refresh()
     if not branch:
         table.ends = reached
@@ -133,11 +133,11 @@ def _rows(made: _Recipe, judged: DataFrame, entry: Entry) -> DataFrame:
     return made.rows.of(judged.where(made.enters).withColumns({_STAMP: stamp}))
 
 
-def _write(rows: DataFrame, target: str, marks: Mapping[str, str]) -> None:
+def _write(rows: DataFrame, target: str, summary: Mapping[str, str]) -> None:
     writer = rows.writeTo(target)
     for name, value in IN_ONE_STAGE.items():
         writer = writer.option(name, value)
-    for name, value in marks.items():
+    for name, value in summary.items():
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.append()
 
@@ -153,9 +153,9 @@ def _recounted(judged: DataFrame, counters: Sequence[Column], entry: Entry, comm
 
 def _appended(counted: Mapping[str, Any], rules: RuleSet) -> Appended:
     counts = {op.value: counted[op.value] for op in Op if counted[op.value]}
-    errors, aside, odd = (counted.get(name) or 0 for name in (ERRORS, ASIDE, _ODD))
-    judged = sum(counts.values()) + aside - counts.get(Op.DELETE.value, 0)
-    return Appended(counts, errors, aside, odd, rules.results(counted, judged), counted[_NEWEST] or 0)
+    errors, quarantined, odd = (counted.get(name) or 0 for name in (ERRORS, QUARANTINED, _ODD))
+    judged = sum(counts.values()) + quarantined - counts.get(Op.DELETE.value, 0)
+    return Appended(counts, errors, quarantined, odd, rules.results(counted, judged), counted[_NEWEST] or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +168,10 @@ class _Recipe:
 @lru_cache(maxsize=1024)
 def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet, fenced: bool) -> _Recipe:  # noqa: FBT001
     """What an append takes: it depends on nothing but the table's columns and rules. `not_ours`: those of users."""
-    readable, aside = F.col(ERROR).isNull(), rules.breaks(*SETTING_ASIDE)
+    readable, quarantined = F.col(ERROR).isNull(), rules.breaks(*SETTING_ASIDE)
     if fenced:
-        aside = aside | F.col(change.FENCED)
-    enters = readable & ~aside if rules.gates else readable
+        quarantined = quarantined | F.col(change.FENCED)
+    enters = readable & ~quarantined if rules.gates else readable
     zero = F.least(F.col(change.PARTITION), F.lit(0))
     stamped = {
         change.BATCH_ID: F.col(_STAMP)[zero].alias(change.BATCH_ID),
@@ -179,7 +179,7 @@ def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet,
     }
     ours = [stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns)]
     rows = Projection([*ours, *(F.lit(None).alias(name) for name in not_ours)])
-    kept = [F.count_if(readable & aside).alias(ASIDE), *rules.counters] if rules.rules else []
+    kept = [F.count_if(readable & quarantined).alias(QUARANTINED), *rules.counters] if rules.rules else []
     return _Recipe((*_counters(enters), *kept), enters, rows)
 
 

@@ -68,7 +68,7 @@ def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: st
     second = Publisher(spark, other, other.current, timezone, f"{operation}_exchange", step)
     before = _before(spark, wanted)
     went = before.where(removed(table.layout, wanted.removal))
-    marks = REMOVED.entry(commit_ts) | CUT.entry(commit_ts)
+    summary = REMOVED.entry(commit_ts) | CUT.entry(commit_ts)
     if table.removed_done < commit_ts:
         came = _as(spark.table(other.name.sql), other.layout, table.layout)
         table.current.stage(first.branch)
@@ -77,9 +77,9 @@ def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: st
     other.current.stage(second.branch)
     second.fresh(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
     if table.removed_done < commit_ts:
-        first.show(marks | EXCHANGED_FROM.entry(table.current.head()))
+        first.show(summary | EXCHANGED_FROM.entry(table.current.head()))
         table.removed_done = table.cut = commit_ts
-    second.show(marks)
+    second.show(summary)
     other.removed_done = other.cut = commit_ts
 
 

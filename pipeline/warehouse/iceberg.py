@@ -323,7 +323,7 @@ class Table:
         """
         return self._between(self._java.snapshot(snapshot_id).addedDataFiles(self._java.io()), column)
 
-    def standing_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
+    def shown_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
         """The same among all rows that a snapshot shows."""
         tasks = self._java.newScan().useSnapshot(snapshot_id).includeColumnStats().planFiles()
         try:

@@ -2,7 +2,7 @@
 
 A delete removes one equal row. TiCDC may send the same changes several times. How often an equal change counts at a
 commit ts is the greatest number that any one send has of it. A send ends where the commit ts of a partition goes back,
-and where watermarks show it (`WarehouseTable.sends`).
+and where watermarks show it (`WarehouseTable.deliveries`).
 
 Two rows are equal if they agree in the columns that the source had at the time of the change. Columns that were dropped
 or replaced by then stay in the current table, with values that no later image has. So changes apply era by era; an era
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.publisher import Publisher
 
-_LOST, _SEND, _SIGN, _TIMES, _ERA, _MORE, _FEWER = "_lost", "_send", "_sign", "_times", "_era", "_more", "_fewer"
+_LOST, _DELIVERY, _SIGN, _TIMES, _ERA, _MORE, _FEWER = "_lost", "_send", "_sign", "_times", "_era", "_more", "_fewer"
 _KEPT, _STAY = "_kept_lost", "_stay"
 _NOTED, _STARTS = "_noted", "_starts"
 
 
 def show(publisher: Publisher, keys: Keys, rows: DataFrame) -> int:
-    """Bring the branch up to these changes (`by_send`); how many different rows that concerned."""
+    """Bring the branch up to these changes (`by_delivery`); how many different rows that concerned."""
     names = [name for name in keys.shape.columns if name != change.COMMIT_TS]
     eras = _eras(publisher.table.layout)
     net = _net(publisher, keys, rows, names, eras).persist(StorageLevel.MEMORY_AND_DISK_DESER)
@@ -136,11 +136,11 @@ def _net(
     signed = _imaged(keys, sent, sign, era)
     if layout.before:
         old = as_it_was(layout)
-        own = [F.col(name) for name in (change.SCHEMA_ID, change.COMMIT_TS, SOURCE, _SEND)]
+        own = [F.col(name) for name in (change.SCHEMA_ID, change.COMMIT_TS, SOURCE, _DELIVERY)]
         updates = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
         signed = signed.unionByName(_imaged(keys, sent.where(updates).select(*own, *old), F.lit(-1), era))
     same = [*_own(names), F.col(_LOST), F.col(_ERA), F.col(change.COMMIT_TS), F.col(_SIGN), F.col(SOURCE)]
-    once = signed.groupBy(*same, _SEND).agg(F.count(F.lit(1)).alias(_TIMES))
+    once = signed.groupBy(*same, _DELIVERY).agg(F.count(F.lit(1)).alias(_TIMES))
     most = once.groupBy(*same).agg(F.max(_TIMES).alias(_TIMES))
     more = F.sum(F.when(F.col(_SIGN) > 0, F.col(_TIMES)).otherwise(0)).alias(_MORE)
     fewer = F.sum(F.when(F.col(_SIGN) < 0, F.col(_TIMES)).otherwise(0)).alias(_FEWER)
@@ -152,29 +152,29 @@ def _net(
     return both.withColumns(settled).where((F.col(_MORE) > 0) | (F.col(_FEWER) > 0))
 
 
-def by_send(publisher: Publisher, rows: DataFrame) -> DataFrame:
+def by_delivery(publisher: Publisher, rows: DataFrame) -> DataFrame:
     """Changes with the number of their send: a new one begins where the commit ts goes back, or where noted.
 
     It needs all rows between those that are compared, whatever their commit ts.
     """
-    noted, rows = publisher.table.sends, placed(rows)
+    noted, rows = publisher.table.deliveries, placed(rows)
     if noted:
         schema = f"{change.TOPIC} string, {change.PARTITION} int, {change.OFFSET} bigint, {change.INDEX} int"
-        marks = placed(publisher.spark.createDataFrame(sorted(noted), schema)).select(SOURCE, PLACE)
-        rows = rows.unionByName(marks.withColumn(_NOTED, F.lit(1)), allowMissingColumns=True)
+        noted_places = placed(publisher.spark.createDataFrame(sorted(noted), schema)).select(SOURCE, PLACE)
+        rows = rows.unionByName(noted_places.withColumn(_NOTED, F.lit(1)), allowMissingColumns=True)
     else:
         rows = rows.withColumn(_NOTED, F.lit(None).cast("int"))
     order = Window.partitionBy(SOURCE).orderBy(PLACE, F.col(_NOTED).asc_nulls_last())
-    back = F.lag(change.COMMIT_TS).over(order) > F.col(change.COMMIT_TS)
-    starts = F.when(back | F.col(_NOTED).isNotNull(), 1).otherwise(0)
-    numbered = rows.withColumn(_STARTS, starts).withColumn(_SEND, F.sum(_STARTS).over(order))
+    goes_back = F.lag(change.COMMIT_TS).over(order) > F.col(change.COMMIT_TS)
+    starts = F.when(goes_back | F.col(_NOTED).isNotNull(), 1).otherwise(0)
+    numbered = rows.withColumn(_STARTS, starts).withColumn(_DELIVERY, F.sum(_STARTS).over(order))
     return numbered.where(F.col(_NOTED).isNull())
 
 
 def _imaged(keys: Keys, sent: DataFrame, sign: Column, era: Column) -> DataFrame:
     """The rows as the current table shows them."""
     columns = [value.alias(name) for name, value in keys.shape.columns.items()]
-    own = [F.col(name) for name in (change.COMMIT_TS, SOURCE, _SEND)]
+    own = [F.col(name) for name in (change.COMMIT_TS, SOURCE, _DELIVERY)]
     lost = _entries(keys.shape.unrepresentable).alias(_LOST)
     return sent.select(*columns, lost, *own, era.alias(_ERA), sign.alias(_SIGN))
 

@@ -13,21 +13,21 @@ from pipeline.warehouse.state import (
     CREATED,
     CREATED_AS,
     CUT,
+    DEFERRED_NAME,
+    DELIVERIES,
     DROPPED,
-    DUE,
     ENDS,
     FILLED,
     HELD_REASON,
     KEYSPACE,
     LATE_SHOWN,
     LAYOUT,
+    NAME_BINDINGS,
     REMOVED,
     RENAMED,
     ROLE,
-    SENDS,
     SOURCE_SCHEMA,
     SOURCE_TABLE,
-    SPANS,
     STATE,
     STREAMS,
     TRUNCATED,
@@ -52,7 +52,7 @@ __all__ = [
     "name_at",
     "obligations",
     "read_published",
-    "written_spans",
+    "written_bindings",
     "written_state",
 ]
 
@@ -77,10 +77,10 @@ class WarehouseTable:
     keyspace: str = ""
     """Where the rows that made the pair come from (`Origin.keyspace`); empty if any will do."""
     renamed_at: int = 0
-    due: TableName | None = None
+    deferred_name: TableName | None = None
     """The source's name that the pair is to get. It was taken, so the pair is held under its old name.
 
-    As long as another pair has that name, as far as is known, `source` is a name that no table has (`put_off`)."""
+    As long as another pair has that name, as far as is known, `source` is a name that no table has (`defer_rename`)."""
     truncated_at: int = 0
     """The newest TRUNCATE TABLE. By commit ts only earlier versions noted it here (now: `Layout.removals`)."""
     truncated_done: int = 0
@@ -91,9 +91,9 @@ class WarehouseTable:
     """Appends after `applied` that came late, and are shown already."""
     removed_done: int = 0
     """The newest removal of partitions that the current table shows."""
-    spans: tuple[StoredBinding, ...] = ()
+    bindings: tuple[StoredBinding, ...] = ()
     """By commit ts: the names that the source has had, and when."""
-    sends: frozenset[Place] = frozenset()
+    deliveries: frozenset[Place] = frozenset()
     """By commit ts, without a key: where redeliveries begin, as watermarks show (`streaming.redeliveries`)."""
     ends: dict[PartitionId, int] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
@@ -126,9 +126,9 @@ class WarehouseTable:
         return streams if self.renamed_at else streams | self.streams
 
     @property
-    def parked(self) -> bool:
+    def is_displaced(self) -> bool:
         """Whether another pair has the source's name, as far as is known."""
-        return self.due is not None and self.due.key != self.source.key
+        return self.deferred_name is not None and self.deferred_name.key != self.source.key
 
 
 def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
@@ -146,13 +146,13 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     table.created_as = CREATED_AS.read(properties)
     table.keyspace = KEYSPACE.read(properties) or ""
     table.renamed_at = RENAMED.read(properties) or 0
-    table.due = DUE.read(properties)
+    table.deferred_name = DEFERRED_NAME.read(properties)
     table.truncated_at = TRUNCATED.read(properties) or 0
     table.dropped_at = DROPPED.read(properties) or 0
     if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
         table.dropped_at = table.truncated_at
-    table.spans = SPANS.read(properties) or ()
-    table.sends = SENDS.read(properties) or frozenset()
+    table.bindings = NAME_BINDINGS.read(properties) or ()
+    table.deliveries = DELIVERIES.read(properties) or frozenset()
     table.ends = changes.inherited(ENDS) or {}
     table.streams = STREAMS.read(properties) or frozenset()
     read_published(table)
@@ -178,18 +178,20 @@ def read_published(table: WarehouseTable) -> None:
 
 def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
     """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
-    due: dict[str, tuple[Column, int]] = {}
+    deferred_name: dict[str, tuple[Column, int]] = {}
     for column in layout.current:
         if column.default.kind == "literal":
-            due[f"{column.id}:0"] = (column, 0)
+            deferred_name[f"{column.id}:0"] = (column, 0)
         for number in range(1, len(column.conversions) + 1):
-            due[f"{column.id}:{number}"] = (column, number)
-    return due
+            deferred_name[f"{column.id}:{number}"] = (column, number)
+    return deferred_name
 
 
-def name_at(spans: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
+def name_at(bindings: Iterable[StoredBinding], commit_ts: int) -> TableName | None:
     """The name that a pair has after the statements of a commit ts; None if it has none, or it is unknown."""
-    names = (TableName(span.schema, span.table) for span in spans if span.since <= commit_ts < span.until)
+    names = (
+        TableName(binding.schema, binding.table) for binding in bindings if binding.since <= commit_ts < binding.until
+    )
     return next(names, None)
 
 
@@ -198,6 +200,6 @@ def written_state(state: State, reason: str = "") -> dict[str, str]:
     return STATE.entry(state) | HELD_REASON.entry(reason)
 
 
-def written_spans(spans: tuple[StoredBinding, ...]) -> dict[str, str]:
+def written_bindings(bindings: tuple[StoredBinding, ...]) -> dict[str, str]:
     """The property; none where there is nothing to say."""
-    return SPANS.entry(spans) if spans else {}
+    return NAME_BINDINGS.entry(bindings) if bindings else {}

@@ -177,12 +177,12 @@ class Publisher:
             kept = kept.where(F.coalesce(newer, F.lit(True)))
         self.fresh(keys.images.of(kept)).append()
 
-    def show(self, marks: Mapping[str, str]) -> None:
-        """Let readers have it. `marks`: what the snapshot says of itself besides."""
+    def show(self, summary: Mapping[str, str]) -> None:
+        """Let readers have it. `summary`: what the snapshot says of itself besides."""
         filled = frozenset(obligations(self.table.layout))
         truncated = TRUNCATED.entry(self.table.truncated_at)
         own = FILLED.entry(filled) | truncated | OPERATION.entry(self.operation)
-        self.current.mark({**own, **marks}, self.branch)
+        self.current.mark({**own, **summary}, self.branch)
         self.step("staged")
         self.current.publish(self.branch)
         self.step("published")

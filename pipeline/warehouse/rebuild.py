@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone: str) -> int:
     """Replay every change and statement; how many keys that wrote.
 
-    Readers see the old rows until the new ones are published. By commit ts, tables have names over time (`spans`). Such
-    a table is replayed up to its cut, which stays.
+    Readers see the old rows until the new ones are published. By commit ts, tables have names over time (`bindings`).
+    Such a table is replayed up to its cut, which stays.
     """
     refuse(table, "built again")
     if EXCHANGED.is_in(table.changes.properties):
@@ -36,11 +36,11 @@ def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone
             f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",
             "its current table stays as it is",
         )
-    if not (table.spans or table.layout.handle):
+    if not (table.bindings or table.layout.handle):
         raise Refused(NO_KEY, f"{table.source} has no rows to show: {WITHOUT_KEY}", GET_A_KEY)
     spark.sparkContext.setJobDescription(f"rebuild {table.source}")
     with bound(table=str(table.source)):
-        if table.spans:
+        if table.bindings:
             return replay(spark, tables, table, timezone, "rebuild", lambda _step: None).keys
         return current.publish(spark, table, timezone, "rebuild", lambda _step: None, afresh=True).keys
 

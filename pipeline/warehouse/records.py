@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.iceberg import Catalog, Table
 
 _SHARED = "pipeline STRING, batch_id BIGINT, recorded_at TIMESTAMP"
-_ASIDE = (
+_SET_ASIDE_COLUMNS = (
     "topic STRING, kafka_partition INT, offset BIGINT, index INT, key BINARY, value BINARY, "
     "schema_name STRING, table_name STRING, code STRING, message STRING, rules ARRAY<STRING>, "
     "fingerprint STRING, commit_ts BIGINT, key_values STRING, status STRING"
@@ -36,8 +36,8 @@ DEFINITIONS = {
     "batches": "query_id STRING, start_offsets STRING, end_offsets STRING, rows_in BIGINT, inserts BIGINT, "
     "updates BIGINT, deletes BIGINT, quarantined BIGINT, dead_letters BIGINT, seconds DOUBLE, level STRING, "
     "committed BOOLEAN",
-    "dead_letters": _ASIDE,
-    "quarantine": _ASIDE,
+    "dead_letters": _SET_ASIDE_COLUMNS,
+    "quarantine": _SET_ASIDE_COLUMNS,
     "held": "topic STRING, kafka_partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
     "schema_name STRING, table_name STRING, reason STRING, status STRING",
     "cuts": "cut_ts BIGINT, cut_time TIMESTAMP, table_uuid STRING, schema_name STRING, table_name STRING, "
@@ -53,7 +53,7 @@ DEFINITIONS = {
 }
 """Columns of each table after `pipeline, batch_id, recorded_at`."""
 
-ASIDE = ("dead_letters", "quarantine", "held")
+SET_ASIDE = ("dead_letters", "quarantine", "held")
 """Tables of what did not enter the warehouse's others."""
 
 SUPERSEDED, DROPPED = "superseded", "dropped"
@@ -62,7 +62,7 @@ SUPERSEDED, DROPPED = "superseded", "dropped"
 LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
 """Beginnings of the reasons in `held` that end by themselves (ordering by commit ts)."""
 
-Waiting = Mapping[tuple[TableName, str], int]
+HeldCounts = Mapping[tuple[TableName, str], int]
 """How many records of `held` are open, by source table and the one of `LET_IN` they wait for ("": a person)."""
 
 AT = ("topic", "kafka_partition", "offset", "index")
@@ -85,8 +85,8 @@ class Records:
     """In which each of them has a folder."""
     pipeline: str
     tables: dict[str, Table]
-    counted: Waiting = field(default_factory=dict)
-    """What `waiting` has found last."""
+    counted: HeldCounts = field(default_factory=dict)
+    """What `held_counts` has found last."""
     _counted_at: int | None = None
 
     @staticmethod
@@ -104,8 +104,8 @@ class Records:
     def _make(self, name: str) -> Table:
         columns = [(field.name, field.dataType.simpleString()) for field in schema(name).fields]
         location = f"{self.data}/{PIPELINE_NAMESPACE}-{name}-{uuid.uuid4()}"
-        about = {**ROLE.entry(name), **STATE_FORM.entry(FORM), **NAME.entry(where(name))}
-        return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **about})
+        properties = {**ROLE.entry(name), **STATE_FORM.entry(FORM), **NAME.entry(where(name))}
+        return self.catalog.create(where(name), columns, location, {**_LEDGER_PROPERTIES, **properties})
 
     def claim(self, catalog_folder: str | None = None) -> None:
         """Remember whose warehouse this is (`check_owner`), and where its catalog is (`check_copied`)."""
@@ -188,15 +188,15 @@ class Records:
         rows = self.read("cuts").groupBy("table_uuid").agg(newest).collect()
         return {row["table_uuid"]: (row["newest"]["snapshot_id"], row["newest"]["level"]) for row in rows}
 
-    def waiting(self) -> Waiting:
+    def held_counts(self) -> HeldCounts:
         """What `held` has open: counted again where the table has another snapshot than last time."""
         head = self.tables["held"].head()
         if head != self._counted_at:
-            self.counted, self._counted_at = self._count_waiting(), head
+            self.counted, self._counted_at = self._count_held(), head
         return self.counted
 
-    def _count_waiting(self) -> Waiting:
-        rows = waiting_in(self.read("held")).collect()
+    def _count_held(self) -> HeldCounts:
+        rows = counts_in(self.read("held")).collect()
         return {(_named(row), row["code"]): row["count"] for row in rows}
 
     def mark_held(self, source: TableName, status: str) -> None:
@@ -219,12 +219,14 @@ class Records:
         for name in self._used_asides():
             self._close(name, source, _up_to(name, until))
 
-    def rename_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
+    def rename_set_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
         """Let what is set aside of a source table follow it to its new name; `until` as in `mark_dropped`."""
         for name in self._used_asides():
             self._give(name, source, to, _up_to(name, until))
 
-    def letters_follow(self, source: TableName, to: TableName | None, when: tuple[int, int], batch_id: int) -> None:
+    def dead_letters_follow(
+        self, source: TableName, to: TableName | None, when: tuple[int, int], batch_id: int
+    ) -> None:
         """Let dead letters under a name that another table has today follow the table that they are of.
 
         These are letters of `batch_id` and later batches with a commit ts in `when` (after, up to). Older letters of
@@ -241,7 +243,7 @@ class Records:
             self._give("dead_letters", source, to, which)
 
     def _used_asides(self) -> list[str]:
-        return [name for name in ASIDE if self.tables[name].head() is not None]
+        return [name for name in SET_ASIDE if self.tables[name].head() is not None]
 
     def _close(self, name: str, source: TableName, which: str) -> None:
         status = DROPPED if name == "held" else SUPERSEDED
@@ -277,15 +279,15 @@ def _named(row: Row) -> TableName:
     return TableName(row["schema_name"] or "", row["table_name"] or "")
 
 
-def waiting_in(held: DataFrame) -> DataFrame:
-    """Rows of `held` as `Waiting`: schema_name, table_name, code, count."""
+def counts_in(held: DataFrame) -> DataFrame:
+    """Rows of `held` as `HeldCounts`: schema_name, table_name, code, count."""
     code = F.lit("")
     for begin in LET_IN:
         code = F.when(F.startswith(F.col("reason"), F.lit(begin)), F.lit(begin)).otherwise(code)
     return held.where("status = 'open'").groupBy("schema_name", "table_name", code.alias("code")).count()
 
 
-def waits_by_itself() -> str:
+def is_pending() -> str:
     """The condition, in SQL, that a row of `held` is let in without a person."""
     reasons = " OR ".join(f"startswith(reason, '{reason}')" for reason in LET_IN)
     return f"(status = 'open' AND ({reasons}))"
@@ -294,7 +296,7 @@ def waits_by_itself() -> str:
 def _up_to(name: str, until: int | None) -> str:
     if until is None:
         return "true"
-    return f"NOT {waits_by_itself()}" if name == "held" else f"coalesce(commit_ts, 0) <= {until:d}"
+    return f"NOT {is_pending()}" if name == "held" else f"coalesce(commit_ts, 0) <= {until:d}"
 
 
 def where(name: str) -> WarehouseName:

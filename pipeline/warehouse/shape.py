@@ -160,10 +160,10 @@ def _from_other(
     source = layout.column(conversions[0].source)
     reason, held = _origin(layout, source, version, timezone)
     value = _converted(layout, column, conversions, held if reason else _held(source), timezone)
-    return f"from {source.id} {reason}", _settled(value)
+    return f"from {source.id} {reason}", _materialised(value)
 
 
-def _settled(value: Value) -> Value:
+def _materialised(value: Value) -> Value:
     """The value of a column that has taken another one's name: without a text of its own it has none."""
     return value if value.lost is not None else Value(value.column, F.lit(None).cast("string"))
 
@@ -215,16 +215,16 @@ class Pending:
 
 def backfill(layout: Layout, pending: Sequence[Pending], timezone: str) -> Shape:
     """What rows that are in the current table from before these columns show in them."""
-    waiting = {item.column.id: item for item in pending}
+    pending_by_id = {item.column.id: item for item in pending}
     values: dict[str, SparkColumn] = {}
     lost: dict[str, SparkColumn] = {}
     for item in pending:
-        value = _filled(layout, item.column, waiting, timezone)
+        value = _filled(layout, item.column, pending_by_id, timezone)
         values[item.column.name] = value.column
         if value.lost is not None:
             lost[item.column.name] = value.lost
         source = _forked_from(layout, item)
-        if source is not None and source.id not in waiting and source.in_current:
+        if source is not None and source.id not in pending_by_id and source.in_current:
             lost[source.name] = _text_of(source, _former_name(layout, source))
     return Shape(values, with_lost(F.col(change.UNREPRESENTABLE), lost))
 
@@ -236,15 +236,17 @@ def _forked_from(layout: Layout, item: Pending) -> Column | None:
     return layout.column(todo[0].source) if forked else None
 
 
-def _filled(layout: Layout, column: Column, waiting: dict[int, Pending], timezone: str) -> Value:
-    item = waiting.get(column.id)
+def _filled(layout: Layout, column: Column, pending_by_id: dict[int, Pending], timezone: str) -> Value:
+    item = pending_by_id.get(column.id)
     if item is None:
         return _there(layout, column)
     todo, source = column.conversions[item.done :], _forked_from(layout, item)
     if item.default_due:
         return _converted(layout, column, todo, default_value(column, timezone), timezone)
     if source is not None:
-        return _settled(_converted(layout, column, todo, _filled(layout, source, waiting, timezone), timezone))
+        return _materialised(
+            _converted(layout, column, todo, _filled(layout, source, pending_by_id, timezone), timezone)
+        )
     return _converted(layout, column, todo, _there(layout, column), timezone)
 
 

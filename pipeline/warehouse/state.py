@@ -83,7 +83,7 @@ def _key(name: str, where: Where, codec: Codec[T], meaning: str) -> StateKey[T]:
 
 
 _STREAM_ENDS = stored.ENDS.described("JSON: {topic id: {partition: offset}}")
-_MARKS = stored.MARKS.described("JSON: [[topic, partition, number], …]")
+_PARTITION_TS = stored.PARTITION_TS.described("JSON: [[topic, partition, number], …]")
 
 # ---- what a table is
 ROLE = _key(
@@ -125,7 +125,7 @@ CREATED_AS = _key(
     "the name that this CREATE TABLE gave, where rows have made the pair",
 )  # fmt: skip
 RENAMED = _key("ticdc.renamed-at", Where.CHANGES, COMMIT_TS, "the newest RENAME")
-DUE = _key(
+DEFERRED_NAME = _key(
     "ticdc.rename-due",
     Where.CHANGES,
     stored.TABLE_NAME.described("JSON: [schema, table], or empty"),
@@ -136,7 +136,7 @@ TRUNCATED = _key(
     "rows up to it do not show; in a summary of the current table: the one that has been done",
 )  # fmt: skip
 DROPPED = _key("ticdc.dropped-at", Where.CHANGES, COMMIT_TS, "the DROP of the source table")
-SPANS = _key(
+NAME_BINDINGS = _key(
     "ticdc.spans", Where.CHANGES, stored.BINDINGS.described("JSON: [[schema, table, since, until, cause, pair], …]"),
     "the names that the table has had, each for changes with a commit ts in (since, until]",
 )  # fmt: skip
@@ -144,7 +144,7 @@ STREAMS = _key(
     "ticdc.topics", Where.CHANGES, stored.TEXTS.described("JSON: [topic id, …]"),
     "the topics that bring the table under its newest name, or that a person has accepted",
 )  # fmt: skip
-SENDS = _key(
+DELIVERIES = _key(
     "ticdc.sends", Where.CHANGES, stored.PLACES.described("JSON: [[topic, partition, offset, number], …]"),
     "where TiCDC began to send changes of a table without a key again",
 )  # fmt: skip
@@ -233,9 +233,12 @@ STREAM_NAMES = _key(
     stored.TEXT_BY_TEXT.described("JSON: {topic id: name}"),
     "the names that topics had",
 )
-WATERMARKS = _key("ticdc.watermarks", Where.BATCHES_SNAPSHOT, _MARKS, "the greatest watermark of each partition")
-MOMENTS = _key(
-    "ticdc.moments", Where.BATCHES_SNAPSHOT, _MARKS, "the frontier of each partition (`streaming.frontier.Frontier`)"
+WATERMARKS = _key("ticdc.watermarks", Where.BATCHES_SNAPSHOT, _PARTITION_TS, "the greatest watermark of each partition")
+FRONTIERS = _key(
+    "ticdc.moments",
+    Where.BATCHES_SNAPSHOT,
+    _PARTITION_TS,
+    "the frontier of each partition (`streaming.frontier.Frontier`)",
 )
 RESOLVED = _key(
     "ticdc.resolved",
@@ -243,8 +246,11 @@ RESOLVED = _key(
     INTEGER.described("frontier, in decimal"),
     "up to which all partitions were read",
 )
-MARKS = _key(
-    "ticdc.marks", Where.BATCHES_SNAPSHOT, _MARKS, "the last watermark of each partition, be it the greatest or not"
+LAST_WATERMARKS = _key(
+    "ticdc.marks",
+    Where.BATCHES_SNAPSHOT,
+    _PARTITION_TS,
+    "the last watermark of each partition, be it the greatest or not",
 )
 
 TRIED = _key(
@@ -286,7 +292,7 @@ UNDER_WAY = _key(
     stored.UNDER_WAY.described("JSON: {operation, selection}, or empty"),
     "the redrive that is under way",
 )
-RESENT = _key(
+PENDING_DELIVERIES = _key(
     "ticdc.resent", Where.OWN,
     stored.PLACES_BY_NAME.described("JSON: [[schema, table, topic, partition, offset, number], …]"),
     "as `ticdc.sends`, of rows that are pending",

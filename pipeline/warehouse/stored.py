@@ -28,7 +28,7 @@ Name = tuple[str, str]
 """Schema and table in lower case (`TableName.key`)."""
 
 
-Mark = tuple[str, int, int]
+PartitionTs = tuple[str, int, int]
 """Stream, partition, and a commit ts or frontier of it."""
 
 
@@ -151,7 +151,7 @@ BOUND_AT: Codec[BoundAt] = _json(lambda raw: BoundAt(*raw), list)
 BINDINGS: Codec[tuple[StoredBinding, ...]] = _json(lambda raw: tuple(StoredBinding(*row) for row in raw), list)
 PLACES: Codec[frozenset[Place]] = _json(lambda raw: frozenset(Place(*row) for row in raw), sorted)
 HELD_NAMES: Codec[tuple[tuple[str, str, str, int], ...]] = _json(lambda raw: tuple((*row,) for row in raw), list)
-MARKS: Codec[tuple[Mark, ...]] = _json(lambda raw: tuple((*row,) for row in raw), sorted)
+PARTITION_TS: Codec[tuple[PartitionTs, ...]] = _json(lambda raw: tuple((*row,) for row in raw), sorted)
 """One for each partition."""
 
 

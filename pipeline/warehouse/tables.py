@@ -35,25 +35,25 @@ from pipeline.warehouse.pairs import (
     loaded,
     obligations,
     read_published,
-    written_spans,
+    written_bindings,
     written_state,
 )
 from pipeline.warehouse.state import (
     CREATED,
     CREATED_AS,
+    DEFERRED_NAME,
+    DELIVERIES,
     DROPPED,
-    DUE,
     HELD_REASON,
     KEYSPACE,
     LAYOUT,
     NAME,
+    NAME_BINDINGS,
     NEXT_NAME,
     RENAMED,
     ROLE,
-    SENDS,
     SOURCE_SCHEMA,
     SOURCE_TABLE,
-    SPANS,
     STREAMS,
     TRUNCATED,
 )
@@ -141,10 +141,14 @@ class Tables:
             None,
         )
 
-    def waiting_for(self, source: TableName) -> WarehouseTable | None:
+    def heir_of(self, source: TableName) -> WarehouseTable | None:
         """The pair that gets this name as soon as the pair that has it gives it up."""
-        waiting = [t for t in self if t.state != State.DROPPED and t.parked and t.due and t.due.key == source.key]
-        return min(waiting, key=lambda table: table.renamed_at, default=None)
+        heirs = [
+            t
+            for t in self
+            if t.state != State.DROPPED and t.is_displaced and t.deferred_name and t.deferred_name.key == source.key
+        ]
+        return min(heirs, key=lambda table: table.renamed_at, default=None)
 
     def by_uuid(self, uuid: str) -> WarehouseTable | None:
         """The pair of this identity."""
@@ -203,33 +207,33 @@ class Tables:
         """
         name = stored_table(source, self._namespace)
         self._clear_dropped(name)
-        about = {**_named(source), **LAYOUT.entry(layout), **CREATED.entry(created_at)}
-        current = self._new_current(name, layout, about) if self._with_current else None
-        own = [(c.name, c.type) for c in layout.columns]
-        columns = [*change.ENVELOPE.items(), *own]
+        own = {**_named(source), **LAYOUT.entry(layout), **CREATED.entry(created_at)}
+        current = self._new_current(name, layout, own) if self._with_current else None
+        of_source = [(c.name, c.type) for c in layout.columns]
+        columns = [*change.ENVELOPE.items(), *of_source]
         if layout.before:
-            fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*own, _LOST_BEFORE))
+            fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*of_source, _LOST_BEFORE))
             columns.append((change.BEFORE, f"struct<{fields}>"))
-        properties = {**about, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
+        properties = {**own, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
         changes = self._made(name.changes, columns, properties)
         table = WarehouseTable(source, name, changes, current, layout)
         table.created_at = created_at
         table.created_as = CREATED_AS.read(noted)
         table.keyspace = KEYSPACE.read(noted) or ""
-        table.spans = SPANS.read(noted) or ()
+        table.bindings = NAME_BINDINGS.read(noted) or ()
         table.filled = frozenset(obligations(layout))
         self._tables[table.uuid] = table
         return table
 
-    def _new_current(self, name: WarehouseName, layout: Layout, about: dict[str, str]) -> Table:
+    def _new_current(self, name: WarehouseName, layout: Layout, own: dict[str, str]) -> Table:
         columns = [(c.name, c.type) for c in layout.current]
         envelope = [(n, change.ENVELOPE[n]) for n in (change.COMMIT_TS, change.UNREPRESENTABLE)]
-        return self._made(name, [*columns, *envelope], {**about, **ROLE.entry("current")})
+        return self._made(name, [*columns, *envelope], {**own, **ROLE.entry("current")})
 
-    def _made(self, name: WarehouseName, columns: list[tuple[str, str]], about: dict[str, str]) -> Table:
+    def _made(self, name: WarehouseName, columns: list[tuple[str, str]], own: dict[str, str]) -> Table:
         self._clear_left_over(name)
         location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
-        return self.catalog.create(name, columns, location, {**PROPERTIES, **about, **NAME.entry(name)})
+        return self.catalog.create(name, columns, location, {**PROPERTIES, **own, **NAME.entry(name)})
 
     def _clear_left_over(self, name: WarehouseName) -> None:
         """Drop a table that a crash left alone: it came between the two of a pair, before any row."""
@@ -284,7 +288,7 @@ class Tables:
         table: WarehouseTable,
         source: TableName,
         commit_ts: int,
-        spans: tuple[StoredBinding, ...] = (),
+        bindings: tuple[StoredBinding, ...] = (),
         reason: str = "",
     ) -> None:
         """Rename the pair of a source table that was renamed at a commit ts. The properties that say so go last.
@@ -301,28 +305,35 @@ class Tables:
         # a rename that was put off and is released gives no new name
         streams = {} if table.renamed_at == commit_ts else STREAMS.entry(None)
         self._name(
-            table, source, {**RENAMED.entry(commit_ts), **streams, **DUE.entry(None), **held, **written_spans(spans)}
+            table,
+            source,
+            {**RENAMED.entry(commit_ts), **streams, **DEFERRED_NAME.entry(None), **held, **written_bindings(bindings)},
         )
         table.streams = frozenset() if streams else table.streams
-        table.renamed_at, table.due, table.held_reason = commit_ts, None, reason or table.held_reason
-        table.spans = spans or table.spans
+        table.renamed_at, table.deferred_name, table.held_reason = commit_ts, None, reason or table.held_reason
+        table.bindings = bindings or table.bindings
 
-    def put_off(
+    def defer_rename(
         self,
         table: WarehouseTable,
         source: TableName,
         commit_ts: int,
         reason: str,
-        spans: tuple[StoredBinding, ...] = (),
+        bindings: tuple[StoredBinding, ...] = (),
     ) -> None:
         """As `rename`, but the name is taken: the pair keeps its place, held, until a release renames it."""
-        held = written_state(State.HELD, reason) | DUE.entry(source) | RENAMED.entry(commit_ts) | STREAMS.entry(None)
-        self._name(table, self.put_off_name(table, source, commit_ts), {**held, **written_spans(spans)})
-        table.state, table.held_reason, table.renamed_at, table.due = State.HELD, reason, commit_ts, source
+        held = (
+            written_state(State.HELD, reason)
+            | DEFERRED_NAME.entry(source)
+            | RENAMED.entry(commit_ts)
+            | STREAMS.entry(None)
+        )
+        self._name(table, self.stand_in_name(table, source, commit_ts), {**held, **written_bindings(bindings)})
+        table.state, table.held_reason, table.renamed_at, table.deferred_name = State.HELD, reason, commit_ts, source
         table.streams = frozenset()
-        table.spans = spans or table.spans
+        table.bindings = bindings or table.bindings
 
-    def put_off_name(self, table: WarehouseTable, source: TableName, commit_ts: int) -> TableName:
+    def stand_in_name(self, table: WarehouseTable, source: TableName, commit_ts: int) -> TableName:
         """The name of a source table whose rename is put off: its name in the source, if no other pair has it.
 
         Else it is `<old name>@<commit ts>` until the other pair gives the name up (`take_name`): a new table may have
@@ -333,16 +344,16 @@ class Tables:
 
     def take_name(self, table: WarehouseTable, noted: Mapping[str, str]) -> None:
         """Give a pair the name that it waits for, as the source has it. `noted`: further properties."""
-        if table.due is None:
+        if table.deferred_name is None:
             raise AssertionError(f"{table.source} waits for no name")
-        self._name(table, table.due, noted)
+        self._name(table, table.deferred_name, noted)
 
     def _name(self, table: WarehouseTable, source: TableName, noted: Mapping[str, str]) -> None:
         """Let both tables of a pair say what its source table is called; its changes table last, with `noted`."""
-        about = _named(source)
+        own = _named(source)
         if table.current is not None:
-            table.current.set_properties(about)
-        table.changes.set_properties({**about, **noted})
+            table.current.set_properties(own)
+        table.changes.set_properties({**own, **noted})
         table.source = source
 
     def set_state(
@@ -351,28 +362,28 @@ class Tables:
         state: State,
         reason: str = "",
         dropped_at: CommitTs | int = 0,
-        spans: tuple[StoredBinding, ...] = (),
+        bindings: tuple[StoredBinding, ...] = (),
     ) -> None:
         """Hold, release or mark a table as dropped, durably."""
-        properties = {**written_state(state, reason), **written_spans(spans)}
+        properties = {**written_state(state, reason), **written_bindings(bindings)}
         if dropped_at:
             properties |= DROPPED.entry(dropped_at)
             table.dropped_at = int(dropped_at)
         table.changes.set_properties(properties)
         table.state, table.held_reason = state, reason
-        table.spans = spans or table.spans
+        table.bindings = bindings or table.bindings
 
-    def set_spans(self, table: WarehouseTable, spans: tuple[StoredBinding, ...]) -> None:
+    def set_bindings(self, table: WarehouseTable, bindings: tuple[StoredBinding, ...]) -> None:
         """Remember which names the source has had."""
-        table.changes.set_properties(written_spans(spans))
-        table.spans = spans
+        table.changes.set_properties(written_bindings(bindings))
+        table.bindings = bindings
 
-    def note_sends(self, table: WarehouseTable, places: Iterable[Place]) -> None:
+    def note_deliveries(self, table: WarehouseTable, places: Iterable[Place]) -> None:
         """Remember where redeliveries begin."""
-        all_places = table.sends.union(places)
-        if all_places != table.sends:
-            table.changes.set_properties(SENDS.entry(all_places))
-            table.sends = all_places
+        all_places = table.deliveries.union(places)
+        if all_places != table.deliveries:
+            table.changes.set_properties(DELIVERIES.entry(all_places))
+            table.deliveries = all_places
 
     def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
         """Remember streams (ids) that bring the table under its newest name (`WarehouseTable.streams_at`)."""
@@ -404,17 +415,17 @@ class Tables:
         """Bring the schemas of a pair to a new layout; the layout itself and `noted` go into the same commit."""
         if layout == table.layout:
             return
-        about = LAYOUT.entry(layout)
+        own = LAYOUT.entry(layout)
         if table.current is not None:
             held = LAYOUT.required(table.current.properties)
-            table.current.evolve(schema_change(held.current, layout.current, layout), about)
+            table.current.evolve(schema_change(held.current, layout.current, layout), own)
         if layout.before and not table.layout.before:
             kept = ", ".join(f"{quoted(c.name)}: {c.type}" for c in table.layout.columns)
             lost, kind = _LOST_BEFORE
             table.changes.ensure("", change.BEFORE, f"struct<{', '.join(filter(None, (kept, f'{lost}: {kind}')))}>")
         evolved = schema_change(table.layout.columns, layout.columns, layout)
         also_in = change.BEFORE if layout.before else ""
-        table.changes.evolve(replace(evolved, also_in=also_in), {**about, **noted})
+        table.changes.evolve(replace(evolved, also_in=also_in), {**own, **noted})
         table.layout, table.unshown = layout, True
 
 

@@ -74,4 +74,4 @@ class Ours:
 
     def grow(self, tables: list[str], rows: int) -> None:
         """Fill current tables with rows of keys 1 to `rows`; see `bulk`."""
-        bulk.grow(self._pipeline.bench.spark, tables, rows)
+        bulk.grow(self._pipeline.context.spark, tables, rows)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pipeline.cli.quarantine import SetAsideRows
 from pipeline.cli.simulate import _endless
-from pipeline.demo import compare, keys_aside
+from pipeline.demo import compare, quarantined_keys
 from pipeline.lake.catalog import reader
 from pipeline.model.change import POSITION
 from pipeline.model.names import WarehouseName
@@ -38,7 +38,7 @@ def judged(table, rows, catalog, waiting):
     name = WarehouseName(table.schema, table.name)
     without = replace(table, columns=tuple(one for one in table.columns if not one.parsed.is_moment))
     found = catalog.table(name).scan().to_arrow().to_pylist()
-    verdict = compare(without, rows, found, keys_aside(table, waiting))
+    verdict = compare(without, rows, found, quarantined_keys(table, waiting))
     places = catalog.table(name.changes).scan(selected_fields=POSITION).to_arrow().to_pylist()
     often = collections.Counter(tuple(place.values()) for place in places)
     return {

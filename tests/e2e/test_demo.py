@@ -17,7 +17,7 @@ from golden.warehouse import Warehouse
 
 from pipeline.cli import demo as command
 from pipeline.cli.progress import Progress
-from pipeline.demo import DemoSource, Stretch, checks, compare, keys_aside, recall, remember
+from pipeline.demo import DemoSource, Stretch, checks, compare, quarantined_keys, recall, remember
 from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import TableName
@@ -293,7 +293,7 @@ class TestProof:
     def test_keys_are_those_of_the_table_and_a_row_without_one_excuses_nothing(self):
         rows = [("s", "items", '{"id":"2"}'), ("s", "others", '{"id":"3"}'), ("s", "items", None)]
         quarantine = [dict(zip(("schema_name", "table_name", "key_values"), row, strict=True)) for row in rows]
-        assert keys_aside(ITEMS, quarantine) == {("2",)}
+        assert quarantined_keys(ITEMS, quarantine) == {("2",)}
 
     def test_a_difference_ends_the_demo_with_an_error_that_names_it(self):
         verdict = compare(ITEMS, [{"id": 1, "name": "a"}], [])

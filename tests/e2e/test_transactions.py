@@ -84,8 +84,8 @@ class History:
 
     def __init__(self, protocol, seed, topic):
         self.dice = dice_of("transfers", protocol, seed)
-        self.shelf = Shelf()
-        self.sender = SENDERS[protocol](self.shelf, topic, "UTC")
+        self.table_lines = Shelf()
+        self.sender = SENDERS[protocol](self.table_lines, topic, "UTC")
         self.database = Database()
         self.states = {0: {}}
         self.next = ACCOUNTS + 1
@@ -133,7 +133,7 @@ class History:
     def _about_to_send(self, kind, commit_ts):
         if kind != "row":
             self.sender.flush()  # rows that wait for a full record
-        self.shelf.kind, self.shelf.commit_ts = kind, commit_ts
+        self.table_lines.kind, self.table_lines.commit_ts = kind, commit_ts
 
     def _ids(self, count):
         return self.dice.sample([row["id"] for row in self.database.rows("bank", "account")], count)
@@ -238,7 +238,7 @@ def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, se
             "protocol": protocol,
             "bootstrap_servers": stack.bootstrap_servers,
             "topics": [topic],
-            "max_offsets_per_trigger": len(history.shelf.records) // BATCHES,
+            "max_offsets_per_trigger": len(history.table_lines.records) // BATCHES,
         },
         "warehouse": {"path": "./warehouse"},
         "checkpoint": "./checkpoint",
@@ -246,7 +246,7 @@ def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, se
     }
     file = tmp_path / "ticdc-warehouse.yaml"
     file.write_text(json.dumps(tree))
-    warehouse = delivered(stack, load(file), topic, history.shelf.records, history.dice)
+    warehouse = delivered(stack, load(file), topic, history.table_lines.records, history.dice)
     cuts = list(shown(warehouse))
     assert len({ts for ts, _ in cuts}) >= PIECES
     for ts, tables in cuts:

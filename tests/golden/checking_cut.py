@@ -228,12 +228,12 @@ class _Snapshots:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._names = warehouse.by_uuid()
-        self._spans = warehouse.spans()
+        self._bindings = warehouse.bindings()
         self._read: dict[int, CurrentTable] = {}
 
     def name(self, uuid: str, at: Frontier) -> str | None:
         """The source's name of a table at a moment."""
-        found = name_at(self._spans[uuid], at.commit_ts if at.ddl else at.commit_ts - 1)
+        found = name_at(self._bindings[uuid], at.commit_ts if at.ddl else at.commit_ts - 1)
         return None if found is None else str(found)
 
     def read(self, row: Mapping[str, Any]) -> CurrentTable:

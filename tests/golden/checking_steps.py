@@ -156,7 +156,7 @@ class Columns:
     """
 
     def __init__(self, case: GoldenCase, warehouse: Warehouse, answers: list[Answer]) -> None:
-        self._names, self._spans = warehouse.by_uuid(), warehouse.spans()
+        self._names, self._bindings = warehouse.by_uuid(), warehouse.bindings()
         types = {name: warehouse.types_of_changes(name) for name in self._names.values()}
         self._found: dict[At, dict[str, str]] = {}
         later: dict[str, dict[str, tuple[str, str]]] = {}
@@ -178,8 +178,8 @@ class Columns:
 
     def _now(self, answer: Answer) -> Iterator[tuple[str, str]]:
         """The tables of an answer that have changes, with the name that they have at the end."""
-        for uuid, spans in self._spans.items():
-            name = name_at(spans, answer.commit_ts)
+        for uuid, bindings in self._bindings.items():
+            name = name_at(bindings, answer.commit_ts)
             source = next((one for one in answer.tables if name and one.casefold() == str(name).casefold()), None)
             if source is not None:
                 yield source, self._names[uuid]

@@ -288,7 +288,7 @@ class Perfect:
     def by_uuid(self):
         return {row["table_uuid"]: row["table_uuid"] for row in self.rows}
 
-    def spans(self):
+    def bindings(self):
         names = {row["table_uuid"]: (row["schema_name"], row["table_name"]) for row in self.rows}
         return {uuid: (StoredBinding(*name, 0, EVER),) for uuid, name in names.items()}
 
@@ -333,7 +333,7 @@ class Changes:
     def by_uuid(self):
         return {name: name for name in self.types}
 
-    def spans(self):
+    def bindings(self):
         return {name: (StoredBinding(*name.split("."), 0, EVER),) for name in self.types}
 
     def own(self, name):
@@ -393,7 +393,7 @@ class Kept:
             "e2": "string",
         }  # fmt: skip
 
-    def spans(self):
+    def bindings(self):
         names = ("d", "t"), ("d", "t_renamed"), ("d", "t"), ("d2", "t"), ("d", "t")
         renamed = re.compile(r"rename .*(t_renamed|d2\.t)")
         at = [step["commit_ts"] for step in DDL.steps if any(map(renamed.search, step["sql"]))]
@@ -420,22 +420,22 @@ class History:
 
 
 class TestChecks:
-    MOMENTS = tuple(Frontier(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
+    FRONTIERS = tuple(Frontier(DDL.steps[number]["commit_ts"], ddl=True) for number in (2, 8, 40, 60, 90))
 
     def test_right_cuts_pass(self):
-        warehouse = Perfect(DDL, self.MOMENTS)
+        warehouse = Perfect(DDL, self.FRONTIERS)
         loaded = LoadedCase(DDL, None, "p", {})
         assert list(cuts_differ(loaded, warehouse)) == []
         assert list(inexact(warehouse)) == []
 
     @pytest.mark.parametrize("batch", range(5))
     def test_a_transaction_that_a_cut_lacks_is_told(self, batch):
-        found = list(cuts_differ(LoadedCase(DDL, None, "p", {}), Perfect(DDL, self.MOMENTS, ("d.t", batch))))
+        found = list(cuts_differ(LoadedCase(DDL, None, "p", {}), Perfect(DDL, self.FRONTIERS, ("d.t", batch))))
         assert found
-        assert str(self.MOMENTS[batch].commit_ts) in str(found[0])
+        assert str(self.FRONTIERS[batch].commit_ts) in str(found[0])
 
     def test_a_cut_that_shows_a_later_state_is_told(self):
-        warehouse = Perfect(DDL, self.MOMENTS)
+        warehouse = Perfect(DDL, self.FRONTIERS)
         for row in warehouse.rows:
             row["cut_ts"] -= 1
         assert list(cuts_differ(LoadedCase(DDL, None, "p", {}), warehouse))

@@ -18,7 +18,7 @@ from pipeline.lake.catalog import reader
 from pipeline.model.holding import GET_A_KEY, NAMELESS
 from pipeline.model.names import TableName
 from pipeline.operations import release
-from pipeline.operations.redrive import LETTERS, Selection, redrive
+from pipeline.operations.redrive import DEAD_LETTERS, Selection, redrive
 from pipeline.service import Pipeline
 from pipeline.service.dispatch import REBUILD, RELEASE
 
@@ -106,7 +106,7 @@ def test_when_its_rows_come_with_a_key_it_is_released_and_the_others_are_dead_le
         assert waiting(run) == ["released"] * 3
         send_with_key(run, "z")
         run.pipeline.run(available_now=True)
-        redrive(run.pipeline.context, Selection(LETTERS))
+        redrive(run.pipeline.context, Selection(DEAD_LETTERS))
         assert sorted(row.values["line"] for row in run.warehouse.current("nk.log").rows) == ["y", "z"]
         assert told(run) == ([], [])
 

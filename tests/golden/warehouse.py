@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from golden.values import Row
 from pyiceberg.catalog.sql import SqlCatalog
 
-from pipeline.warehouse.state import SPANS
+from pipeline.warehouse.state import NAME_BINDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,10 +106,10 @@ class Warehouse:
         changes = [name for name in self.names() if name.endswith(CHANGES)]
         return {str(self._table(name).metadata.table_uuid): name.removesuffix(CHANGES) for name in changes}
 
-    def spans(self) -> dict[str, tuple[StoredBinding, ...]]:
+    def bindings(self) -> dict[str, tuple[StoredBinding, ...]]:
         """The names that each table has had, by the same."""
         changes = (self._table(name) for name in self.names() if name.endswith(CHANGES))
-        return {str(one.metadata.table_uuid): SPANS.read(one.properties) or () for one in changes}
+        return {str(one.metadata.table_uuid): NAME_BINDINGS.read(one.properties) or () for one in changes}
 
     def own(self, name: str) -> list[dict[str, Any]]:
         """One of the pipeline's own tables."""

@@ -84,7 +84,7 @@ def test_rows_and_statements_of_open_are_named_with_their_table_and_watermarks_a
     found = told.read(prepared)
     assert set(found.watermarks.values()) == {450000000000000009}
     (refused,) = found.refused
-    about = prepared.where(refused.where).select(refused.about.schema, refused.about.table, refused.about.commit_ts)
+    about = prepared.where(refused.where).select(refused.header.schema, refused.header.table, refused.header.commit_ts)
     assert {tuple(row) for row in about.collect()} == {("s", "a", 450000000000000001)}
 
 

@@ -53,7 +53,7 @@ def appended(warehouse, monkeypatch):
 
 def assert_exact(appended):
     assert appended.counts == {Op.INSERT.value: ROWS - 3 - DELETED, Op.DELETE.value: DELETED}
-    assert (appended.aside, appended.errors, appended.odd) == (3, 0, ODD)
+    assert (appended.quarantined, appended.errors, appended.odd) == (3, 0, ODD)
     judged = {result.rule: (result.evaluated, result.unexpected, result.rows) for result in appended.results}
     assert judged == {"small": (ROWS - DELETED, 3, ROWS - DELETED), "positive": (ROWS - DELETED, 0, ROWS - DELETED)}
 

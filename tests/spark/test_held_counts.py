@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.warehouse.records import waiting_in
+from pipeline.warehouse.records import counts_in
 
 pytestmark = pytest.mark.spark
 
@@ -18,7 +18,7 @@ AS held (schema_name, table_name, status, reason)"""
 
 
 def test_open_records_are_counted_by_table_and_by_what_they_wait_for(spark):
-    found = {(row["table_name"], row["code"]): row["count"] for row in waiting_in(spark.sql(ROWS)).collect()}
+    found = {(row["table_name"], row["code"]): row["count"] for row in counts_in(spark.sql(ROWS)).collect()}
     assert found == {
         ("orders", ""): 2,
         ("items", "DDL_PENDING"): 1,

@@ -11,7 +11,7 @@ from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.streaming.frontier import closed_by_watermark
 from pipeline.streaming.redeliveries import begun_again, watermarks
-from pipeline.streaming.set_aside.pending import WAITED
+from pipeline.streaming.set_aside.pending import WAS_PENDING
 
 pytestmark = pytest.mark.spark
 
@@ -39,14 +39,14 @@ def places(spark, *records, closed=0, waited=(), statements=()):
 
 def prepared(spark, records, waited=()):
     messages = [record(*events) for events in records]
-    return protocol().prepare(raw_frame(spark, messages)).withColumn(WAITED, F.col("offset").isin(*waited))
+    return protocol().prepare(raw_frame(spark, messages)).withColumn(WAS_PENDING, F.col("offset").isin(*waited))
 
 
-def backs(spark, *records, newest=0):
+def restarts(spark, *records, newest=0):
     """The offsets and numbers of watermarks that go back, and the last one."""
     told = watermarks(prepared(spark, records), protocol(), {AT: newest} if newest else {})
-    assert all(place[:2] == AT for place in told.backs)
-    return [place[2:] for place in told.backs], told.newest.get(AT)
+    assert all(place[:2] == AT for place in told.restarts)
+    return [place[2:] for place in told.restarts], told.newest.get(AT)
 
 
 def test_a_stream_that_only_goes_on_has_none(spark):
@@ -72,11 +72,11 @@ def test_a_statement_closes_what_is_before_it(spark):
 
 
 def test_watermarks_may_go_back_and_the_last_one_counts(spark):
-    assert backs(spark, [row(6)], [mark(4)], [row(7), mark(5)], [mark(5)], newest=3) == ([], 5)
-    assert backs(spark, [mark(4)], [row(5), mark(2)], [mark(3)], [mark(1)], newest=3) == ([(1, 1), (3, 0)], 1)
-    assert backs(spark, [mark(4)], newest=5) == ([(0, 0)], 4)
-    assert backs(spark, [row(6)], newest=5) == ([], 5)
-    assert backs(spark, [row(6)]) == ([], None)
+    assert restarts(spark, [row(6)], [mark(4)], [row(7), mark(5)], [mark(5)], newest=3) == ([], 5)
+    assert restarts(spark, [mark(4)], [row(5), mark(2)], [mark(3)], [mark(1)], newest=3) == ([(1, 1), (3, 0)], 1)
+    assert restarts(spark, [mark(4)], newest=5) == ([(0, 0)], 4)
+    assert restarts(spark, [row(6)], newest=5) == ([], 5)
+    assert restarts(spark, [row(6)]) == ([], None)
 
 
 def test_what_has_waited_is_none(spark):

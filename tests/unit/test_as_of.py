@@ -75,10 +75,10 @@ class Warehouse:
             self.catalog.rename_table(f"shop.{old}", f"shop.{new}")
         self.say(to, source_table=to)
         if commit_ts:
-            said = state.SPANS.read(self.table(f"{to}__changes").properties)
+            said = state.NAME_BINDINGS.read(self.table(f"{to}__changes").properties)
             *older, last = said or [StoredBinding("shop", name, 0, EVER)]
-            spans = (*older, last._replace(until=commit_ts), StoredBinding("shop", to, commit_ts, EVER))
-            self.say(to, spans=state.SPANS.codec.encode(spans))
+            bindings = (*older, last._replace(until=commit_ts), StoredBinding("shop", to, commit_ts, EVER))
+            self.say(to, spans=state.NAME_BINDINGS.codec.encode(bindings))
 
     def removed(self, name, commit_ts=None, kind="DropTable"):
         """A pair that is gone; with a commit ts, by a statement."""
@@ -91,7 +91,7 @@ class Warehouse:
     def removed_and_noted(self, name, commit_ts):
         """A pair that is gone, as the ordering by commit ts leaves it: its names stay known."""
         changes = self.table(f"{name}__changes")
-        said = state.SPANS.read(changes.properties) or ()
+        said = state.NAME_BINDINGS.read(changes.properties) or ()
         self.removed(name)
         gone = [*said[:-1], *(one._replace(until=commit_ts) for one in said[-1:])]
         with self.catalog.load_table("_pipeline.ddl_history").transaction() as change:

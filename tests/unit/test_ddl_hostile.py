@@ -179,8 +179,8 @@ TYPES = [
     "VECTOR(3)",
 ]
 NUMBERS = st.one_of(st.integers(), st.decimals(), st.floats(), st.integers(0, 2155)).map(str)
-MOMENTS = st.one_of(st.dates(), st.datetimes(), st.times(), st.timedeltas()).map(str)
-TEXTS = st.one_of(st.text(), NUMBERS, MOMENTS, st.text("aB1, ", max_size=6))
+FRONTIERS = st.one_of(st.dates(), st.datetimes(), st.times(), st.timedeltas()).map(str)
+TEXTS = st.one_of(st.text(), NUMBERS, FRONTIERS, st.text("aB1, ", max_size=6))
 JSONS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -54,7 +54,7 @@ def pair(source, state=State.LIVE, reason=""):
 @pytest.fixture
 def held(monkeypatch):
     made = Held()
-    monkeypatch.setattr(records, "waiting_in", lambda _: made)
+    monkeypatch.setattr(records, "counts_in", lambda _: made)
     monkeypatch.setattr(Records, "read", lambda *_: None)
     monkeypatch.setattr(Records, "open_up_to", lambda *_: 0)
     monkeypatch.setattr(Records, "newest_cuts", lambda _: {})

@@ -119,8 +119,8 @@ def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatc
     monkeypatch.setattr(commit_ts_batch, "exchanges", lambda _: [])
     monkeypatch.setattr(commit_ts_batch, "may_be_written", lambda *_: True)
     batch = CommitTsBatch(context, None, "q")
-    batch.applier = SimpleNamespace(letters_follow=nothing)
-    assert [one.table for one in batch.settle([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
+    batch.applier = SimpleNamespace(dead_letters_follow=nothing)
+    assert [one.table for one in batch.publish_all([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
     assert of_both(said(), "published")
 
 

@@ -51,7 +51,7 @@ def context(tmp_path):
 @pytest.fixture
 def opened(context, metrics, monkeypatch):
     """A pipeline whose query runs until its first operation is done."""
-    monkeypatch.setattr(telemetry, "_BEHIND_SECONDS", 0.01)
+    monkeypatch.setattr(telemetry, "_LAG_SECONDS", 0.01)
     made = pipeline.Pipeline(context, ExitStack(), lambda *_: None, Telemetry(metrics))
     feed = SimpleNamespace(runs=True, wait=lambda _seconds: None, error=lambda: None, stop=lambda: None)
 

@@ -134,7 +134,7 @@ def opened_bench(*names, waiting=MappingProxyType({}), ordering=Ordering.BY_COMM
     return SimpleNamespace(
         tables=[SimpleNamespace(source=name, state=State.LIVE) for name in names],
         records=SimpleNamespace(
-            tables={"batches": ours, "ddl_history": ours}, waiting=lambda: waiting, counted=waiting
+            tables={"batches": ours, "ddl_history": ours}, held_counts=lambda: waiting, counted=waiting
         ),
         protocol=SimpleNamespace(ordering=ordering),
         is_due=lambda _what, _seconds: True,

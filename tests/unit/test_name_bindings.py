@@ -24,8 +24,8 @@ def apply(known, said):
     known.causes.add(cause_of(said))
 
 
-def names(*spans):
-    return NameHistory.of(NameBinding(*span) for span in spans)
+def names(*bindings):
+    return NameHistory.of(NameBinding(*span) for span in bindings)
 
 
 def test_a_name_means_what_it_meant_at_that_time():
@@ -57,14 +57,14 @@ def test_a_statement_that_comes_again_changes_nothing():
     statements = [statement(10, DropTable(A)), statement(12, CreateTable(A)), statement(14, RenameTable(A, B))]
     for one in statements:
         apply(known, one)
-    before = {name: list(spans) for name, spans in known.spans.items()}
+    before = {name: list(bindings) for name, bindings in known.bindings.items()}
     apply(known, statements[-1])
-    assert known.spans == before
+    assert known.bindings == before
 
 
 def test_rows_of_a_name_that_nobody_knows_make_a_table():
     known = NameHistory()
-    span = known.settle(A.key, 5)
+    span = known.bind(A.key, 5)
     assert (span.since, span.until) == (0, EVER)
     apply(known, statement(10, DropTable(A)))
     assert known.at(A.key, 7).table_ref == span.table_ref
@@ -100,7 +100,7 @@ def test_the_spans_of_a_name_never_overlap_and_a_table_never_has_two_names(drawn
         now, last = now + (step if together else max(step, 1)), action
         apply(known, Statement(Ddl(CommitTs(now), A, 0, f"statement {number}", {}), (action,)))
     for ts in range(1, now + 3):
-        held = [name for name, spans in known.spans.items() for span in spans if span.has(ts)]
+        held = [name for name, bindings in known.bindings.items() for span in bindings if span.has(ts)]
         assert len(held) == len(set(held))
         meanings = [known.at(name, ts).table_ref for name in held]
         assert len(meanings) == len(set(meanings))

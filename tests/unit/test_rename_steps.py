@@ -102,8 +102,8 @@ class TestByCommitTs:
     @staticmethod
     def ordered(text, pairs, *before):
         """RENAMEs at 200 in their order; `pairs`: names with since when (and until when) a table has them."""
-        spans = [StoredBinding("s", name, *when) for name, *when in pairs]
-        tables = [SimpleNamespace(uuid=f"u{n}", spans=(span,)) for n, span in enumerate(spans)]
+        bindings = [StoredBinding("s", name, *when) for name, *when in pairs]
+        tables = [SimpleNamespace(uuid=f"u{n}", bindings=(span,)) for n, span in enumerate(bindings)]
         history = SimpleNamespace(properties={})
         context = SimpleNamespace(tables=tables, records=SimpleNamespace(tables={"ddl_history": history}))
         found = statements._in_order([*before, *renames(text, 200)], context, ())

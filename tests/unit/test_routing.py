@@ -28,12 +28,12 @@ def seen(number, since, until):
     return SeenVersion(TableVersion(A, SchemaId(number), ()), {}, {}, 1, since=since, until=until)
 
 
-def applier(*spans, states=(), versions=(), unknown=(LOST,), applied=(), pending=()):
+def applier(*bindings, states=(), versions=(), unknown=(LOST,), applied=(), pending=()):
     """A batch with rows of one table name. `states`: of the pairs that are there, by their uuid."""
     pairs = {uuid: SimpleNamespace(state=state, source=A) for uuid, state in dict(states).items()}
     context = SimpleNamespace(tables=SimpleNamespace(by_uuid=pairs.get))
     tables = (TableMessages(A, tuple(versions)),) if versions else ()
-    return DdlApplier(context, Messages(tables=tables, unknown=unknown), NameHistory.of(spans), applied, pending)
+    return DdlApplier(context, Messages(tables=tables, unknown=unknown), NameHistory.of(bindings), applied, pending)
 
 
 def placed(told):

@@ -7,7 +7,7 @@ import pytest
 from pipeline.model.messages import Undecodable
 from pipeline.model.names import TableName
 from pipeline.streaming.set_aside import dead_letters
-from pipeline.warehouse.records import ASIDE, Records
+from pipeline.warehouse.records import SET_ASIDE, Records
 
 ORDERS = TableName("shop", "orders")
 
@@ -22,7 +22,7 @@ def said():
 def records(said):
     used = SimpleNamespace(head=lambda: 1, refresh=lambda: None)
     spark = SimpleNamespace(sql=lambda text, args: said.append((text, args)))
-    return Records(spark, None, "file:/data", "shop", dict.fromkeys(ASIDE, used))
+    return Records(spark, None, "file:/data", "shop", dict.fromkeys(SET_ASIDE, used))
 
 
 def statuses(said):

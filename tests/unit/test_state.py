@@ -57,12 +57,12 @@ TEXTS = {
     "CREATED": ["0", "463210358237954049"],
     "CREATED_AS": ['["shop", "orders"]'],
     "RENAMED": ["463210358237954049"],
-    "DUE": ['["Shop", "Orders"]'],
+    "DEFERRED_NAME": ['["Shop", "Orders"]'],
     "TRUNCATED": ["0", "463210358237954049"],
     "DROPPED": ["463210358237954049"],
-    "SPANS": ["[]", '[["shop", "orders", 0, 9, "", ""], ["shop", "o", 9, 9223372036854775807, "[\\"t\\", 9]", ""]]'],
+    "NAME_BINDINGS": ["[]", '[["shop", "orders", 0, 9, "", ""], ["shop", "o", 9, 9223372036854775807, "[\\"t\\", 9]", ""]]'],
     "STREAMS": ["[]", '["AAAA", "name:orders"]'],
-    "SENDS": ['[["AAAA", 0, 11, 2], ["AAAA", 1, 7, 0]]'],
+    "DELIVERIES": ['[["AAAA", 0, 11, 2], ["AAAA", 1, 7, 0]]'],
     "EXCHANGED": ["463210358237954049"],
     "COLUMNS": [
         '{"claimed": {}, "ids": {}}',
@@ -86,9 +86,9 @@ TEXTS = {
     "UNFINISHED": ["0", "13"],
     "STREAM_NAMES": ["{}", '{"BBBB": "shop.b", "AAAA": "shop.a"}'],
     "WATERMARKS": ["[]", '[["shop.a", 0, 463210358237954049], ["shop.a", 10, 5]]'],
-    "MOMENTS": ['[["shop.a", 0, 926420716475908099]]'],
+    "FRONTIERS": ['[["shop.a", 0, 926420716475908099]]'],
     "RESOLVED": ["0", "926420716475908099"],
-    "MARKS": ['[["shop.a", 0, 463210358237954049]]'],
+    "LAST_WATERMARKS": ['[["shop.a", 0, 463210358237954049]]'],
     "TRIED": ['[12, 926420716475908099, {"AAAA": {"0": 12, "10": 3}}]'],
     "APPEND": ["4d1e5bd4a4c14e5f8f3a5e2d4f1a7b90"],
     "STATE_FORM": ["1"],
@@ -104,7 +104,7 @@ TEXTS = {
             '{"what": "quarantine", "schema": "", "table": "", "rule": "", "since": ""}}'
         ),
     ],
-    "RESENT": ["[]", '[["shop", "orders", "AAAA", 0, 11, 2], ["shop", "orders", "AAAA", 1, 7, 0]]'],
+    "PENDING_DELIVERIES": ["[]", '[["shop", "orders", "AAAA", 0, 11, 2], ["shop", "orders", "AAAA", 1, 7, 0]]'],
 }
 """Texts as form 1 has written them since they are there, by constant; `LAYOUT` is tested with layouts."""
 
@@ -139,10 +139,12 @@ def test_what_is_missing_or_empty_is_nothing(constant):
 
 def test_values_are_what_a_reader_expects():
     assert state.ENDS.decode('{"AAAA":{"10":3}}') == {("AAAA", 10): 3}
-    assert state.SPANS.decode('[["shop", "orders", 0, 9]]') == (stored.StoredBinding("shop", "orders", 0, 9),)
+    assert state.NAME_BINDINGS.decode('[["shop", "orders", 0, 9]]') == (stored.StoredBinding("shop", "orders", 0, 9),)
     assert state.TRIED.decode('[1, 7, {"A": {"0": 2}}]') == stored.Tried(1, 7, {("A", 0): 2})
     assert state.TIMES.decode("3:5") == (3, 5)
-    assert state.RESENT.decode('[["shop", "t", "A", 0, 1, 2]]') == {("shop", "t"): {stored.Place("A", 0, 1, 2)}}
+    assert state.PENDING_DELIVERIES.decode('[["shop", "t", "A", 0, 1, 2]]') == {
+        ("shop", "t"): {stored.Place("A", 0, 1, 2)}
+    }
     assert state.CALLED.decode('{"batch": 1, "before": [], "after": [["s", "t", "S", "T"]]}').after == {
         ("s", "t"): TableName("S", "T")
     }
@@ -192,17 +194,17 @@ def test_no_other_module_reads_or_writes_a_value_by_hand():
 @pytest.mark.parametrize(
     "code",
     [
-        "json.loads(properties[SPANS])",
+        "json.loads(properties[NAME_BINDINGS])",
         "int(properties.get(CUT, 0))",
         "int(properties[CUT.name])",
         "table.set_properties({CUT: '1'})",
         "table.set_properties({CUT.name: '1'})",
-        "json.loads(SPANS.codec.encode(()))",
-        "SPANS in properties",
+        "json.loads(NAME_BINDINGS.codec.encode(()))",
+        "NAME_BINDINGS in properties",
     ],
 )
 def test_what_is_done_by_hand_is_seen(code):
-    tree = ast.parse(f"from pipeline.warehouse.state import CUT, SPANS\n{code}")
+    tree = ast.parse(f"from pipeline.warehouse.state import CUT, NAME_BINDINGS\n{code}")
     assert len(list(by_hand("pipeline/service/pipeline.py", tree))) == 1
 
 

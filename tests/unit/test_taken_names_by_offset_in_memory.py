@@ -30,7 +30,7 @@ class Till:
 
     def opened(self):
         opened = Process(self.world, self.fuse)
-        opened.context.records.waiting()  # as `Pipeline.open`
+        opened.context.records.held_counts()  # as `Pipeline.open`
         return opened
 
     def run(self, dies_before=""):

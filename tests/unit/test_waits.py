@@ -9,7 +9,7 @@ from unit.configuration import SMALL
 from unit.test_report_cli import schema
 
 from pipeline.lake.catalog import reader
-from pipeline.lake.pending import waits
+from pipeline.lake.pending import pending_sentences
 from pipeline.model.names import TableName
 from pipeline.settings import parse
 
@@ -37,7 +37,7 @@ def told(tmp_path):
     def tell(*rows):
         held = catalog.create_table("_pipeline.held", schema("held"))
         held.append(pa.Table.from_pylist(list(rows), schema("held")))
-        return waits(reader(parse(SMALL, tmp_path)), [TableName("shop", "invoices")], NOW)
+        return pending_sentences(reader(parse(SMALL, tmp_path)), [TableName("shop", "invoices")], NOW)
 
     yield tell
     catalog.close()
@@ -63,5 +63,5 @@ def test_a_warehouse_in_which_nothing_was_ever_held_has_nothing_to_tell(tmp_path
     place = tmp_path / "warehouse"
     place.mkdir()
     catalog = SqlCatalog("warehouse", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}")
-    assert waits(reader(parse(SMALL, tmp_path))) == []
+    assert pending_sentences(reader(parse(SMALL, tmp_path))) == []
     catalog.close()

@@ -213,7 +213,7 @@ class Till:
         with suppress(Crash):
             try:
                 opened = Process(self.world, self.fuse)
-                opened.context.records.waiting()  # as `Pipeline.open`
+                opened.context.records.held_counts()  # as `Pipeline.open`
                 yield opened
             except Crash:
                 died = True

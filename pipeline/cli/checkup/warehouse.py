@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline.lake.catalog import Reader
     from pipeline.settings import Settings
 
-_ASIDE = {
+_SET_ASIDE = {
     "quarantine": ("row", "in quarantine", "ticdc-warehouse quarantine list"),
     "dead_letters": ("dead letter", "not read yet", "ticdc-warehouse quarantine list --dead-letters"),
 }
@@ -61,7 +61,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
     waiting = pending.found(catalog, table_metadata.held(pairs))
     for wait in waiting:
         yield note("tables", wait.sentence, _release(wait))
-    yield from _aside(catalog)
+    yield from _set_aside_groups(catalog)
     if not held and not waiting:
         yield fine("tables", "none is held")
 
@@ -91,7 +91,7 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _release(wait: pending.Wait) -> str:
+def _release(wait: pending.PendingRecords) -> str:
     """What to do about pending records of a table that is not held."""
     command = f"ticdc-warehouse tables release {wait.table}"
     if wait.by_itself:
@@ -188,8 +188,8 @@ def _owner(settings: Settings, catalog: Reader) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _aside(catalog: Reader) -> Iterator[Finding]:
-    for name, (noun, where, command) in _ASIDE.items():
+def _set_aside_groups(catalog: Reader) -> Iterator[Finding]:
+    for name, (noun, where, command) in _SET_ASIDE.items():
         table = WarehouseName(PIPELINE_NAMESPACE, name)
         if table not in catalog.names() or catalog.metadata(table).current_snapshot() is None:
             continue

@@ -144,11 +144,11 @@ class AvroRecipe:
 class _Read:
     """The values of one writer's messages, of one of both images, by target.
 
-    `settled`: those that may be none of their type.
+    `materialised`: those that may be none of their type.
     """
 
     values: dict[str, Value]
-    settled: tuple[Materialised, ...]
+    materialised: tuple[Materialised, ...]
 
 
 @lru_cache(maxsize=2048)
@@ -160,7 +160,7 @@ def recipe(writers: tuple[WriterSchema, ...], mapping: ColumnMapping, timezone: 
     was = {writer: _read(writer, mapping, timezone, before=True) for writer in old}
     columns = _targets(read, mapping)
     before = [_before(was, mapping)] if mapping.before else []
-    doubtful = [column for row in (*read.values(), *was.values()) for one in row.settled for column in one.columns]
+    doubtful = [column for row in (*read.values(), *was.values()) for one in row.materialised for column in one.columns]
     kept = [*raw, *(F.col(writer.alias) for writer in writers)]
     steps = [
         [*raw, *(_decoded(writer) for writer in writers)],
@@ -215,7 +215,7 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
     fields = mapping.fields[writer.schema_id]
     types = {target.name: target.type for target in mapping.targets}
     values: dict[str, Value] = {}
-    settled: list[Materialised] = []
+    materialised: list[Materialised] = []
     for place, column in enumerate(writer.schema.columns):
         if column.name not in fields:
             continue
@@ -225,8 +225,8 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
         if is_doubtful(column):
             doubtful = Materialised(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
             values[target] = Value(doubtful.column, doubtful.lost)
-            settled.append(doubtful)
-    return _Read(values, tuple(settled))
+            materialised.append(doubtful)
+    return _Read(values, tuple(materialised))
 
 
 def _envelope(read: Mapping[WriterSchema, _Read]) -> list[Column]:
@@ -275,8 +275,8 @@ def _bytes(read: Mapping[WriterSchema, _Read], was: Mapping[WriterSchema, _Read]
     for writer, row in read.items():
         end = F.col(writer.alias).getField(end_marker.FIELD)
         cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(end_marker.NUMBER))
-        old = was[writer].settled if writer in was else ()
-        broken = any_of([cut_off, *(one.unread for one in (*row.settled, *old))])
+        old = was[writer].materialised if writer in was else ()
+        broken = any_of([cut_off, *(one.unread for one in (*row.materialised, *old))])
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [

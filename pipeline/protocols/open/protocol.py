@@ -22,7 +22,7 @@ from pipeline.model.messages import (
     Undecodable,
 )
 from pipeline.protocols import compressed, grouping, too_large
-from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
+from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
     ColumnSettings,
@@ -216,9 +216,9 @@ class OpenProtocol:
     def _nameless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
             for column in version.unnamed:
-                about = (version.table.key, column.name)
-                if about not in self._warned:
-                    self._warned.add(about)
+                header = (version.table.key, column.name)
+                if header not in self._warned:
+                    self._warned.add(header)
                     yield (
                         f"{version.table}.{column.name}: no DDL that the changefeed has sent defines this "
                         f"{column.tidb_type}; its values are kept as numbers (MEMBERS_UNKNOWN)"
@@ -226,9 +226,9 @@ class OpenProtocol:
 
     def _keyless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
-            about = (version.table.key, "")
-            if not self.old_values and not version.handle and about not in self._warned:
-                self._warned.add(about)
+            header = (version.table.key, "")
+            if not self.old_values and not version.handle and header not in self._warned:
+                self._warned.add(header)
                 yield (
                     f"{version.table} has no key, and the changefeed sends no old values: its updates cannot be told "
                     "from inserts, so that the rows before them stay; set output-old-value = true in [sink.open]"
@@ -279,13 +279,13 @@ class OpenProtocol:
         if not all(map(self._layouts.knows, rows)) or len(ranges) > MOST_PARTITIONS:
             return None
         (name,) = names
-        definitions, census = read_definitions((), names, self.remembered), EventCounter(ranges)
+        definitions, counter = read_definitions((), names, self.remembered), EventCounter(ranges)
         versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
         if len({version.handle for version in versions}) > 1:
             return None  # which of them came last decides
         if any(version.version not in mapping.fields for version in versions):
             return None
-        seen = [census.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
+        seen = [counter.seen(one, key_only=delete and is_all_handle(one)) for one, delete in versions.items()]
         messages = TableMessages(name, tuple(seen))
         sorts = EventKinds(
             row=any_of(map(_is_of, rows)),
@@ -298,11 +298,11 @@ class OpenProtocol:
         at_once = familiar is not None and familiar.wanted is not None
         made = recipe(readers, mapping, self.timezone, old_values=self.old_values, at_once=at_once)
         prepared = self.prepare(raw) if familiar is None else events.compared(raw, familiar)
-        frame = made.of(census.rows(prepared, sorts))
+        frame = made.of(counter.rows(prepared, sorts))
 
         def counted() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""
-            batch = census.messages(messages, kinds)
+            batch = counter.messages(messages, kinds)
             if batch is None or not batch.tables:
                 return batch
             first = min(one.since for one in batch.tables[0].versions)

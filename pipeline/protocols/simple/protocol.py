@@ -27,8 +27,8 @@ from pipeline.model.names import TableName
 from pipeline.model.places import PLACE, POSITION, Partition, place_of, stands_in
 from pipeline.model.projection import through
 from pipeline.protocols import compressed, grouping, too_large
-from pipeline.protocols.census import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.ddl import collected
+from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
 from pipeline.protocols.simple import frame, samples
 from pipeline.protocols.simple.avro_encoding import AvroEncoding
@@ -223,8 +223,8 @@ class SimpleProtocol:
         if version is None or version.version not in mapping.fields:
             return None
         has_checksum = any(kind.checksums for kind in expected)
-        census, encoding = EventCounter(ranges), self._encoding.at_once(version)
-        seen = census.seen(replace(version, has_checksum=has_checksum))
+        counter, encoding = EventCounter(ranges), self._encoding.at_once(version)
+        seen = counter.seen(replace(version, has_checksum=has_checksum))
         messages = TableMessages(version.table, (seen,))
         prepared = through(encoding.prepared(), raw)
         kind = field_of("kind")
@@ -235,8 +235,8 @@ class SimpleProtocol:
             other=(kind == MessageKind.BOOTSTRAP) & any_of(map(_is_of, others)),
             commit_ts=field_of("commit_ts"),
         )
-        changes = frame.recipe((seen.version,), mapping, self.timezone, encoding).of(census.rows(prepared, sorts))
-        return Prediction(changes, messages, partial(census.messages, messages, kinds))
+        changes = frame.recipe((seen.version,), mapping, self.timezone, encoding).of(counter.rows(prepared, sorts))
+        return Prediction(changes, messages, partial(counter.messages, messages, kinds))
 
     def _settled_version(self, table: TableName, number: SchemaId) -> TableVersion | None:
         """A version as its rows are, if nothing about it is open."""
@@ -362,7 +362,7 @@ def _within(part: Part) -> Column:
     return named if part.until >= EVER else named & (field_of("commit_ts") <= F.lit(part.until))
 
 
-def _refused(groups: Iterable[_SimpleGroup], about: MessageHeader) -> Iterator[Undecodable]:
+def _refused(groups: Iterable[_SimpleGroup], header: MessageHeader) -> Iterator[Undecodable]:
     unread, packed, kind = 0, 0, field_of("kind")
     rows_of: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:
@@ -376,7 +376,7 @@ def _refused(groups: Iterable[_SimpleGroup], about: MessageHeader) -> Iterator[U
         yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
     if packed:
         yield compressed.refused(kind, packed)
-    yield from (too_large.refused(kind, code, about, rows) for code, rows in rows_of.items())
+    yield from (too_large.refused(kind, code, header, rows) for code, rows in rows_of.items())
 
 
 def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:

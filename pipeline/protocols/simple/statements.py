@@ -107,11 +107,11 @@ def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType
     """The statement, without its places. `table` is the table as it is after it: for a rename, the new name."""
     sql = str(message["sql"])
     now, then = message.get("tableSchema"), message.get("preTableSchema")
-    about = now or then
-    table = named(about) if about else _NO_TABLE
+    header = now or then
+    table = named(header) if header else _NO_TABLE
     old = named(then) if then and message["type"] == _NAMING else None
     version = None if message["type"] == _GONE else _version(message, "tableSchema", overrides)
-    table_id = int((about or {}).get("tableID") or 0)
+    table_id = int((header or {}).get("tableID") or 0)
     return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version, old, table_id)
 
 

@@ -52,7 +52,7 @@ class Speculation:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
         same = table is self.staged.table and mapping == self.mapping and rules is self.rules
-        return self.staged.waits and same and ranges == whole
+        return self.staged.is_open and same and ranges == whole
 
     def drop(self) -> None:
         """Let it go, if it still waits."""
@@ -99,9 +99,9 @@ def speculate(
 def _is_right(prediction: Prediction, appended: Appended) -> bool:
     """Whether every message was of an expected kind, and none is missing; a damaged message is not another kind.
 
-    A pass that has not counted each row once has counted nothing of use (`protocols.census`).
+    A pass that has not counted each row once has counted nothing of use (`protocols.event_counter`).
     """
-    counted = appended.rows + appended.errors + appended.aside
+    counted = appended.rows + appended.errors + appended.quarantined
     return not (appended.odd or appended.recounted) and prediction.rows in {counted, None}
 
 
@@ -109,7 +109,9 @@ def _is_of(table: WarehouseTable, messages: Messages) -> bool:
     """Whether the name has meant this table at the time of every row (ordering by commit ts)."""
     names = {part.table.key for part in messages.tables}
     begun = [
-        span.since for span in table.spans if TableName(span.schema, span.table).key in names and span.until == EVER
+        binding.since
+        for binding in table.bindings
+        if TableName(binding.schema, binding.table).key in names and binding.until == EVER
     ]
     return all(seen.since > since for since in begun for part in messages.tables for seen in part.versions)
 

@@ -26,7 +26,7 @@ class Staged:
     branch: str
     ends: Mapping[PartitionId, int]
     appended: Appended
-    waits: bool = True
+    is_open: bool = True
 
     @property
     def name(self) -> str:
@@ -37,13 +37,13 @@ class Staged:
         """Let main have it."""
         self.table.changes.publish(self.branch)
         self.table.ends = {**self.table.ends, **self.ends}
-        self.waits = False
+        self.is_open = False
 
     def drop(self) -> None:
         """Let it go, if it still waits."""
-        if self.waits:
+        if self.is_open:
             self.table.changes.drop_branch(self.branch)
-            self.waits = False
+            self.is_open = False
 
 
 def stage(table: WarehouseTable, frame: DataFrame, entry: Entry) -> Staged:

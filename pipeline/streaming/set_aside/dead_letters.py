@@ -73,7 +73,7 @@ def set_aside_refused(
     for refusal in refused:
         for name, column in _facts(refusal).items():
             columns[name] = F.when(refusal.where, column).otherwise(columns[name])
-    letters = raw.select(
+    dead_letters = raw.select(
         STREAM,
         F.col(PARTITION).alias("kafka_partition"),
         POSITION,
@@ -83,7 +83,7 @@ def set_aside_refused(
         *(column.alias(name) for name, column in columns.items()),
         F.lit(status).alias("status"),
     )
-    count = written(context, "dead_letters", _as_letters(letters.where(F.col("code").isNotNull())), batch_id)
+    count = written(context, "dead_letters", _as_dead_letters(dead_letters.where(F.col("code").isNotNull())), batch_id)
     return _by_table(refused, count)
 
 
@@ -99,9 +99,9 @@ def _by_table(refused: Sequence[Undecodable], written: int) -> Mapping[str, int]
 
 def _facts(refusal: Undecodable) -> dict[str, Column]:
     columns = {"code": F.lit(refusal.code), "message": F.lit(refusal.message)}
-    if refusal.about is not None:
-        about = refusal.about
-        columns |= {"schema_name": about.schema, "table_name": about.table, "commit_ts": about.commit_ts}
+    if refusal.header is not None:
+        header = refusal.header
+        columns |= {"schema_name": header.schema, "table_name": header.table, "commit_ts": header.commit_ts}
     return columns
 
 
@@ -164,18 +164,18 @@ def not_in_changes(context: PipelineContext, frame: DataFrame, table: WarehouseT
 
 
 def set_aside(
-    context: PipelineContext, letters: DataFrame, batch_id: int, source: TableName, status: str = OPEN
+    context: PipelineContext, dead_letters: DataFrame, batch_id: int, source: TableName, status: str = OPEN
 ) -> int:
     """Append dead letters of one table; how many there were. The frame lacks what is the same for all."""
     named = {"schema_name": source.schema, "table_name": source.table, "status": status}
-    full = letters.select("*", *(F.lit(value).alias(name) for name, value in named.items()))
-    return written(context, "dead_letters", _as_letters(full), batch_id)
+    full = dead_letters.select("*", *(F.lit(value).alias(name) for name, value in named.items()))
+    return written(context, "dead_letters", _as_dead_letters(full), batch_id)
 
 
-def _as_letters(letters: DataFrame) -> DataFrame:
+def _as_dead_letters(dead_letters: DataFrame) -> DataFrame:
     """With the columns that only quarantined rows have."""
     kinds = {"rules": "array<string>", "fingerprint": "string", "key_values": "string"}
-    return letters.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()))
+    return dead_letters.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
 def written(context: PipelineContext, name: str, frame: DataFrame, batch_id: int) -> int:

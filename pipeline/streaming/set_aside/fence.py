@@ -31,9 +31,10 @@ def fence(context: PipelineContext, judged: DataFrame, rules: RuleSet, layout: L
     place = F.struct(change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX)
     keyed = judged.withColumns({_KEY: key_values(layout), _AT: place})
     broken = walled(keyed).where(F.col(change.ERROR).isNull() & rules.breaks(*SETTING_ASIDE)).select(_KEY, _AT)
-    waiting = open_keys(context, source).select(F.col("key_values").alias(_KEY), F.lit(None).cast(_PLACE).alias(_AT))
+    nowhere = F.lit(None).cast(_PLACE).alias(_AT)
+    open_fences = open_keys(context, source).select(F.col("key_values").alias(_KEY), nowhere)
     first = (
-        broken.union(waiting)
+        broken.union(open_fences)
         .groupBy(_KEY)
         .agg(F.min(_AT).alias(_FIRST), F.max(F.col(_AT).isNull()).alias("_fence_open"))
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.names import TableName
     from pipeline.streaming.context import PipelineContext
-    from pipeline.warehouse.records import Waiting
+    from pipeline.warehouse.records import HeldCounts
 
 NAME_TAKEN = "TABLE_NAME_TAKEN"
 _RELEASED = LET_IN[-1]
@@ -44,7 +44,7 @@ def held_tables(context: PipelineContext) -> dict[TableName, int]:
 
     A table that lives may be among them: its older records were held when its name was taken.
     """
-    return _held(context, context.records.waiting())
+    return _held(context, context.records.held_counts())
 
 
 def last_held(context: PipelineContext) -> dict[TableName, int]:
@@ -52,11 +52,11 @@ def last_held(context: PipelineContext) -> dict[TableName, int]:
     return _held(context, context.records.counted)
 
 
-def _held(context: PipelineContext, waiting: Waiting) -> dict[TableName, int]:
+def _held(context: PipelineContext, held_counts: HeldCounts) -> dict[TableName, int]:
     stopped = {t.source.key: t.source for t in context.tables if t.state in (State.HELD, State.RELEASING)}
     stopped |= {hold.name.key: hold.name for hold in held_names.remembered(context.records)}
     counts, names = dict.fromkeys(stopped, 0), dict(stopped)
-    for (source, code), records in waiting.items():
+    for (source, code), records in held_counts.items():
         if code == "" or (code == _RELEASED and source.key in stopped):
             names.setdefault(source.key, source)
             counts[source.key] = counts.get(source.key, 0) + records

@@ -17,7 +17,7 @@ from pipeline.model.messages import INDEX, Part, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, stands_at
 from pipeline.streaming.set_aside import dead_letters
-from pipeline.warehouse.records import AT, LET_IN, waits_by_itself, where
+from pipeline.warehouse.records import AT, LET_IN, is_pending, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Statement
     from pipeline.warehouse.records import Records
 
-WAITED = "_ticdc#waited"
+WAS_PENDING = "_ticdc#waited"
 """Column of the prepared raw frame of the ordering by commit ts: whether the record comes from `_pipeline.held`."""
 DDL_PENDING, SCHEMA_PENDING, RELEASED = LET_IN
 _IDENTITY = (*AT[:3], "key", "value")
@@ -37,11 +37,11 @@ _STILL = "_ticdc_still"
 _PLACE = dict(zip(change.POSITION, (*PLACE, INDEX), strict=True))
 
 
-def waiting(records: Records) -> DataFrame | None:
+def raw_records(records: Records) -> DataFrame | None:
     """The raw records that wait; None where there are none."""
     if records.tables["held"].head() is None:
         return None
-    held = records.read("held").where(waits_by_itself())
+    held = records.read("held").where(is_pending())
     raw = held.select(*as_raw())
     return None if raw.isEmpty() else raw
 
@@ -83,7 +83,7 @@ def keep(
     statements: Sequence[tuple[Statement, TableName, str]],
 ) -> int:
     """Let rows and statements wait, each for its reason, that have not waited yet; how many there were."""
-    fresh = raw.where(~F.col(WAITED))
+    fresh = raw.where(~F.col(WAS_PENDING))
     schema, table, reason = (F.lit(None).cast("string") for _ in range(3))
     for part, why in parts.items():
         here = rows_of(context.protocol, [part])
@@ -110,13 +110,13 @@ def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> No
     """Mark as released what waited and does not wait any more. `still`: which do; None: none does."""
     held = where("held").sql
     if still is None:
-        context.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {waits_by_itself()}")  # noqa: S608 - constants of ours
+        context.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {is_pending()}")  # noqa: S608 - constants of ours
     else:
-        done = raw.where(F.col(WAITED) & ~still).select(*as_held()).select(*_IDENTITY)
+        done = raw.where(F.col(WAS_PENDING) & ~still).select(*as_held()).select(*_IDENTITY)
         done.createOrReplaceTempView(_STILL)
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in _IDENTITY)
         context.spark.sql(
-            f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_STILL}) s ON {waits_by_itself()} AND {same} "  # noqa: S608
+            f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_STILL}) s ON {is_pending()} AND {same} "  # noqa: S608
             "WHEN MATCHED THEN UPDATE SET t.status = 'released'"
         )
         context.spark.catalog.dropTempView(_STILL)
@@ -133,14 +133,14 @@ def let_go(context: PipelineContext, source: TableName) -> int:
     context.spark.sql(
         f"UPDATE {where('held').sql} SET reason = :reason "  # noqa: S608 - names of ours, values as parameters
         "WHERE lower(schema_name) = lower(:schema) AND lower(table_name) = lower(:table) AND status = 'open' "
-        f"AND NOT {waits_by_itself()}",
+        f"AND NOT {is_pending()}",
         args={"reason": f"{RELEASED}: by a person", "schema": source.schema, "table": source.table},
     )
     records.tables["held"].refresh()
     return count
 
 
-def settled(context: PipelineContext) -> DataFrame:
+def places_set_aside(context: PipelineContext) -> DataFrame:
     """Where the events stand that an unfinished batch has set aside."""
     since = context.ledger.unfinished
     held = context.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())

@@ -34,7 +34,7 @@ from pipeline.streaming.spark_batch import SparkBatch
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import altered, changes, current, publisher, tables
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.records import ASIDE, AT, DEFINITIONS, Records, where
+from pipeline.warehouse.records import AT, DEFINITIONS, SET_ASIDE, Records, where
 from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class ModelRecords(Records):
         rows = sorted(self.tables["cuts"].content(), key=lambda row: (row["batch_id"], row["recorded_at"]))
         return {row["table_uuid"]: (row["snapshot_id"], row["level"]) for row in rows}
 
-    def _count_waiting(self):
+    def _count_held(self):
         rows = [row for row in self.tables["held"].content() if row["status"] == "open"]
         return Counter((TableName(row["schema_name"], row["table_name"]), "") for row in rows)
 
@@ -376,7 +376,7 @@ class ModelBatch(SparkBatch):
         """Whether what the ledger says of a batch is what its tables have of it."""
         number, read = row["batch_id"], self.context.records.read
         entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
-        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in ASIDE}
+        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in SET_ASIDE}
         statements = {(*at, offset) for ddl in outcome.messages.ddl for at, offset in ddl.at.items()}
         control = outcome.messages.control - sum(one["value"].place in statements for one in aside["held"])
         found = {

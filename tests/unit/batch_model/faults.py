@@ -221,7 +221,7 @@ def refused_after_the_tables(plant: Plant) -> Hunt:
 
 def settled_records_forgotten(plant: Plant) -> Hunt:
     """A second try sets aside again what the first has set aside."""
-    plant.setattr(SparkBatch, "_unsettled", lambda _self, messages: messages)
+    plant.setattr(SparkBatch, "_without_set_aside", lambda _self, messages: messages)
     return Hunt(PLAIN)
 
 
@@ -302,7 +302,7 @@ def names_bound_as_they_are_today(plant: Plant) -> Hunt:
 
 def held_records_left_under_the_old_name(plant: Plant) -> Hunt:
     """A held table that is renamed leaves what waits behind."""
-    plant.setattr(ModelRecords, "rename_aside", lambda *_: None)
+    plant.setattr(ModelRecords, "rename_set_aside", lambda *_: None)
     return Hunt(NAMES)
 
 
@@ -359,7 +359,7 @@ def forbidden_batches_shown(plant: Plant) -> Hunt:
 
 def stopped_batches_left_on_their_branch(plant: Plant) -> Hunt:
     """A batch that is forbidden stays on its branch."""
-    plant.setattr(Staged, "drop", lambda self: setattr(self, "waits", False))
+    plant.setattr(Staged, "drop", lambda self: setattr(self, "is_open", False))
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 

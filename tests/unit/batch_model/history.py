@@ -19,7 +19,7 @@ from unit.batch_model.upstream import KEYS, PARTITIONS
 from pipeline.errors import BatchFailed, Refused
 from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE
-from pipeline.operations.redrive import LETTERS, QUARANTINE
+from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.streaming.set_aside.dead_letters import FENCED
@@ -41,7 +41,7 @@ LIMITS = (
 CRASHES = (*[None] * 25, *range(25))
 OTHERS = ((), (0,), (2,), (5,), (9,), (0, 4), (6, 1))
 FAULTS = (*[None] * 12, *itertools.product(TABLES, ("evolve", "append", "publish")))
-ASIDE = (QUARANTINE, LETTERS)
+SET_ASIDE = (QUARANTINE, DEAD_LETTERS)
 
 rule = Rules()
 
@@ -269,7 +269,7 @@ class History:
     def the_suite_changes(self, suite):
         self.world.suite, self.process = suite, None
 
-    @rule(14, what=ASIDE, crash=(None, None, *range(15)), then=(None, None, *SUITES))
+    @rule(14, what=SET_ASIDE, crash=(None, None, *range(15)), then=(None, None, *SUITES))
     def what_was_set_aside_is_redriven(self, what, crash, then):
         """`then`: what holds after a crash. No dead letters where names change: what a name meant is forgotten."""
         if what == QUARANTINE or self.mode != NAMES:
@@ -313,7 +313,7 @@ class History:
                 found.update(row.record.place for row in metadata.content())
                 if properties["ticdc.state"] == State.RELEASING:
                     releasing.add((properties["ticdc.source-schema"], properties["ticdc.source-table"]))
-        for name in ASIDE:
+        for name in SET_ASIDE:
             metadata = catalog.pointers.get(where(name))
             under_way = metadata is not None and UNDER_WAY.read(metadata.properties)
             for row in metadata.content() if metadata is not None else ():
@@ -379,7 +379,7 @@ class History:
         self.the_suite_changes(NONE)
         self.drain()
         self.everything_holds()
-        for what in reversed(ASIDE):
+        for what in reversed(SET_ASIDE):
             self.what_was_set_aside_is_redriven(what, None, None)
             self.everything_holds()
         self.everything_is_accounted_for()
@@ -420,7 +420,7 @@ class History:
 
     def current_tables_are_the_truth(self):
         context = self.process.context
-        letters = self.rows_of(LETTERS)
+        letters = self.rows_of(DEAD_LETTERS)
         waiting = [row for row in (*letters, *self.rows_of(QUARANTINE)) if row["status"] == "open"]
         assert self.mode == NAMES or not waiting, f"these wait although nothing is in their way: {waiting}"
         for name, source in self.source.tables.items():

@@ -89,7 +89,7 @@ def a_partition_that_was_read_to_its_end_is_late_afterwards(plant: Plant) -> str
 
 def every_statement_is_due(plant: Plant) -> str:
     """DDL events are applied as they come."""
-    plant.setattr(CommitTsBatch, "_due", lambda _self, _ddl: frontier.Frontier(EVER))
+    plant.setattr(CommitTsBatch, "_applied_up_to", lambda _self, _ddl: frontier.Frontier(EVER))
     return COLUMNS
 
 
@@ -105,14 +105,14 @@ def statements_in_the_order_of_their_text(plant: Plant) -> str:
 def what_is_sent_again_is_applied_again(plant: Plant) -> str:
     """No statement has been passed."""
     plant.setattr(statements, "_passed", lambda *_: False)
-    plant.setattr(NameHistory, "of", staticmethod(lambda spans, _causes=(): _without_causes(spans)))
+    plant.setattr(NameHistory, "of", staticmethod(lambda bindings, _causes=(): _without_causes(bindings)))
     return NAMES
 
 
-def _without_causes(spans):
+def _without_causes(bindings):
     names = NameHistory()
-    for span in sorted(spans, key=lambda one: one.since):
-        names.spans.setdefault(span.name, []).append(span)
+    for span in sorted(bindings, key=lambda one: one.since):
+        names.bindings.setdefault(span.name, []).append(span)
     return names
 
 
@@ -163,7 +163,7 @@ def what_waits_is_forgotten(plant: Plant) -> str:
 
 def what_has_waited_waits_for_ever(plant: Plant) -> str:
     """It is not read again."""
-    plant.setattr(pending, "waiting", lambda _records: None)
+    plant.setattr(pending, "raw_records", lambda _records: None)
     return COLUMNS
 
 
@@ -178,7 +178,7 @@ def what_waits_is_kept_twice(plant: Plant) -> str:
     original = pending.keep
 
     def keep(context, raw, *more):
-        return original(context, raw.withColumn(pending.WAITED, F.lit(False)), *more)
+        return original(context, raw.withColumn(pending.WAS_PENDING, F.lit(False)), *more)
 
     plant.setattr(pending, "keep", keep)
     return COLUMNS
@@ -319,7 +319,7 @@ def appends_say_nothing_of_their_times(plant: Plant) -> str:
 
 def a_batch_of_what_is_left_is_not_asked_for(plant: Plant) -> str:
     """A batch begins again at the first record of its partitions, whatever the ledger says."""
-    plant.setattr(commit_ts_batch.SparkBatch, "_unsettled", lambda _self, messages: messages)
+    plant.setattr(commit_ts_batch.SparkBatch, "_without_set_aside", lambda _self, messages: messages)
     return COLUMNS
 
 
@@ -407,7 +407,7 @@ def cuts_know_nothing_of_quarantine(plant: Plant) -> str:
 
 def a_second_try_sets_aside_what_the_first_has(plant: Plant) -> str:
     """It does not look what is in quarantine already."""
-    plant.setattr(CommitTsBatch, "_settled", lambda self: self.context.records.read("quarantine").where("false"))
+    plant.setattr(CommitTsBatch, "_places_set_aside", lambda self: self.context.records.read("quarantine").where("false"))
     return ASIDE
 
 
@@ -478,7 +478,7 @@ def a_partition_that_is_emptied_keeps_its_rows(plant: Plant) -> str:
 
 def where_rows_are_sent_again_is_not_noted(plant: Plant) -> str:
     """Equal rows count as often as they came."""
-    plant.setattr(Tables, "note_sends", lambda *_: None)
+    plant.setattr(Tables, "note_deliveries", lambda *_: None)
     return KEYLESS
 
 

@@ -18,7 +18,7 @@ from unit.commit_ts_model.upstream import EDGE, KEYS, LATER, TOO_LARGE
 
 from pipeline.errors import BatchFailed
 from pipeline.model import types
-from pipeline.operations.redrive import LETTERS, QUARANTINE
+from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.streaming.set_aside.pending import SCHEMA_PENDING
 from pipeline.warehouse.pairs import State
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROWS, COLUMNS, NAMES, ASIDE = "rows only", "columns change", "names change", "rows are set aside"
 KEYS_MOVE, EXCHANGES, KEYLESS = "keys move", "partitions are exchanged", "a table without a key"
 MODES = (ROWS, COLUMNS, NAMES, ASIDE, KEYS_MOVE, EXCHANGES, KEYLESS)
-KINDS = (QUARANTINE, LETTERS)
+KINDS = (QUARANTINE, DEAD_LETTERS)
 """What is redriven."""
 TABLES = ("a", "b", "c")
 TABLES_OF_BOTH = (*TABLES, *LATER)
@@ -348,7 +348,7 @@ class History:
     @rule(
         16,
         (ASIDE, KEYS_MOVE),
-        what=(QUARANTINE, QUARANTINE, LETTERS),
+        what=(QUARANTINE, QUARANTINE, DEAD_LETTERS),
         crash=(None, None, *range(12)),
         then=(None, *SUITES),
     )
@@ -440,7 +440,7 @@ class History:
                 continue
             assert table.cut >= self.cut_of.get(table.uuid, 0), f"{table.source} has gone back"
             self.cut_of[table.uuid] = table.cut
-            name = next((s.table for s in table.spans if s.since < table.cut <= s.until), None)
+            name = next((s.table for s in table.bindings if s.since < table.cut <= s.until), None)
             states = [state[name] for state in self.tidb.around(table.cut) if name in state]
             if table.state is State.DROPPED or not states or not table.cut:
                 continue
@@ -464,7 +464,7 @@ class History:
         }
         newest = {}
         for (name, key), times in self.tidb.changed.items():
-            for span in table.spans:
+            for span in table.bindings:
                 if span.table == name:
                     mine = [ts for ts in times if span.since < ts <= min(span.until, until)]
                     newest[key] = max([*mine, newest.get(key, 0)])

@@ -44,7 +44,7 @@ from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
-from pipeline.warehouse.records import ASIDE, LET_IN
+from pipeline.warehouse.records import LET_IN, SET_ASIDE
 from pipeline.warehouse.state import CUT, EXCHANGED_FROM, OPERATION, REMOVED
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class CommitTsRecords(ModelRecords):
         loaded = ModelRecords.load(catalog)
         return CommitTsRecords(loaded.spark, loaded.catalog, loaded.data, loaded.pipeline, loaded.tables)
 
-    def _count_waiting(self):
+    def _count_held(self):
         rows = [row for row in self.tables["held"].content() if row["status"] == "open"]
         return Counter((TableName(row["schema_name"], row["table_name"]), _code(row)) for row in rows)
 
@@ -308,7 +308,7 @@ class ModelCommitTsBatch(CommitTsBatch):
         """
         number, read = self.batch_id, self.context.records.read
         entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
-        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in ASIDE}
+        aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in SET_ASIDE}
         found = {
             "changes": entered, "quarantined": len(aside["quarantine"]), "dead_letters": len(aside["dead_letters"]),
         }  # fmt: skip
@@ -332,13 +332,13 @@ class ModelCommitTsWriter(by_offset.WatchedWriter, CommitTsTableWriter):
 # ---- in place of SQL
 
 
-def _waits(row: Mapping[str, Any]) -> bool:
+def _is_pending(row: Mapping[str, Any]) -> bool:
     return row["status"] == "open" and bool(_code(row))
 
 
-def _waiting(records: CommitTsRecords) -> Frame | None:
-    """For `pending.waiting`."""
-    rows = [row for row in records.tables["held"].content() if _waits(row)]
+def _raw_records(records: CommitTsRecords) -> Frame | None:
+    """For `pending.raw_records`."""
+    rows = [row for row in records.tables["held"].content() if _is_pending(row)]
     if not rows:
         return None
     return Frame(rows, tuple(rows[0]), records.catalog).select(*pending.as_raw())
@@ -353,10 +353,12 @@ def _released(records: CommitTsRecords) -> frozenset[tuple[str, str]]:
 
 def _let_in(context: Any, raw: Frame, still: Col | None) -> None:
     """For `pending.let_in`."""
-    done = None if still is None else {row["value"].place for row in raw.where(F.col(pending.WAITED) & ~still).rows}
+    done = (
+        None if still is None else {row["value"].place for row in raw.where(F.col(pending.WAS_PENDING) & ~still).rows}
+    )
 
     def goes(row: Mapping[str, Any]) -> bool:
-        return _waits(row) and (done is None or row["value"].place in done)
+        return _is_pending(row) and (done is None or row["value"].place in done)
 
     rows = context.records.tables["held"].content()
     context.records._rewrite("held", [{**row, "status": "released"} if goes(row) else row for row in rows])
@@ -370,7 +372,7 @@ def _let_go(context: Any, source: TableName) -> int:
         return TableName(row["schema_name"], row["table_name"]).key == source.key and row["status"] == "open"
 
     reason = f"{pending.RELEASED}: by a person"
-    changed = [{**row, "reason": reason} if mine(row) and not _waits(row) else row for row in rows]
+    changed = [{**row, "reason": reason} if mine(row) and not _is_pending(row) else row for row in rows]
     context.records._rewrite("held", changed)
     return sum(map(mine, rows))
 
@@ -519,7 +521,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *by_offset.replacements(),
         *((module, "F", F) for module in of_streaming if getattr(module, "F", None) is spark_functions),
         *((module, "DataFrame", Frame) for module in of_streaming if getattr(module, "DataFrame", None) is DataFrame),
-        (pending, "waiting", _waiting),
+        (pending, "raw_records", _raw_records),
         (pending, "released", _released),
         (release, "released", _released),
         (release, "CommitTsBatch", ModelCommitTsBatch),

@@ -15,7 +15,7 @@ from unit.batch_model.batch import CurrentRow, image
 from pipeline.model import change
 from pipeline.streaming.frontier import commit_ts_of
 from pipeline.streaming.redeliveries import Watermarks
-from pipeline.streaming.set_aside.pending import WAITED, rows_of
+from pipeline.streaming.set_aside.pending import WAS_PENDING, rows_of
 from pipeline.warehouse.pairs import Place
 from pipeline.warehouse.state import OPERATION
 
@@ -40,19 +40,19 @@ class SentRow:
 def watermarks(raw: Frame, _protocol: Any, newest: Mapping[Partition, Any]) -> Watermarks:
     """For `redeliveries.watermarks`."""
     last: dict[Partition, Any] = dict(newest)
-    backs: list[Place] = []
+    restarts: list[Place] = []
     for record in _read(raw):
         message = record.message
         if message.kind == "watermark":
             if last.get(record.at, 0) > message.commit_ts:
-                backs.append(Place(*record.at, record.offset, 0))
+                restarts.append(Place(*record.at, record.offset, 0))
             last[record.at] = message.commit_ts
-    return Watermarks(backs, last)
+    return Watermarks(restarts, last)
 
 
 def _read(raw: Frame) -> list[Record]:
     """What is new, in its order in each partition."""
-    return sorted((row["value"] for row in raw.rows if not row[WAITED]), key=lambda record: record.offset)
+    return sorted((row["value"] for row in raw.rows if not row[WAS_PENDING]), key=lambda record: record.offset)
 
 
 @dataclass(slots=True)
@@ -99,19 +99,19 @@ def sent(self: Any, news: Any, *, afresh: bool) -> list[SentRow]:
     """For `advance._sent`: what a publish takes, with the number of its send."""
     table = self.table
     if afresh:
-        return by_send(table, table.changes.content())
+        return by_delivery(table, table.changes.content())
     late = {row.record.place for one in news.late for row in table.changes.added(one.snapshot)}
     rows = [row for append in news.appends for row in table.changes.added(append.snapshot)]
     return [
-        one for one in by_send(table, rows)
+        one for one in by_delivery(table, rows)
         if one.row.record.message.commit_ts > table.cut or one.row.record.place in late
     ]  # fmt: skip
 
 
-def by_send(table: Any, rows: Iterable[ChangeRow]) -> list[SentRow]:
-    """For `multiset.by_send`: a send ends where the commit ts goes back, and where it is noted."""
+def by_delivery(table: Any, rows: Iterable[ChangeRow]) -> list[SentRow]:
+    """For `multiset.by_delivery`: a send ends where the commit ts goes back, and where it is noted."""
     noted: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for stream, number, offset, _ in table.sends:
+    for stream, number, offset, _ in table.deliveries:
         noted[stream, number].append(offset)
     numbered: list[SentRow] = []
     last: dict[Partition, int] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.report import commands
-from pipeline.report.facts import Aside, BatchTime, Example, FencedKey, Held, Listing, Quarantine
+from pipeline.report.facts import BatchTime, Example, FencedKey, Held, Listing, Quarantine, SetAsideGroup
 from pipeline.report.ledger import ALL_THERE, Counted, Spelling, moment, of_pipeline, pairs, place
 from pipeline.report.wording import NAME, VALUE, clean
 
@@ -41,9 +41,9 @@ def _batch(row: Row) -> int:
 class SetAside:
     """All of it, counted; `quarantine` says how much of it a report shows."""
 
-    rules: dict[tuple[str, str], Aside] = field(default_factory=dict)
+    rules: dict[tuple[str, str], SetAsideGroup] = field(default_factory=dict)
     """Open quarantined changes by table and rule, the most first; rule `""`: changes that only wait."""
-    letters: dict[tuple[str, str], Aside] = field(default_factory=dict)
+    dead_letters: dict[tuple[str, str], SetAsideGroup] = field(default_factory=dict)
     """Open dead letters by table and code, the most first."""
     keys: list[FencedKey] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -55,13 +55,16 @@ class SetAside:
     @staticmethod
     def of(records: Records, pipeline: str, names: Spelling, totals: Totals = ALL_THERE) -> SetAside:
         """Count the rows of `quarantine`, `dead_letters`, `held` and `tables`."""
-        aside = SetAside()
-        for name, count in (("quarantine", aside._count_quarantine), ("dead_letters", aside._count_letters)):
+        set_aside = SetAside()
+        for name, count in (
+            ("quarantine", set_aside._count_quarantine),
+            ("dead_letters", set_aside._count_dead_letters),
+        ):
             rows = Counted(of_pipeline(records, name, pipeline))
             count(rows, names)
-            aside.counts["settled"] += max(0, totals.get(name, 0) - rows.seen)
-        aside.held = _held(records, pipeline, names)
-        return aside
+            set_aside.counts["settled"] += max(0, totals.get(name, 0) - rows.seen)
+        set_aside.held = _held(records, pipeline, names)
+        return set_aside
 
     @property
     def rows(self) -> int:
@@ -77,7 +80,7 @@ class SetAside:
             self.counts["dead_letters"],
             self.counts["settled"],
             Listing.of(list(self.rules.values()), GROUPS_SHOWN),
-            Listing.of(list(self.letters.values()), GROUPS_SHOWN),
+            Listing.of(list(self.dead_letters.values()), GROUPS_SHOWN),
             Listing.of(self.keys, KEYS_SHOWN),
             Listing.of(self.held, GROUPS_SHOWN),
         )
@@ -103,7 +106,7 @@ class SetAside:
         quarantined_keys = [_key(table, *group) for (table, _), group in keys.items()]
         self.keys = sorted(quarantined_keys, key=lambda key: (key.since.batch, key.table, key.key))
 
-    def _count_letters(self, rows: Iterable[Row], names: Spelling) -> None:
+    def _count_dead_letters(self, rows: Iterable[Row], names: Spelling) -> None:
         groups: dict[tuple[str, str], _AlikeRows] = {}
         for row in rows:
             if row["status"] != OPEN:
@@ -113,22 +116,22 @@ class SetAside:
             self.counts["dead_letters"] += 1
             self.by_table[table] += 1
             groups.setdefault((table, clean(row["code"], NAME)), _AlikeRows(row, row)).add(row)
-        self.letters = _listed(groups, lambda table, _: commands.redrive_dead_letters(table))
+        self.dead_letters = _listed(groups, lambda table, _: commands.redrive_dead_letters(table))
 
 
 def _listed(
     groups: dict[tuple[str, str], _AlikeRows], command: Callable[[str, str], str]
-) -> dict[tuple[str, str], Aside]:
+) -> dict[tuple[str, str], SetAsideGroup]:
     ordered = sorted(groups.items(), key=lambda item: (-item[1].rows, item[0]))
-    return {key: _aside(key, group, command(*key)) for key, group in ordered}
+    return {key: _group(key, group, command(*key)) for key, group in ordered}
 
 
-def _aside(key: tuple[str, str], group: _AlikeRows, command: str) -> Aside:
+def _group(key: tuple[str, str], group: _AlikeRows, command: str) -> SetAsideGroup:
     table, rule = key
     last = group.last
     example = Example(place((last["topic"], last["kafka_partition"], last["offset"])), pairs(last["key_values"]), "")
     code = clean(last["code"], NAME)
-    return Aside(table, rule, code, group.rows, moment(group.first), clean(last["message"]), example, command)
+    return SetAsideGroup(table, rule, code, group.rows, moment(group.first), clean(last["message"]), example, command)
 
 
 def _key(table: str, group: _AlikeRows, rules: set[str]) -> FencedKey:
