@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 MOST = 10_000
 """How many are noted of a batch: of a re-send there is one for each table and partition."""
 
-_OF, _TS, _WATERMARK = "_of", "_ts", "_mark"
-_CLOSED, _LATEST, _WATERMARKS, _STARTS, _BEFORE = "_closed", "_latest", "_marks", "_starts", "_before"
+_OF, _TS, _CLOSES, _BEFORE = "_of", "_ts", "_closes", "_before"
+_CLOSED, _ROWS_BEFORE, _PREVIOUS, _CLOSED_SINCE = "_closed", "_rows_before", "_previous", "_closed_since"
 _PARTITION = (STREAM, PARTITION)
 _PLACE = (POSITION, INDEX)
 
@@ -104,12 +104,11 @@ def begun_again(
         enumerate(tables),
         F.lit(None).cast("int"),
     )
-    watermark = _is_watermark(header)
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAS_PENDING)).select(
-        *place, number.alias(_OF), header.commit_ts.alias(_TS), watermark.alias(_WATERMARK)
+        *place, number.alias(_OF), header.commit_ts.alias(_TS), _is_watermark(header).alias(_CLOSES)
     )
-    events = events.where(F.col(_OF).isNotNull() | F.col(_WATERMARK))
+    events = events.where(F.col(_OF).isNotNull() | F.col(_CLOSES))
     closed = [(at.stream, at.number, -1, 0, None, commit_ts_of(frontier), True) for at, frontier in frontiers.items()]
     closed += [
         (partition.stream, partition.number, position, 0, None, ddl.commit_ts, True)
@@ -118,7 +117,9 @@ def begun_again(
     ]
     if closed:
         events = events.union(spark.createDataFrame(closed, events.schema))
-    starts = _with_watermarks(events).withColumn(_STARTS, _starts()).where(_STARTS).select(_OF, *place).limit(MOST)
+    every_table = F.sequence(F.lit(0), F.lit(len(tables) - 1))
+    events = events.withColumn(_OF, F.explode(F.when(F.col(_CLOSES), every_table).otherwise(F.array(_OF))))
+    starts = _with_progress(events).where(_starts()).select(_OF, *place).limit(MOST)
     by_table: defaultdict[int, list[Place]] = defaultdict(list)
     for row in starts.collect():
         by_table[row[_OF]].append(Place(*(row[name] for name in (*PLACE, INDEX))))
@@ -130,24 +131,26 @@ def _is_watermark(header: MessageHeader) -> Column:
     return F.coalesce(header.watermark & (header.commit_ts <= FAR_FUTURE), F.lit(False))
 
 
-def _with_watermarks(events: DataFrame) -> DataFrame:
-    """The rows alone, each with what the watermarks before it say."""
-    order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE).rowsBetween(Window.unboundedPreceding, 0)
-    watermark = F.when(F.col(_WATERMARK), F.col(_TS))
-    progress = {
-        _CLOSED: F.max(watermark).over(order),
-        _LATEST: F.last(watermark, ignorenulls=True).over(order),
-        _WATERMARKS: F.count(watermark).over(order),
-    }
-    return events.withColumns(progress).where(~F.col(_WATERMARK))
+def _with_progress(events: DataFrame) -> DataFrame:
+    """The events of each table, each with what has been closed before it, and since the table's row before it."""
+    of_table = Window.partitionBy(*_PARTITION, _OF).orderBy(*_PLACE)
+    before = of_table.rowsBetween(Window.unboundedPreceding, -1)
+    closes, ts = F.col(_CLOSES), F.col(_TS)
+    since = Window.partitionBy(*_PARTITION, _OF, _ROWS_BEFORE)
+    return events.withColumns(
+        {
+            _CLOSED: F.max(F.when(closes, ts)).over(before),
+            _PREVIOUS: F.last(F.when(~closes, ts), ignorenulls=True).over(before),
+            _ROWS_BEFORE: F.coalesce(F.count_if(~closes).over(before), F.lit(0)),
+        }
+    ).withColumn(_CLOSED_SINCE, F.max(F.when(closes, ts)).over(since))
 
 
 def _starts() -> Column:
     """Whether a row is sent again, and the one before it of its table is not of the same send."""
-    order = Window.partitionBy(*_PARTITION, _OF).orderBy(*_PLACE)
-    ts, before = F.col(_TS), F.lag(_TS).over(order)
-    parted = (F.col(_WATERMARKS) > F.lag(_WATERMARKS).over(order)) & (F.col(_LATEST) >= ts)
-    return (ts <= F.col(_CLOSED)) & (before.isNull() | (before > ts) | parted)
+    ts, previous = F.col(_TS), F.col(_PREVIOUS)
+    other_send = previous.isNull() | (previous > ts) | (F.col(_CLOSED_SINCE) >= ts)
+    return ~F.col(_CLOSES) & (ts <= F.col(_CLOSED)) & other_send
 
 
 def remembered(records: Records) -> dict[Name, set[Place]]:

@@ -178,13 +178,13 @@ def read_published(table: WarehouseTable) -> None:
 
 def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
     """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
-    deferred_name: dict[str, tuple[Column, int]] = {}
+    by_mark: dict[str, tuple[Column, int]] = {}
     for column in layout.current:
         if column.default.kind == "literal":
-            deferred_name[f"{column.id}:0"] = (column, 0)
+            by_mark[f"{column.id}:0"] = (column, 0)
         for number in range(1, len(column.conversions) + 1):
-            deferred_name[f"{column.id}:{number}"] = (column, number)
-    return deferred_name
+            by_mark[f"{column.id}:{number}"] = (column, number)
+    return by_mark
 
 
 def name_at(bindings: Iterable[StoredBinding], commit_ts: int) -> TableName | None:

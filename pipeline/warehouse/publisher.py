@@ -88,9 +88,8 @@ class Publisher:
 
     def pending(self) -> list[Pending]:
         """Columns whose default or conversion the rows of the current table do not show yet."""
-        due = obligations(self.table.layout)
         missing: dict[int, Pending] = {}
-        for name, (column, number) in due.items():
+        for name, (column, number) in obligations(self.table.layout).items():
             if name not in self.table.filled and column.id not in missing:
                 missing[column.id] = Pending(column, max(0, number - 1), default_due=number == 0)
         return list(missing.values())

@@ -71,6 +71,12 @@ def test_a_statement_closes_what_is_before_it(spark):
     assert places(spark, [row(8)], [row(1, "c")], [row(8)], statements=[drop]) == {}
 
 
+def test_a_statement_that_is_sent_again_hides_no_watermark(spark):
+    drop = Ddl(4, TableName("s", "c"), 4, "DROP TABLE c", {AT: 2})
+    sent = [row(6)], [mark(6)], [row(1, "c")], [row(6), row(6)]
+    assert places(spark, *sent, statements=[drop]) == {"a": [(3, 0)]}
+
+
 def test_watermarks_may_go_back_and_the_last_one_counts(spark):
     assert restarts(spark, [row(6)], [mark(4)], [row(7), mark(5)], [mark(5)], newest=3) == ([], 5)
     assert restarts(spark, [mark(4)], [row(5), mark(2)], [mark(3)], [mark(1)], newest=3) == ([(1, 1), (3, 0)], 1)

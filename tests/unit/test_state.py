@@ -60,7 +60,10 @@ TEXTS = {
     "DEFERRED_NAME": ['["Shop", "Orders"]'],
     "TRUNCATED": ["0", "463210358237954049"],
     "DROPPED": ["463210358237954049"],
-    "NAME_BINDINGS": ["[]", '[["shop", "orders", 0, 9, "", ""], ["shop", "o", 9, 9223372036854775807, "[\\"t\\", 9]", ""]]'],
+    "NAME_BINDINGS": [
+        "[]",
+        '[["shop", "orders", 0, 9, "", ""], ["shop", "o", 9, 9223372036854775807, "[\\"t\\", 9]", ""]]',
+    ],
     "STREAMS": ["[]", '["AAAA", "name:orders"]'],
     "DELIVERIES": ['[["AAAA", 0, 11, 2], ["AAAA", 1, 7, 0]]'],
     "EXCHANGED": ["463210358237954049"],

@@ -407,7 +407,9 @@ def cuts_know_nothing_of_quarantine(plant: Plant) -> str:
 
 def a_second_try_sets_aside_what_the_first_has(plant: Plant) -> str:
     """It does not look what is in quarantine already."""
-    plant.setattr(CommitTsBatch, "_places_set_aside", lambda self: self.context.records.read("quarantine").where("false"))
+    plant.setattr(
+        CommitTsBatch, "_places_set_aside", lambda self: self.context.records.read("quarantine").where("false")
+    )
     return ASIDE
 
 

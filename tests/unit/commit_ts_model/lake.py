@@ -44,8 +44,9 @@ from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
+from pipeline.warehouse.pairs import obligations
 from pipeline.warehouse.records import LET_IN, SET_ASIDE
-from pipeline.warehouse.state import CUT, EXCHANGED_FROM, OPERATION, REMOVED
+from pipeline.warehouse.state import CUT, EXCHANGED_FROM, FILLED, OPERATION, REMOVED, TRUNCATED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -484,11 +485,17 @@ def _exchange(_spark: Any, wanted: Exchange, _timezone: str, _operation: str, st
         if current.head() is None:
             current.mark({})
         head = EXCHANGED_FROM.entry(current.head())
-        current.write("overwrite", (), (*stay, *came), marks | head)
+        current.write("overwrite", (), (*stay, *came), marks | head | _done_by_a_publish(table))
         table.removed_done = table.cut = at
         step("exchanged-one")
-    other.current.write("overwrite", (), tuple(_as_rows_of(other, table, went)), marks)
+    other.current.write("overwrite", (), tuple(_as_rows_of(other, table, went)), marks | _done_by_a_publish(other))
     other.removed_done = other.cut = at
+
+
+def _done_by_a_publish(table: Any) -> dict[str, str]:
+    """What `Publisher.show` says of a table besides: its columns are filled, and truncated rows are gone."""
+    table.filled, table.truncated_done = frozenset(obligations(table.layout)), table.truncated_at
+    return FILLED.entry(table.filled) | TRUNCATED.entry(table.truncated_done)
 
 
 def _as_rows_of(to: Any, table: Any, rows: Sequence[CurrentRow]) -> list[CurrentRow]:

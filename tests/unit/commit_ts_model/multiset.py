@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unit.batch_model.batch import CurrentRow, image
 
 from pipeline.model import change
+from pipeline.model.messages import EVER
 from pipeline.streaming.frontier import commit_ts_of
 from pipeline.streaming.redeliveries import Watermarks
 from pipeline.streaming.set_aside.pending import WAS_PENDING, rows_of
@@ -55,43 +56,31 @@ def _read(raw: Frame) -> list[Record]:
     return sorted((row["value"] for row in raw.rows if not row[WAS_PENDING]), key=lambda record: record.offset)
 
 
-@dataclass(slots=True)
-class _Marks:
-    """What the watermarks of a partition have said so far."""
-
-    closed: int = -1
-    latest: int = -1
-    count: int = 0
-
-    def take(self, commit_ts: int) -> None:
-        self.closed, self.latest, self.count = max(self.closed, commit_ts), commit_ts, self.count + 1
-
-
 def begun_again(
     raw: Frame, protocol: Any, tables: Sequence[Any], frontiers: Mapping[Partition, Any], statements: Iterable[Any] = ()
 ) -> dict[int, list[Place]]:
     """For `redeliveries.begun_again`."""
     here = [rows_of(protocol, parts).of for parts in tables]
     closes = {(*at, offset): ddl.commit_ts for ddl in statements for at, offset in ddl.at.items()}
-    marks: dict[Partition, _Marks] = defaultdict(_Marks)
+    closed: defaultdict[Partition, list[int]] = defaultdict(list)
     for at, frontier in frontiers.items():
-        marks[at].take(commit_ts_of(frontier))
-    before: dict[tuple[Partition, int], tuple[int, int]] = {}
+        closed[at].append(commit_ts_of(frontier))
+    previous: dict[tuple[Partition, int], tuple[int, int]] = {}
     starts: dict[int, list[Place]] = defaultdict(list)
     for record in _read(raw):
         at, message = record.at, record.message
-        closed = message.commit_ts if message.kind == "watermark" else closes.get(record.place)
-        if closed is not None:
-            marks[at].take(closed)
+        closed_ts = message.commit_ts if message.kind == "watermark" else closes.get(record.place)
+        if closed_ts is not None:
+            closed[at].append(closed_ts)
             continue
         mine = [number for number, which in enumerate(here) if which({"value": record})]
         if not mine:
             continue
-        ts, seen, last = message.commit_ts, marks[at], before.get((at, mine[-1]))
-        parted = last is not None and seen.count > last[1] and seen.latest >= ts
-        if ts <= seen.closed and (last is None or last[0] > ts or parted):
+        ts, so_far = message.commit_ts, len(closed[at])
+        last_ts, closed_then = previous.get((at, mine[-1]), (EVER, 0))
+        if ts <= max(closed[at], default=-1) and (last_ts > ts or ts <= max(closed[at][closed_then:], default=-1)):
             starts[mine[-1]].append(Place(*at, record.offset, 0))
-        before[at, mine[-1]] = ts, seen.count
+        previous[at, mine[-1]] = ts, so_far
     return dict(starts)
 
 

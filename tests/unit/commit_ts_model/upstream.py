@@ -231,7 +231,6 @@ class Tidb:
             again = sorted(dict.fromkeys(again), key=lambda sent: sent[2].commit_ts)
             if self._is_as_one_send(again):
                 self.watermark()
-            again = [sent for sent in again if sent[2].kind == "row"]  # a DDL event hides what is closed (decision 004)
         for topic, partition, message in again:
             self._send(topic, partition, message)
 
