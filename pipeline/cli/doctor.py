@@ -64,7 +64,7 @@ def examined(config: Path | None) -> Iterator[Finding]:
     if settings is not None:
         protocol = settings.source.protocol
         by_offset = PROTOCOLS[protocol].ordering is Ordering.BY_OFFSET
-        order = "by offset" if by_offset else "by cut: all tables show one moment"
+        order = "by offset" if by_offset else "by commit ts: all tables show one consistent point"
         sentence = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
         yield fine("settings", sentence)
         if settings.idle:

@@ -171,7 +171,7 @@ def _from_file(settings: Settings | None) -> dict[str, Any]:
         "bootstrap_servers": source.bootstrap_servers,
         "client": client,
         "timezone": settings.changefeed.timezone,
-        **(_avro(settings) if source.protocol == "avro" else _by_cut(settings)),
+        **(_avro(settings) if source.protocol == "avro" else _by_commit_ts(settings)),
     }
     return {name: value for name, value in options.items() if value is not None}
 
@@ -188,7 +188,7 @@ def _avro(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _by_cut(settings: Settings) -> dict[str, Any]:
+def _by_commit_ts(settings: Settings) -> dict[str, Any]:
     """One topic: the one that the file reads, if it names one."""
     source = settings.source
     if source.encoding == "avro":

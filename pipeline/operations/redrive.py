@@ -108,7 +108,7 @@ def unfinished(context: PipelineContext) -> None:
         if begun is not None:
             if any(t.altered and t.changes.inherited(OPERATION) == begun.operation for t in context.tables):
                 continue  # it ends when the columns of that table are in order again
-            _named(context, name)
+            _describe_job(context, name)
             _settle(context, name, begun.operation)
             _carry_out(context, Selection(**begun.selection), begun.operation)
 
@@ -132,7 +132,7 @@ def _carry_out(context: PipelineContext, selection: Selection, operation: str) -
     committed = F.col("batch_id") < context.ledger.unfinished
     records = context.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
-    _named(context, selection.what)
+    _describe_job(context, selection.what)
     for source, open_records, messages in _by_table(context, records):
         part = _Part(context, selection.what, source, open_records, messages, operation)
         with bound(table=str(source)):
@@ -141,13 +141,13 @@ def _carry_out(context: PipelineContext, selection: Selection, operation: str) -
         done.superseded += counts.get(SUPERSEDED, 0)
         done.quarantined += counts.get(QUARANTINED, 0)
         done.exchanged += counts.get(ELSEWHERE, 0)
-    _named(context, selection.what)
+    _describe_job(context, selection.what)
     done.open = context.records.read(selection.what).where(selection.where()).count()
     context.records.tables[selection.what].set_properties(UNDER_WAY.entry(None))
     return done
 
 
-def _named(context: PipelineContext, what: str) -> None:
+def _describe_job(context: PipelineContext, what: str) -> None:
     """Describe what Spark does from here on."""
     context.spark.sparkContext.setJobDescription(f"redrive {what}")
 
@@ -161,7 +161,8 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
     for row in records.select("schema_name", "table_name").distinct().collect():
         own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
         open_records = records.where(own).select(*columns)
-        _named(context, f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "what names no table")
+        name = f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "records that name no table"
+        _describe_job(context, name)
         prepared = context.protocol.prepare(open_records)
         messages = context.protocol.read(prepared)
         if row["table_name"] is not None:
@@ -173,7 +174,7 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
 
 def _rows_of(context: PipelineContext, open_records: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
     """The records of one table, among those that had no table."""
-    if not _by_cut(context):
+    if not _by_commit_ts(context):
         return open_records.where(context.protocol.where(named))
     places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
     return open_records.join(places, list(_PLACE.values()), "left_semi").select(*open_records.columns)
@@ -199,7 +200,7 @@ class _Part:
         if writer is None or writer.table is None:
             return {}
         table, rules = writer.table, self.context.rules_of(writer.messages, writer.table.layout)
-        _named(self.context, str(self.source))
+        _describe_job(self.context, str(self.source))
         decided = self._decided(writer.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
@@ -208,7 +209,7 @@ class _Part:
             self.context.step("redrive-quarantined")
             fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
             if not fresh.isEmpty():
-                late = _by_cut(self.context)
+                late = _by_commit_ts(self.context)
                 entry = changes.Entry(self.context.ledger.batch_id, {}, self.operation, times=writer.times, late=late)
                 changes.append(table, fresh, entry)
             self.context.step("redrive-appended")
@@ -227,13 +228,13 @@ class _Part:
             may_be_written(self.context, table)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
-        if not _by_cut(self.context) and any(seen.version.handle == () for seen in versions):
+        if not _by_commit_ts(self.context) and any(seen.version.handle == () for seen in versions):
             return None  # no key names these rows
         if table is None and (self.what == QUARANTINE or self.context.tables.obstacle(self.source)):
             return None
         part = TableMessages(self.source, versions)
         raw = self.context.protocol.prepare(self.open_records)
-        kind = CommitTsTableWriter if _by_cut(self.context) else TableWriter
+        kind = CommitTsTableWriter if _by_commit_ts(self.context) else TableWriter
         writer = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
         if table is None and isinstance(writer, CommitTsTableWriter):
             made = made_by_rows(self.context, self.source, min(seen.since for seen in versions))
@@ -296,7 +297,7 @@ class _Part:
             self.context.records.mark(self.what, rows.select(*place, status.alias(_STATUS)))
 
 
-def _by_cut(context: PipelineContext) -> bool:
+def _by_commit_ts(context: PipelineContext) -> bool:
     return context.protocol.ordering is Ordering.BY_COMMIT_TS
 
 
@@ -306,7 +307,7 @@ def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> No
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """
     context.unrecorded.add(table.uuid)
-    if not _by_cut(context):
+    if not _by_commit_ts(context):
         current.publish(context.spark, table, context.timezone, operation, context.step)
     elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
         replay(context.spark, context.tables, table, context.timezone, operation, context.step)

@@ -20,7 +20,7 @@ from pipeline.streaming.origins import Origins
 from pipeline.streaming.set_aside import held_names
 from pipeline.streaming.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.set_aside.held import NAME_TAKEN, taken
-from pipeline.streaming.set_aside.pending import as_raw, let_go, nothing, released
+from pipeline.streaming.set_aside.pending import as_raw, mark_released, nothing, released
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
@@ -48,9 +48,9 @@ def release(context: PipelineContext, source: TableName) -> int:
     Each step is durable and marked with the operation's id, so that a second try after a crash goes on where the
     first one ended. Raises `Refused` if the table is not held, or the reason for holding it is still there.
     """
-    _named(context, source)
+    _describe_job(context, source)
     if context.protocol.ordering is Ordering.BY_COMMIT_TS:
-        return _release_by_cut(context, source)
+        return _release_by_commit_ts(context, source)
     table = context.tables.find(source)
     _columns_back(table)
     if table is not None and table.deferred_name is not None:
@@ -73,7 +73,7 @@ def release(context: PipelineContext, source: TableName) -> int:
     if table is not None:
         context.unrecorded.add(table.uuid)
         _writer(context, held_records, None, [], table, operation).publish()
-    _named(context, source)
+    _describe_job(context, source)
     context.records.mark_held(source, "released")
     if table is not None:
         context.tables.set_state(table, State.LIVE)
@@ -82,7 +82,7 @@ def release(context: PipelineContext, source: TableName) -> int:
     return records
 
 
-def _release_by_cut(context: PipelineContext, source: TableName) -> int:
+def _release_by_commit_ts(context: PipelineContext, source: TableName) -> int:
     """Let the records go the way of those that wait by themselves, in a batch that has nothing else.
 
     If the table is not held but waits for a schema, the rows that still have none become dead letters.
@@ -96,7 +96,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
     live = table is None or table.state == State.LIVE
     gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
     streams = namesakes.streams_to_let_in(context, source)
-    records = let_go(context, source)
+    records = mark_released(context, source)
     named = held_names.forget(context.records, source)
     if records == 0 and live and not named:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
@@ -114,7 +114,7 @@ def _release_by_cut(context: PipelineContext, source: TableName) -> int:
     finally:
         batch.close()
     namesakes.accept(context, source, streams)
-    _named(context, source)
+    _describe_job(context, source)
     write_tables_view(context, max(0, context.ledger.batch_id))
     context.step("released")
     return records
@@ -146,7 +146,7 @@ def _versions(messages: Messages) -> tuple[SeenVersion, ...]:
     return tuple(seen for named in messages.tables for seen in named.versions)
 
 
-def _named(context: PipelineContext, source: TableName) -> None:
+def _describe_job(context: PipelineContext, source: TableName) -> None:
     """Describe what Spark does from here on, until a batch or a landing says otherwise."""
     context.spark.sparkContext.setJobDescription(f"release: {source}")
 
@@ -211,10 +211,8 @@ def _let_change_names(context: PipelineContext, table: WarehouseTable, cycle: Se
     context.step("release-stepped-aside")
     for other in reversed(cycle):
         if other.deferred_name is not None:
-            waited = (
-                f"its name was taken until another table was released; to go on: {_release_of(other.deferred_name)}"
-            )
-            context.tables.rename(other, other.deferred_name, other.renamed_at, reason=taken(waited))
+            why = f"its name was taken until another table was released; to go on: {_release_of(other.deferred_name)}"
+            context.tables.rename(other, other.deferred_name, other.renamed_at, reason=taken(why))
 
 
 def _release_of(table: TableName) -> str:

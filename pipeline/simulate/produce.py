@@ -56,7 +56,7 @@ class SimulatedChangefeed:
 
     def __post_init__(self) -> None:
         self._topics = Topics(self.bootstrap_servers, self.partitions, self.client)
-        self._sender = self._avro() if self.protocol == "avro" else self._by_cut()
+        self._sender = self._avro() if self.protocol == "avro" else self._by_commit_ts()
         self._watermarks = self.watermarks or self.protocol != "avro"
         self._counts: Counter[tuple[str, str]] = Counter()
         self._transactions = self._last_ts = 0
@@ -115,7 +115,7 @@ class SimulatedChangefeed:
         return self.counts
 
     def close(self) -> None:
-        """Flush, and close the registry's connections; readers by cut get a last watermark, to see it all."""
+        """Flush, and close the registry's connections; readers by commit ts get a last watermark, to see it all."""
         if self.protocol != "avro" and self._transactions:
             self.checkpoint(self._last_ts)
         self._sender.flush()
@@ -126,7 +126,7 @@ class SimulatedChangefeed:
         registry = RegistryClient(self.registry or RegistryConfig(self.registry_url))
         return AvroSender(self._topics, registry, self.prefix, options, watermarks=self.watermarks)
 
-    def _by_cut(self) -> Sender:
+    def _by_commit_ts(self) -> Sender:
         kind = SimpleSender if self.protocol == "simple" else OpenSender
         return kind(self._topics, self.topic or f"{self.prefix}_cdc", self.timezone)
 

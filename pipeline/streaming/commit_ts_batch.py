@@ -1,4 +1,4 @@
-"""The micro-batch's `Port` by commit ts: all tables show the same moment (decision 004)."""
+"""The micro-batch's `Port` by commit ts: all tables show one consistent point (decision 004)."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ Shown = tuple["WarehouseTable", "int | None"]
 
 @dataclass
 class CommitTsBatch(SparkBatch):
-    """One micro-batch. `raw` is prepared, and has besides what is new what has waited."""
+    """One micro-batch. `raw` is prepared: the new records, and the pending ones."""
 
     applier: DdlApplier = field(init=False)
     frontiers: dict[Partition, Frontier] = field(default_factory=dict)
     resolved: Frontier = NEVER
-    """How far the tables are to be brought."""
+    """How far the tables are to be brought: no further than to a barrier."""
     read_frontier: Frontier = NEVER
     """How far all partitions have been read: what the ledger says."""
     late_frontier: Frontier = NEVER
@@ -89,28 +89,26 @@ class CommitTsBatch(SparkBatch):
     """The same of rows that wait, by the name that they have (`TableName.key`)."""
     last_watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
     """The last watermark of each partition, as far as it is known."""
-    parts: dict[Part, str] = field(default_factory=dict)
-    """What waits, with the reason."""
-    held: DataFrame | None = None
-    """What was pending, prepared."""
-    taken: DataFrame | None = None
-    """Of that what an unfinished try has put into a table already: it waits no more, whatever this try finds."""
+    pending_parts: dict[Part, str] = field(default_factory=dict)
+    """Rows that are pending after this batch, with the reason."""
+    pending_frame: DataFrame | None = None
+    """The records that were pending before this batch, prepared."""
+    already_appended: DataFrame | None = None
+    """Those of them that an unfinished try has appended: they are let in, whatever this try finds."""
     pending_streams: namesakes.Streams = field(default_factory=dict)
     """In which streams the pending rows are."""
     pending_names: frozenset[tuple[str, str]] = frozenset()
     deferred_statements: frozenset[DdlIdentity] = frozenset()
-    all_statements: tuple[Ddl, ...] = ()
-    """Of a second try: those of this batch, also if the first try has set them aside."""
-    kept: int = 0
-    """Records that began to wait in this batch."""
+    newly_pending: int = 0
+    """Records that are pending since this batch."""
     let_in: int = 0
-    """Pending events that have been taken."""
+    """Pending events that this batch has taken."""
     forced: frozenset[tuple[str, str]] = frozenset()
     """Tables whose rows a person wants in, whatever the verdict on them is."""
     shown: list[Shown] = field(default_factory=list)
     """Tables whose snapshot changed, with the new one."""
-    gone: int = 0
-    """Dead letters of tables that were removed."""
+    of_removed: int = 0
+    """Dead letters of tables that are not in the warehouse any more."""
 
     @property
     def described(self) -> Descriptions:
@@ -138,32 +136,32 @@ class CommitTsBatch(SparkBatch):
 
     def read(self) -> Messages:
         """See `Port.read`: what is new, and what has waited."""
-        return frontier.believed(self._read())
+        return frontier.without_impossible_progress(self._read())
 
     def _read(self) -> Messages:
         messages = super().read()
         self.stream_ids = self.stream_ids or self.context.source.stream_ids()
         self.described.learn(messages.described)
-        self._named("what was pending")
+        self._describe_job("rows that were pending")
         raw = pending.raw_records(self.context.records) if self.context.has_pending else None
         if raw is None:
             return messages
-        held = self.context.protocol.prepare(raw).withColumn(WAS_PENDING, F.lit(True))
+        frame = self.context.protocol.prepare(raw).withColumn(WAS_PENDING, F.lit(True))
         # as it is now: what begins to wait is no part of it
-        self.held = held.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        self.held.count()
+        self.pending_frame = frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        self.pending_frame.count()
         self.forced = pending.released(self.context.records)
         if self.context.recovering:
-            held = pending.not_in_changes(self.context, self.held)
-            self.taken = pending.without(self.held, held)
+            frame = pending.not_yet_stored(self.context, self.pending_frame)
+            self.already_appended = pending.without(self.pending_frame, frame)
         else:
-            held = self.held
-        from_pending = self.context.protocol.read(held)
+            frame = self.pending_frame
+        from_pending = self.context.protocol.read(frame)
         self.pending_streams = namesakes.streams_of(from_pending)
         self.described.learn(from_pending.described)
         if messages.unknown and from_pending.described:
             messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
-        self.raw = self.raw.unionByName(held)
+        self.raw = self.raw.unionByName(frame)
         self.pending_names = frozenset(table.table.key for table in from_pending.tables)
         self.deferred_statements = frozenset(ddl.identity for ddl in from_pending.ddl)
         return _joined(messages, self._without_hope(from_pending))
@@ -191,7 +189,7 @@ class CommitTsBatch(SparkBatch):
         self._see_progress(messages, streams, ends)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         self.resolved = max(self.read_frontier, self._shown())
-        self._named("statements")
+        self._describe_job("statements")
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
         )
@@ -204,7 +202,7 @@ class CommitTsBatch(SparkBatch):
         yield Epoch(tuple(statement.ddl for statement in self.applier.applied), ())
         self._hold_namesakes(alike)
         self.applier.left_over = self._left_over() if self.context.recovering else {}
-        self.parts = routing.pending_parts(self.applier)
+        self.pending_parts = routing.pending_parts(self.applier)
         self._set_aside_undescribed(routing.undescribed(self.applier))
         placed = routing.placed(self.applier)
         gone = [one for one in placed if one.table_ref == GONE]
@@ -261,8 +259,7 @@ class CommitTsBatch(SparkBatch):
     def _note_try(self, ends: Mapping[Partition, int], streams: Mapping[str, Stream]) -> None:
         """Let a second try know how far this one has read, where tables alone do not tell it.
 
-        They do not where DDL events are applied, nor that a stream was new and in time.
-
+        The tables do not tell it once DDL events are applied, and never tell that a stream was new and in time.
         What an earlier try noted stays as long as this one has not read as far.
         """
         if (self.applier.applied or self.joined) and self.ahead <= self.read_frontier:
@@ -306,31 +303,31 @@ class CommitTsBatch(SparkBatch):
         return parts
 
     def _see_deliveries(self) -> None:
-        """Find where rows without a key begin to be sent again, also those that wait: it shows when they come."""
-        keyless = [one.messages for one in self.placed.values() if redeliveries.may_double(one.messages)]
+        """Find where rows without a key begin to be sent again, pending ones too: it shows only when they arrive."""
+        keyless = [one.messages for one in self.placed.values() if redeliveries.has_keyless_rows(one.messages)]
         tables = [table for table in self.context.tables if redeliveries.is_keyless(table.layout)]
-        late: dict[tuple[str, str], list[Part]] = {}
-        for part in self.parts:
-            late.setdefault(part.table.key, []).append(part)
-        if self.context.has_pending or late:
+        pending_by_name: dict[tuple[str, str], list[Part]] = {}
+        for part in self.pending_parts:
+            pending_by_name.setdefault(part.table.key, []).append(part)
+        if self.context.has_pending or pending_by_name:
             self.pending_deliveries = redeliveries.remembered(self.context.records)
         ledger, messages = self.context.ledger, self.applier.messages
-        if not (keyless or tables or late):
+        if not (keyless or tables or pending_by_name):
             self.last_watermarks = {
                 partition: ts
                 for partition, ts in ledger.last_watermarks.items()
                 if partition not in messages.watermarks
             }
             return
-        self._named("rows that are sent again")
+        self._describe_job("rows that are sent again")
         watermarks = redeliveries.watermarks(self.raw, self.context.protocol, ledger.last_watermarks)
         self.last_watermarks = {**ledger.last_watermarks, **watermarks.newest}
         for table in tables if watermarks.restarts else ():
             self.context.tables.note_deliveries(table, watermarks.restarts)
-        names = list(late)
-        parts = [*(messages.parts for messages in keyless), *late.values()]
+        names = list(pending_by_name)
+        parts = [*(messages.parts for messages in keyless), *pending_by_name.values()]
         begun = (
-            redeliveries.begun_again(self.raw, self.context.protocol, parts, ledger.frontiers, messages.ddl)
+            redeliveries.redelivery_starts(self.raw, self.context.protocol, parts, ledger.frontiers, messages.ddl)
             if parts
             else {}
         )
@@ -355,11 +352,11 @@ class CommitTsBatch(SparkBatch):
             self.resolved = min(self.resolved, closed)
 
     def _applied_up_to(self, ddl: Ddl) -> Frontier:
-        """Up to which moment a statement is applied."""
+        """Up to which frontier a statement is applied."""
         return self.late_frontier if any(at.stream in self.late for at in ddl.at) else self.resolved
 
     def _set_aside_gone(self, gone: Sequence[Placed]) -> None:
-        """Rows of tables that are not there any more: re-sends, which nothing can take, and nobody misses."""
+        """Make dead letters of rows of tables that are not there any more: they are redeliveries."""
         header = self.context.protocol.header()
         refused = [
             Undecodable(
@@ -372,12 +369,12 @@ class CommitTsBatch(SparkBatch):
             for rows in gone
         ]
         if refused:
-            self._named("dead letters")
+            self._describe_job("dead letters")
             dead_letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
-            self.gone = sum(dead_letters.values())
+            self.of_removed = sum(dead_letters.values())
 
     def _set_aside_undescribed(self, rows: Sequence[tuple[Unknown, Part]]) -> None:
-        """Rows that are described by nothing, of tables that were dropped: no message will, and a DROP is later."""
+        """Make dead letters of undescribed rows of dropped tables: no message will describe them any more."""
         protocol = self.context.protocol
         refused = [
             self._undescribed(unknown_rows, "dropped", unknown_rows.where & pending.rows_of(protocol, [part]))
@@ -387,27 +384,23 @@ class CommitTsBatch(SparkBatch):
             return
         dead_letters = set_aside_refused(self.context, self.raw, refused, self.batch_id, SUPERSEDED)
         self.dead_letters = Counter(self.dead_letters) + Counter(dead_letters)
-        wheres = [F.coalesce(unknown_rows.where, F.lit(False)) for unknown_rows in refused]
+        wheres = [F.coalesce(undecodable.where, F.lit(False)) for undecodable in refused]
         self.given_up = any_of([self.given_up, *wheres])
         self.raw = self.raw.where(~any_of(wheres))
 
     def _less(self, messages: Messages, left: Messages) -> Messages:
         """As by offset; but statements that wait come with all else that waits."""
-        self.all_statements = messages.ddl
         return replace(super()._less(messages, left), ddl=left.ddl, unknown=left.unknown)
-
-    def _held_statements(self, statements: Sequence[Ddl]) -> int:
-        return super()._held_statements([*self.all_statements, *statements])
 
     def _places_set_aside(self) -> DataFrame:
         return pending.places_set_aside(self.context)
 
-    def _not_landed(self, raw: DataFrame) -> DataFrame:
-        return pending.not_in_changes(self.context, raw) if self.context.recovering else raw
+    def _not_appended(self, raw: DataFrame) -> DataFrame:
+        return pending.not_yet_stored(self.context, raw) if self.context.recovering else raw
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
-        self._named("statements")
+        self._describe_job("statements")
         self.applier.apply(next(s for s in self.applier.applied if s.ddl is ddl))
 
     def _writer(self, messages: TableMessages) -> CommitTsTableWriter:
@@ -422,7 +415,7 @@ class CommitTsBatch(SparkBatch):
         writer.ended = pair is None and self._has_ended(messages)
         earlier = (place for part in messages.parts for place in self.pending_deliveries.get(part.table.key, ()))
         writer.deliveries = (
-            [*self.deliveries.get(id(messages), ()), *earlier] if redeliveries.may_double(messages) else ()
+            [*self.deliveries.get(id(messages), ()), *earlier] if redeliveries.has_keyless_rows(messages) else ()
         )
         writer.ambiguous = self.applier.ambiguous.get(table_ref, ("", 0))[0]
         writer.lets_in = any(part.table.key in self.pending_names for part in messages.parts)
@@ -435,16 +428,16 @@ class CommitTsBatch(SparkBatch):
     def keep_pending(self) -> int:
         """See `Port.keep_pending`."""
         statements = self.applier.deferred_statements()
-        if self.parts or statements:
-            self._named("what waits")
-            raw = self._not_landed(self.raw)
-            self.kept = pending.keep(self.context, raw, self.batch_id, self.parts, statements)
-        return self.kept
+        if self.pending_parts or statements:
+            self._describe_job("pending rows")
+            raw = self._not_appended(self.raw)
+            self.newly_pending = pending.keep(self.context, raw, self.batch_id, self.pending_parts, statements)
+        return self.newly_pending
 
     def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
         """See `Port.publish_all`: every table shows its changes up to the resolved ts, but where rows of it wait."""
         results = super().publish_all(results)
-        self._named("dead letters")
+        self._describe_job("dead letters")
         self.applier.dead_letters_follow()
         exchanged = self._exchanged()
         to_publish = [
@@ -467,7 +460,7 @@ class CommitTsBatch(SparkBatch):
         others = [
             TableResult(name, snapshot=snapshot) for name, snapshot in snapshots.items() if name not in tables_with_rows
         ]
-        others += [TableResult(TABLE_REMOVED, dead_letters=self.gone)] if self.gone else []
+        others += [TableResult(TABLE_REMOVED, dead_letters=self.of_removed)] if self.of_removed else []
         return [*(replace(one, snapshot=snapshots.get(one.table)) for one in results), *others]
 
     def _may_be_shown(self, table: WarehouseTable) -> bool:
@@ -476,7 +469,7 @@ class CommitTsBatch(SparkBatch):
         return not table.altered if has_rows else may_be_written(self.context, table)
 
     def _marked(self) -> list[Shown]:
-        """Give tables an empty snapshot that are new without rows, or whose columns changed and no row; which."""
+        """Give an empty snapshot to tables that are new, or whose columns changed, without rows. Returns those."""
         cut_ts = frontier.commit_ts_of(self.resolved)
         marked: list[Shown] = []
         for table in self.context.tables if cut_ts else ():
@@ -490,7 +483,7 @@ class CommitTsBatch(SparkBatch):
         return marked
 
     def _exchanged(self) -> list[WarehouseTable]:
-        """Let partitions and tables change places whose time has come, each when both show that moment; which."""
+        """Exchange the rows of partitions and tables that both show the commit ts of that. Returns these tables."""
         concerned: list[WarehouseTable] = []
         self.undone = [
             pending_exchange for pending_exchange in exchanges(self.context.tables) if not pending_exchange.done
@@ -505,7 +498,7 @@ class CommitTsBatch(SparkBatch):
                 if table.removed_done < pending_exchange.removal.at:
                     self._advanced((table, pending_exchange.removal.at))
             operation = f"batch{self.batch_id}"
-            self._named(f"{pending_exchange.table.source}: exchange rows with {pending_exchange.other.source}")
+            self._describe_job(f"{pending_exchange.table.source}: exchange rows with {pending_exchange.other.source}")
             with bound(table=str(pending_exchange.table.source)):
                 exchange(self.context.spark, pending_exchange, self.context.timezone, operation, self.context.step)
             self.undone.remove(pending_exchange)
@@ -516,7 +509,7 @@ class CommitTsBatch(SparkBatch):
         """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""
         until = frontier.commit_ts_of(self.late_frontier if self._is_late(table) else self.resolved)
         until = min([until, *(one.removal.at for one in self.undone if table in (one.table, one.other))])
-        for part in self.parts:
+        for part in self.pending_parts:
             if self.applier.pair(part.table.key, part.since + 1) is table:
                 until = min(until, part.since)
         return until
@@ -524,7 +517,7 @@ class CommitTsBatch(SparkBatch):
     def _is_late(self, table: WarehouseTable) -> bool:
         """Whether rows may be missing up to where the others are: its stream came later, or nobody knows it yet.
 
-        Rows that were pending have none, and a new name may have another one.
+        A table made from pending rows has no stream recorded, and after a RENAME its rows may come in another stream.
         """
         if not self.late:
             return False
@@ -535,12 +528,12 @@ class CommitTsBatch(SparkBatch):
         table, until = to_publish
         context, operation = self.context, f"batch{self.batch_id}"
         with bound(batch=self.batch_id, table=str(table.source)):
-            self._named(f"{table.source}: publish current")
+            self._describe_job(f"{table.source}: publish current")
             done = advance.advance(context.spark, table, context.timezone, operation, context.step, until)
         return table, done.snapshot
 
     def _statements(self) -> Sequence[Row]:
-        return self.applier.told()
+        return self.applier.history_rows()
 
     def _described(self) -> list[Row]:
         return []
@@ -549,10 +542,10 @@ class CommitTsBatch(SparkBatch):
         return self.let_in
 
     def _check_held(self, held: int, outcome: Outcome) -> None:
-        super()._check_held(held + self.kept, outcome)
+        super()._check_held(held + self.newly_pending, outcome)
 
     def _blocked_tables(self) -> set[str]:
-        return super()._blocked_tables() | {str(part.table) for part in self.parts}
+        return super()._blocked_tables() | {str(part.table) for part in self.pending_parts}
 
     def commit(self, outcome: Outcome) -> None:
         """See `Port.commit`. What was dropped goes when nobody will take this batch again."""
@@ -570,10 +563,10 @@ class CommitTsBatch(SparkBatch):
         living = (table for table in self.context.tables if table.state is not State.DROPPED)
         late = {table.uuid for table in living if self._is_late(table)}
         also = ["DDL events of an unfinished batch are applied"] if self.ahead > self.resolved else []
-        return cuts.exact(self.context, self.batch_id, cut_ts, self.shown, self.parts, late, also)
+        return cuts.exact(self.context, self.batch_id, cut_ts, self.shown, self.pending_parts, late, also)
 
     def _complete(self, fresh: Ledger) -> None:
-        """Schemas, and what waits no longer: durable before the ledger is."""
+        """Write schemas and let pending rows in, before the commit of the ledger."""
         rows = self.described.unwritten()
         if rows:
             self.context.records.write("schemas", self.batch_id, rows)
@@ -588,22 +581,22 @@ class CommitTsBatch(SparkBatch):
 
     def _let_in(self) -> None:
         still = self._still()
-        if self.held is not None:
-            let_in = self.held if still is None else self.held.where(~F.coalesce(still, F.lit(False)))
+        if self.pending_frame is not None:
+            let_in = self.pending_frame if still is None else self.pending_frame.where(~F.coalesce(still, F.lit(False)))
             self.let_in = let_in.count()
-            pending.let_in(self.context, self.held, still)
-            if self.taken is not None and still is not None:
-                pending.let_in(self.context, self.taken, F.lit(False))
+            pending.let_in(self.context, self.pending_frame, still)
+            if self.already_appended is not None and still is not None:
+                pending.let_in(self.context, self.already_appended, F.lit(False))
             self.context.step("waiting-released")
-        self.context.has_pending = self.kept > 0 or still is not None
+        self.context.has_pending = self.newly_pending > 0 or still is not None
         if self.pending_deliveries and not self.context.has_pending:
             redeliveries.remember(self.context.records, {})
 
     def _still(self) -> Column | None:
-        """Which of what was pending stays so; None: nothing does."""
+        """Which pending records stay pending; None: none does."""
         by_commit_ts = (writer for writer in self.writers if isinstance(writer, CommitTsTableWriter))
         pending_writers = [writer for writer in by_commit_ts if writer.stays_pending]
-        parts = [*self.parts, *(part for writer in pending_writers for part in writer.messages.parts)]
+        parts = [*self.pending_parts, *(part for writer in pending_writers for part in writer.messages.parts)]
         statements = [statement for statement, _, _ in self.applier.deferred_statements()]
         statements += [statement for writer in pending_writers for statement in writer.statements]
         wanted = []
@@ -619,8 +612,8 @@ class CommitTsBatch(SparkBatch):
     def close(self) -> None:
         """See `SparkBatch.close`."""
         super().close()
-        if self.held is not None:
-            self.held.unpersist()
+        if self.pending_frame is not None:
+            self.pending_frame.unpersist()
 
 
 def batch_of(context: PipelineContext, raw: DataFrame, query_id: str, planned: Planned | None = None) -> SparkBatch:

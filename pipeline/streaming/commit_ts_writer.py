@@ -188,7 +188,7 @@ class CommitTsTableWriter(TableWriter):
 
     def hold(self) -> int:
         """See `TablePort.hold`: what has waited stays where it is."""
-        self._named(f"{self.messages.table}: hold")
+        self._describe_job(f"{self.messages.table}: hold")
         self.stays_pending = True
         self._note_deliveries()
         if self.table is not None:

@@ -161,11 +161,7 @@ def record(
         return NONE
     held = _held(context)
     level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
-    snapshots = {
-        table_results.table: table_results.snapshot
-        for table_results in outcome.tables
-        if table_results.snapshot is not None
-    }
+    snapshots = {result.table: result.snapshot for result in outcome.tables if result.snapshot is not None}
     to_record = {table.uuid for table in _to_record(context, whole=not held)}
     heads = {name: _head(table) for name, table in _meant(context.tables).items() if table.uuid in to_record}
     _write(context, batch_id, cut_ts, by_name(context.tables, heads | snapshots), lambda _: (level, reason))

@@ -53,15 +53,15 @@ class DdlApplier:
     messages: Messages
     names: NameHistory
     applied: tuple[Statement, ...]
-    """Those whose time has come, in the order of commit ts."""
+    """Those that this batch applies, in the order of commit ts."""
     pending: tuple[Statement, ...]
-    """Those whose time has not come."""
+    """The deferred ones."""
     blocked: tuple[tuple[Statement, str], ...] = ()
     """Those about tables that are held, with the reason of that."""
     pairs: dict[str, WarehouseTable] = field(default_factory=dict)
     """Pairs made in this batch, by what made them."""
     ambiguous: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Why pairs are to be held that are yet to be made, or to note an exchange of rows, and since when."""
+    """Why a pair is to be held that is not made yet, or has not noted an exchange of rows; and since when."""
     partners: dict[int, str] = field(default_factory=dict)
     """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned."""
     history: list[dict[str, object]] = field(default_factory=list)
@@ -188,8 +188,8 @@ class DdlApplier:
         is_known = binding.until < EVER or binding.table_ref == REMOVED or self.pair_of(binding.table_ref) is not None
         return not is_known and bool(unmade(self.context, name))
 
-    def told(self) -> list[dict[str, object]]:
-        """The rows of `ddl_history`. A statement about partitions may hold its table only when that is landed."""
+    def history_rows(self) -> list[dict[str, object]]:
+        """The rows of `ddl_history`. A statement about partitions may hold its table only when the table is written."""
         tables = [t for t in self.context.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
         ended = [s for s, table, _ in self._blocked_statements() if table.state is State.DROPPED]
         rows = [s.history_row(a, Done("nothing: its table was held, and is dropped")) for s in ended for a in s.actions]
@@ -284,9 +284,7 @@ class DdlApplier:
 
     def _unmade(self, commit_ts: int) -> set[Name]:
         """Names that had tables before a commit ts, though pairs may not have been made."""
-        first_seen = [
-            (statement.table, version.since) for statement in self.messages.tables for version in statement.versions
-        ]
+        first_seen = [(table.table, version.since) for table in self.messages.tables for version in table.versions]
         first_seen += [
             (statement.ddl.table, statement.ddl.commit_ts)
             for statement in self.applied
@@ -294,9 +292,7 @@ class DdlApplier:
         ]
         names = {name.key for name, since in first_seen if since < commit_ts}
         return (
-            names
-            | {statement.table.key for statement in self.messages.unknown}
-            | {name.key for name in last_held(self.context)}
+            names | {rows.table.key for rows in self.messages.unknown} | {name.key for name in last_held(self.context)}
         )
 
     def _create(self, table: TableName, statement: Statement) -> Done:

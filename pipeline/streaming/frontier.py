@@ -1,7 +1,7 @@
 """How far a changefeed has come (ordering by commit ts, decision 004).
 
-A moment is a commit ts and whether the DDL of that ts is included: a watermark W closes rows up to W, a DDL at D what
-a watermark D closes and itself. So it makes no difference on which side of a DDL a watermark of its ts stands.
+A frontier is a commit ts, and whether the DDL events of it are included: a watermark W closes rows up to W, a DDL event
+at D the same rows and itself. So it makes no difference on which side of a DDL event a watermark of its ts stands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.model.places import Partition
 
 Frontier = NewType("Frontier", int)
-"""Commit ts * 2, and one more after the DDL of that ts."""
+"""Commit ts * 2, and one more after the DDL events of that ts."""
 
 NEVER = Frontier(0)
 AHEAD = "COMMIT_TS_AHEAD"
@@ -32,7 +32,7 @@ def closed_by_watermark(commit_ts: int) -> Frontier:
 
 
 def after_ddl(commit_ts: int) -> Frontier:
-    """What a DDL says."""
+    """What a DDL event says."""
     return Frontier(commit_ts << 1 | 1)
 
 
@@ -57,7 +57,7 @@ def progress(
 def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[str, Frontier]:
     """By stream, the least frontier that includes anything of it: rows, DDL events, what comes after a watermark.
 
-    Rows that wait have no place and are left out. Rows of a version that is not described yet are taken for rows of
+    Pending rows have no position and are left out. Rows of a version that is not described yet are taken for rows of
     every stream that this batch has read.
     """
     oldest: dict[str, Frontier] = {}
@@ -73,8 +73,8 @@ def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[s
     return oldest
 
 
-def believed(messages: Messages) -> Messages:
-    """Messages without progress that TiDB cannot have made: after it everything would count as sent again, for good.
+def without_impossible_progress(messages: Messages) -> Messages:
+    """Messages without progress that TiDB cannot have made: after it every event would count as a redelivery.
 
     A watermark from the year 2200 on is passed over with a warning, a statement is a dead letter.
     """
@@ -118,7 +118,7 @@ class Recorded(NamedTuple):
 class EarlierTry(NamedTuple):
     """What a try of this batch that died had read: `complete` partitions have everything up to `resolved`.
 
-    `shown`: up to where tables show, of which that try may have noted nothing else.
+    `shown`: the frontier up to which tables show changes already; the try may have left no other trace.
     """
 
     resolved: Frontier = NEVER
@@ -154,37 +154,37 @@ def reached(
     `read`: what `progress` makes of the recorded frontiers. `oldest`: see `oldest_of`. `streams`: the partitions of
     every stream that is there; those of others keep what is recorded. `unread`: see `resolved`.
 
-    A late stream is late until it is read to its end, or as far as the others. What a partition that was read to its
-    end is yet to bring is newer.
+    A late stream is late until it is read to its end, or as far as the others. What comes later to a partition that was
+    read to its end is newer.
     """
     goal = max(recorded.resolved, tried.resolved)
     kinds = _kinds_of(recorded, oldest, streams, tried)
     frontiers = dict(read)
-    for stream, since in kinds.in_time.items():
-        frontiers |= {at: max(frontiers.get(at, NEVER), since) for at in streams[stream]}
-    for stream in kinds.lagging:
+    for stream, read_to in kinds.in_time.items():
+        frontiers |= {at: max(frontiers.get(at, NEVER), read_to) for at in streams[stream]}
+    for stream in kinds.with_history:
         frontiers |= {at: frontiers.get(at, NEVER) for at in streams[stream]}
-    left = {stream: [frontiers[at] for at in streams[stream] if at in unread] for stream in kinds.lagging}
-    lagging = {stream: min(frontiers_left, default=goal) for stream, frontiers_left in left.items()}
-    late = frozenset(stream for stream, least in lagging.items() if least < goal)
+    left = {stream: [frontiers[at] for at in streams[stream] if at in unread] for stream in kinds.with_history}
+    least_of = {stream: min(frontiers_left, default=goal) for stream, frontiers_left in left.items()}
+    late = frozenset(stream for stream, least in least_of.items() if least < goal)
     live = {at: frontier for at, frontier in frontiers.items() if at.stream in streams and at.stream not in late}
     live |= {at: goal for at in unread if at.stream in kinds.undecided}
     newest = max(goal, resolved(live, [at for at in unread if at in live]))
     ended = {at: max(frontier, newest) for at, frontier in live.items() if at not in unread and at in frontiers}
-    late_frontier = min((lagging[stream] for stream in late), default=NEVER)
+    late_frontier = min((least_of[stream] for stream in late), default=NEVER)
     return Reached(frontiers | ended, newest, late, late_frontier, kinds.joined)
 
 
 class _Kinds(NamedTuple):
-    """What kind of stream each is that is there.
+    """The kind of each stream that is there.
 
     `in_time`, with up to where all its partitions have been read, those without records too. `joined`: those of them
-    that are new. `lagging`: they came later with a history. `undecided`: new ones of which nothing shows it yet.
+    that are new. `with_history`: they came later, with a history. `undecided`: new ones of which nothing shows it yet.
     """
 
     in_time: dict[str, Frontier]
     joined: frozenset[str]
-    lagging: frozenset[str]
+    with_history: frozenset[str]
     undecided: frozenset[str]
 
 
@@ -198,22 +198,22 @@ def _kinds_of(
     read, nothing is resolved beyond what was: a RENAME in it may be older than what comes elsewhere.
     """
     in_time: dict[str, Frontier] = {}
-    joined, lagging, undecided = set[str](), set[str](), set[str]()
+    joined, with_history, undecided = set[str](), set[str](), set[str]()
     for stream, partitions in streams.items():
         before = [at for at in partitions if at in recorded.frontiers or at in recorded.begun]
         was_read = not tried.complete.isdisjoint(partitions)
-        since = max(recorded.resolved, tried.resolved if was_read else NEVER)
+        read_to = max(recorded.resolved, tried.resolved if was_read else NEVER)
         if before:
             is_in_time = min(recorded.frontiers.get(at, NEVER) for at in before) >= recorded.resolved
         elif stream in oldest:
             passed = recorded.resolved if was_read else max(recorded.resolved, tried.resolved, tried.shown)
-            is_in_time, since = oldest[stream] > passed, max(since, passed)
+            is_in_time, read_to = oldest[stream] > passed, max(read_to, passed)
             joined |= {stream} if is_in_time else set()
         else:
             undecided.add(stream)
             continue
         if is_in_time:
-            in_time[stream] = since
+            in_time[stream] = read_to
         else:
-            lagging.add(stream)
-    return _Kinds(in_time, frozenset(joined), frozenset(lagging), frozenset(undecided))
+            with_history.add(stream)
+    return _Kinds(in_time, frozenset(joined), frozenset(with_history), frozenset(undecided))

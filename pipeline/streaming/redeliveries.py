@@ -1,9 +1,9 @@
 """Where rows of tables without a key begin to be sent again, as watermarks tell (ordering by commit ts).
 
-How often an equal change of such a table stands at a commit ts is the greatest of any one send (design.md, 4.3), so it
-has to be known where a send ends. It does where the commit ts of a table goes back, which the rows tell themselves;
-after a watermark that has closed them; and where the watermarks go back. No table has these: what they tell is noted
-with the table, when the rows come, whether they wait then or not.
+How often an equal change of such a table counts at a commit ts is the greatest number that any one delivery has of it
+(design.md, 4.3). So it has to be known where a delivery ends: where the commit ts of the table goes back, which the
+rows tell themselves; after a watermark that has closed them; and where the watermarks go back. Watermarks are stored in
+no table, so what they tell is noted with the table when its rows arrive, pending or not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
 
 MOST = 10_000
-"""How many are noted of a batch: of a re-send there is one for each table and partition."""
+"""How many are noted of a batch: of a redelivery there is one for each table and partition."""
 
 _OF, _TS, _CLOSES, _BEFORE = "_of", "_ts", "_closes", "_before"
 _CLOSED, _ROWS_BEFORE, _PREVIOUS, _CLOSED_SINCE = "_closed", "_rows_before", "_previous", "_closed_since"
@@ -50,7 +50,7 @@ class Watermarks(NamedTuple):
     newest: dict[Partition, CommitTs]
 
 
-def may_double(messages: TableMessages) -> bool:
+def has_keyless_rows(messages: TableMessages) -> bool:
     """Whether rows of a version without a key are among them."""
     return any(not seen.version.handle and seen.rows for seen in messages.versions)
 
@@ -66,16 +66,16 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partiti
     Where watermarks go back, everything in the partition is sent again from there on.
     """
     header, place = protocol.header(), F.struct(*_PLACE)
-    last_watermarks = raw.where(~F.col(WAS_PENDING) & _is_watermark(header)).select(
+    all_watermarks = raw.where(~F.col(WAS_PENDING) & _is_watermark(header)).select(
         *_PARTITION, *_PLACE, header.commit_ts.alias(_TS)
     )
     earlier = [(at.stream, at.number, -1, 0, ts) for at, ts in newest.items()]
     if earlier:
-        last_watermarks = last_watermarks.union(raw.sparkSession.createDataFrame(earlier, last_watermarks.schema))
+        all_watermarks = all_watermarks.union(raw.sparkSession.createDataFrame(earlier, all_watermarks.schema))
     order = Window.partitionBy(*_PARTITION).orderBy(*_PLACE)
     goes_back = F.lag(_TS).over(order) > F.col(_TS)
     by_partition = (
-        last_watermarks.withColumn(_BEFORE, F.when(goes_back, place))
+        all_watermarks.withColumn(_BEFORE, F.when(goes_back, place))
         .groupBy(*_PARTITION)
         .agg(F.max_by(_TS, place).alias(_TS), F.slice(F.array_sort(F.collect_list(_BEFORE)), 1, MOST).alias(_BEFORE))
     )
@@ -86,7 +86,7 @@ def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partiti
     )
 
 
-def begun_again(
+def redelivery_starts(
     raw: DataFrame,
     protocol: SourceProtocol,
     tables: Sequence[Sequence[Part]],
@@ -127,7 +127,7 @@ def begun_again(
 
 
 def _is_watermark(header: MessageHeader) -> Column:
-    """Whether an event is a watermark that TiDB can have made (`frontier.believed`)."""
+    """Whether an event is a watermark that TiDB can have made (`frontier.without_impossible_progress`)."""
     return F.coalesce(header.watermark & (header.commit_ts <= FAR_FUTURE), F.lit(False))
 
 
@@ -147,10 +147,10 @@ def _with_progress(events: DataFrame) -> DataFrame:
 
 
 def _starts() -> Column:
-    """Whether a row is sent again, and the one before it of its table is not of the same send."""
+    """Whether a row is sent again, and the one before it of its table is not of the same delivery."""
     ts, previous = F.col(_TS), F.col(_PREVIOUS)
-    other_send = previous.isNull() | (previous > ts) | (F.col(_CLOSED_SINCE) >= ts)
-    return ~F.col(_CLOSES) & (ts <= F.col(_CLOSED)) & other_send
+    other_delivery = previous.isNull() | (previous > ts) | (F.col(_CLOSED_SINCE) >= ts)
+    return ~F.col(_CLOSES) & (ts <= F.col(_CLOSED)) & other_delivery
 
 
 def remembered(records: Records) -> dict[Name, set[Place]]:
@@ -160,5 +160,5 @@ def remembered(records: Records) -> dict[Name, set[Place]]:
 
 
 def remember(records: Records, places: Mapping[Name, Collection[Place]]) -> None:
-    """Let these be what is remembered."""
+    """Store these places with `_pipeline.held`."""
     records.tables["held"].set_properties(PENDING_DELIVERIES.entry(places))

@@ -33,8 +33,8 @@ def give_name(
     first = first_reason(pair.held_reason) if pair.state is State.HELD else ""
     if obstacle is None:
         context.records.rename_set_aside(pair.source, new, until)
-        waited = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, commit_ts, bindings, also(first, taken(waited)) if pair.deferred_name else "")
+        why = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
+        tables.rename(pair, new, commit_ts, bindings, also(first, taken(why)) if pair.deferred_name else "")
     else:
         context.records.rename_set_aside(pair.source, tables.stand_in_name(pair, new, commit_ts), until)
         tables.defer_rename(pair, new, commit_ts, also(first, taken(f"{obstacle}: {ddl.sql}")), bindings)

@@ -28,8 +28,8 @@ from pipeline.streaming.ddl_plan import DdlPlan
 from pipeline.streaming.epochs import APPLIED
 from pipeline.streaming.fast_path.speculation import speculate
 from pipeline.streaming.origins import Origins, identified
-from pipeline.streaming.set_aside.dead_letters import places_since, set_aside_refused, stands_at, without
-from pipeline.streaming.set_aside.pending import RELEASED
+from pipeline.streaming.set_aside.dead_letters import places_since, set_aside_refused, without
+from pipeline.streaming.set_aside.pending import RELEASED, as_raw
 from pipeline.streaming.tables_view import is_outdated, write_tables_view
 from pipeline.warehouse import descriptions
 from pipeline.warehouse.evolution import Note
@@ -76,7 +76,7 @@ class SparkBatch:
     speculation: Speculation | None = None
     origins: Origins | None = None
     dead_letters: Mapping[str, int] = field(default_factory=dict)
-    """Dead letters that no landing has made, by the table that they are of."""
+    """Dead letters that no writer of a table has made, by the table that they are of."""
     _kept: DataFrame | None = None
 
     @property
@@ -126,7 +126,7 @@ class SparkBatch:
             self.raw = self._kept = self.raw.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
     def _routed(self, raw: DataFrame) -> Messages:
-        self._named("route")
+        self._describe_job("route")
         messages = self.context.protocol.read(raw)
         if any(at.stream not in self.stream_ids for at in messages.starts):
             self.stream_ids = self.context.source.stream_ids()
@@ -141,7 +141,7 @@ class SparkBatch:
 
     def _without_set_aside(self, messages: Messages) -> Messages:
         """Without records that an unfinished batch has set aside already: they count as read."""
-        self._named("what an unfinished batch has set aside")
+        self._describe_job("what an unfinished batch has set aside")
         places = self._places_set_aside()
         if places.isEmpty():
             return messages
@@ -172,13 +172,13 @@ class SparkBatch:
 
     def epochs(self, messages: Messages) -> Iterable[Epoch]:
         """See `Port.epochs`."""
-        self._named("statements")
+        self._describe_job("statements")
         self.ddl_plan = DdlPlan.begin(self.context, self.batch_id, messages, self._known_origins())
         return self.ddl_plan.epochs
 
     def apply(self, ddl: Ddl) -> None:
         """See `Port.apply`."""
-        self._named("statements")
+        self._describe_job("statements")
         self.ddl_plan.apply(ddl, self.writers)
 
     def table(self, messages: TableMessages) -> TableWriter:
@@ -219,13 +219,13 @@ class SparkBatch:
         """See `Port.set_aside_refused`."""
         if not messages.refused:
             return 0
-        self._named("dead letters")
-        raw = self._not_landed(self.raw)
+        self._describe_job("dead letters")
+        raw = self._not_appended(self.raw)
         dead_letters = set_aside_refused(self.context, raw, messages.refused, self.batch_id)
         self.dead_letters = {table: count for table, count in dead_letters.items() if table and count}
         return dead_letters[""]
 
-    def _not_landed(self, raw: DataFrame) -> DataFrame:
+    def _not_appended(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished batch has put into a changes table."""
         if not self.context.recovering:
             return raw
@@ -237,7 +237,7 @@ class SparkBatch:
 
     def commit(self, outcome: Outcome) -> None:
         """See `Port.commit`."""
-        self._named("ledger")
+        self._describe_job("ledger")
         ledger, messages = self.context.ledger, outcome.messages
         number = self.batch_id
         held = sum(result.held for result in outcome.tables)
@@ -288,12 +288,7 @@ class SparkBatch:
         if self.context.recovering:
             counts, set_aside = self._recounted()
             dead_letters, quarantined = set_aside["dead_letters"], set_aside["quarantine"]
-            rows = (
-                sum(counts.values())
-                + sum(set_aside.values())
-                + outcome.messages.control
-                - self._held_statements(outcome.messages.ddl)
-            )
+            rows = sum(counts.values()) + sum(set_aside.values()) + outcome.messages.control - self._held_statements()
         return {
             "query_id": self.query_id,
             "start_offsets": self.context.source.as_text(outcome.messages.starts),
@@ -313,13 +308,10 @@ class SparkBatch:
         """How many events have come in with this batch that had waited."""
         return 0
 
-    def _held_statements(self, statements: Sequence[Ddl]) -> int:
-        """How many DDL messages this batch holds with the rows of their tables: they are no control messages then."""
-        if not statements:
-            return 0
-        held = self.context.records.read("held").where(F.col("batch_id") == self.batch_id)
-        places = {(*at, position) for ddl in statements for at, position in ddl.at.items()}
-        return held.where(stands_at(places)).count()
+    def _held_statements(self) -> int:
+        """How many DDL messages the tries of this batch have held with the rows of their tables."""
+        held = self.context.records.read("held").where(F.col("batch_id") == self.batch_id).select(*as_raw())
+        return 0 if held.isEmpty() else self.context.protocol.read(self.context.protocol.prepare(held)).control
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
         """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them.
@@ -342,7 +334,7 @@ class SparkBatch:
         """Record what the rules say of this batch; also of one that they have stopped."""
         snapshots = {table.table: table.snapshot for table in results}
         rows = [row for writer in self.writers for row in self._results(writer, snapshots)]
-        self._named("ledger")  # after the tables' samples
+        self._describe_job("ledger")  # after the tables' samples
         self.context.records.write("quality_results", self.batch_id, rows)
 
     def _results(self, writer: TableWriter, snapshots: Mapping[str, int | None]) -> Iterator[Row]:
@@ -437,7 +429,7 @@ class SparkBatch:
             for seen in writer.messages.versions if seen.version.version in writer.met
         ]  # fmt: skip
 
-    def _named(self, what: str) -> None:
+    def _describe_job(self, what: str) -> None:
         """Describe what Spark does from here on, in this thread; writers do so for their tables."""
         self.context.spark.sparkContext.setJobDescription(f"batch {self.batch_id}: {what}")
 

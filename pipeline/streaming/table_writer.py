@@ -216,7 +216,7 @@ class TableWriter:
         return layout if layout.handle else self._keyed(layout, seen)
 
     def _keyed(self, layout: Layout, seen: SeenVersion) -> Layout:
-        """The layout of a table without a key when a row comes with one; by cut a key comes with a version."""
+        """The layout of a table without a key when a row comes with one; by commit ts a key comes with a version."""
         return keyed_as(layout, seen.version) if self.context.protocol.ordering is Ordering.BY_OFFSET else layout
 
     def _applied(self, layout: Layout, statement: Statement) -> Layout:
@@ -236,7 +236,7 @@ class TableWriter:
         if ahead is not None:
             ahead.drop()
         ends = {(self.stream_ids[at.stream], at.number): high for at, (_, high) in ranges.items()}
-        self._named(f"{table.source}: append changes")
+        self._describe_job(f"{table.source}: append changes")
         entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences, times=self.times)
         frame = self._appended(ranges)
         if rules.gates:
@@ -275,7 +275,7 @@ class TableWriter:
         rows = self.context.spark.table(appended).where(F.col(change.BATCH_ID) == self.batch_id)
         rows = rows.where(F.col(change.OP) != change.Op.DELETE.value)
         live = [F.col(quoted(column.name)) for column in self._made().layout.columns if column.live]
-        self._named(f"{self.messages.table}: Great Expectations")
+        self._describe_job(f"{self.messages.table}: Great Expectations")
         return self.context.rulebook.judge(rows.select(*live), rules.beyond, self.messages.table)
 
     def _counted(self, appended: Appended, beyond: tuple[RuleResult, ...], rules: RuleSet) -> Mapping[str, int]:
@@ -292,7 +292,7 @@ class TableWriter:
         """See `TablePort.set_aside_unreadable`."""
         if not self._known().versions:
             return 0
-        self._named(f"{self.messages.table}: dead letters")
+        self._describe_job(f"{self.messages.table}: dead letters")
         unreadable = dead_letters.unreadable(self._frame(ranges), self.context.protocol.sentences())
         return dead_letters.set_aside(
             self.context, unreadable, self.batch_id, self.messages.table, self._set_aside_status
@@ -315,7 +315,7 @@ class TableWriter:
         else:
             broken = rules.breaks(*SETTING_ASIDE)
             out = readable.where((broken | F.col(change.FENCED)) if self._fences else broken)
-        self._named(f"{table.source}: quarantine")
+        self._describe_job(f"{table.source}: quarantine")
         source, fenced, status = self.messages.table, self._fences, self._set_aside_status
         rows = dead_letters.quarantined(out, rules, table.layout, source, fenced=fenced, status=status)
         return dead_letters.written(self.context, "quarantine", rows, self.batch_id)
@@ -323,7 +323,7 @@ class TableWriter:
     def samples(self) -> Mapping[str, list[Sample]]:
         """A few rows for each rule whose verdict on this batch is no."""
         table = self._made()
-        self._named(f"{table.source}: sample")
+        self._describe_job(f"{table.source}: sample")
         failed = {result.rule for result in self.judged if result.unexpected and not result.success}
         return sampled(self._frame({}), self._rules(), failed, [column.name for column in table.layout.key])
 
@@ -349,7 +349,7 @@ class TableWriter:
 
     def hold(self) -> int:
         """See `TablePort.hold`."""
-        self._named(f"{self.messages.table}: hold")
+        self._describe_job(f"{self.messages.table}: hold")
         wanted = pending.is_copy_of(self.statements)
         if self.messages.versions:
             wanted = wanted | self.context.protocol.where(self.messages)
@@ -372,7 +372,7 @@ class TableWriter:
         table = self.table
         if table is None or table.state in (State.HELD, State.DROPPED):
             return TableResult(str(self.messages.table), seconds=self.seconds)
-        self._named(f"{table.source}: publish current")
+        self._describe_job(f"{table.source}: publish current")
         done = current.publish(
             self.context.spark, table, self.context.timezone, self.operation, self.context.step, self._arrivals
         )
@@ -427,7 +427,7 @@ class TableWriter:
             return self.raw
         return self.raw.where(_inside(needed, exhaustive=self.messages.bounds is not None))
 
-    def _named(self, what: str) -> None:
+    def _describe_job(self, what: str) -> None:
         self.context.spark.sparkContext.setJobDescription(f"{self.during or f'batch {self.batch_id}'}: {what}")
 
 

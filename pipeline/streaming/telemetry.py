@@ -192,6 +192,6 @@ def _has_pending(context: PipelineContext) -> bool:
 
 
 def _cut_time(context: PipelineContext) -> float | None:
-    """Of the newest cut: by commit ts the ledger knows it, else this process, if it has written one."""
-    resolved = frontier.commit_ts_of(context.ledger.resolved) or context.cut_ts
-    return time_of(resolved).timestamp() if resolved else None
+    """Of the newest cut, if this process has written one; before, by commit ts, what the ledger has as resolved."""
+    cut_ts = context.cut_ts or frontier.commit_ts_of(context.ledger.resolved)
+    return time_of(cut_ts).timestamp() if cut_ts else None

@@ -10,7 +10,7 @@ from pipeline.model.messages import Ddl, Part
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.streaming.frontier import closed_by_watermark
-from pipeline.streaming.redeliveries import begun_again, watermarks
+from pipeline.streaming.redeliveries import redelivery_starts, watermarks
 from pipeline.streaming.set_aside.pending import WAS_PENDING
 
 pytestmark = pytest.mark.spark
@@ -32,7 +32,7 @@ def mark(ts):
 def places(spark, *records, closed=0, waited=(), statements=()):
     """The offsets and numbers of what is noted, by table; each record is a list of events."""
     moments = {AT: closed_by_watermark(closed)} if closed else {}
-    found = begun_again(prepared(spark, records, waited), protocol(), PARTS, moments, statements)
+    found = redelivery_starts(prepared(spark, records, waited), protocol(), PARTS, moments, statements)
     assert all(place[:2] == AT for some in found.values() for place in some)
     return {TABLES[number]: [place[2:] for place in sorted(some)] for number, some in found.items()}
 

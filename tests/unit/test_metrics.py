@@ -13,7 +13,8 @@ from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
 from pipeline.sources.source import Committed
-from pipeline.streaming.telemetry import Telemetry
+from pipeline.streaming.frontier import closed_by_watermark
+from pipeline.streaming.telemetry import Telemetry, _cut_time
 from pipeline.warehouse.pairs import State
 
 ORDERS = TableDone("shop.orders", {"insert": 4, "delete": 1}, quarantined=2, dead_letters=1, held=0, lag=1.5)
@@ -206,3 +207,10 @@ def test_a_metric_that_has_a_new_name_is_shown_under_its_former_one_too(metrics)
     told = scraped(metrics)
     assert told["last_operation_timestamp_seconds",] == told["last_errand_timestamp_seconds",]
     assert ("errand_begun_timestamp_seconds", "rebuild") not in told
+
+
+def test_the_time_of_the_newest_cut_is_told_where_a_barrier_keeps_it_before_what_was_read():
+    read, cut = (seconds * 1000 << 18 for seconds in (20, 10))
+    ledger = SimpleNamespace(resolved=closed_by_watermark(read))
+    assert _cut_time(SimpleNamespace(ledger=ledger, cut_ts=cut)) == 10
+    assert _cut_time(SimpleNamespace(ledger=ledger, cut_ts=0)) == 20  # no batch of this process yet

@@ -1,7 +1,7 @@
 """Records that cannot be placed yet: they wait in `_pipeline.held`, and are let in by themselves (decision 004).
 
-Rows after a statement of their table that is not applied yet, and rows whose schema has not come. Rows of a table that
-a person has released wait for the next batch like them.
+These are deferred DDL events, rows after them, and rows whose schema has not come. Rows of a table that a person has
+released are pending, too, until the next batch.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Statement
     from pipeline.warehouse.records import Records
 
-WAS_PENDING = "_ticdc#waited"
+WAS_PENDING = "_ticdc#was_pending"
 """Column of the prepared raw frame of the ordering by commit ts: whether the record comes from `_pipeline.held`."""
 DDL_PENDING, SCHEMA_PENDING, RELEASED = LET_IN
 _IDENTITY = (*AT[:3], "key", "value")
-_STILL = "_ticdc_still"
+_DONE = "_ticdc_done"
 _PLACE = dict(zip(change.POSITION, (*PLACE, INDEX), strict=True))
 
 
 def raw_records(records: Records) -> DataFrame | None:
-    """The raw records that wait; None where there are none."""
+    """The pending raw records, released ones among them; None where there are none."""
     if records.tables["held"].head() is None:
         return None
     held = records.read("held").where(is_pending())
@@ -47,7 +47,7 @@ def raw_records(records: Records) -> DataFrame | None:
 
 
 def released(records: Records) -> frozenset[tuple[str, str]]:
-    """The tables (`TableName.key`) whose records a person has let go, and that have not come in yet."""
+    """The tables (`TableName.key`) whose records a person has released, and that have not come in yet."""
     mine = (F.col("status") == "open") & F.startswith(F.col("reason"), F.lit(RELEASED))
     names = records.read("held").where(mine).select("schema_name", "table_name").distinct().collect()
     return frozenset(TableName(name.schema_name, name.table_name).key for name in names)
@@ -82,7 +82,7 @@ def keep(
     parts: Mapping[Part, str],
     statements: Sequence[tuple[Statement, TableName, str]],
 ) -> int:
-    """Let rows and statements wait, each for its reason, that have not waited yet; how many there were."""
+    """Write rows and statements to `_pipeline.held`, each with its reason, unless they are there; returns how many."""
     fresh = raw.where(~F.col(WAS_PENDING))
     schema, table, reason = (F.lit(None).cast("string") for _ in range(3))
     for part, why in parts.items():
@@ -107,24 +107,27 @@ def as_held() -> list[Column]:
 
 
 def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> None:
-    """Mark as released what waited and does not wait any more. `still`: which do; None: none does."""
+    """Give pending records that are placed now the status `released`. `still`: which stay pending; None: none."""
     held = where("held").sql
     if still is None:
         context.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {is_pending()}")  # noqa: S608 - constants of ours
     else:
         done = raw.where(F.col(WAS_PENDING) & ~still).select(*as_held()).select(*_IDENTITY)
-        done.createOrReplaceTempView(_STILL)
+        done.createOrReplaceTempView(_DONE)
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in _IDENTITY)
         context.spark.sql(
-            f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_STILL}) s ON {is_pending()} AND {same} "  # noqa: S608
+            f"MERGE INTO {held} t USING (SELECT DISTINCT * FROM {_DONE}) s ON {is_pending()} AND {same} "  # noqa: S608
             "WHEN MATCHED THEN UPDATE SET t.status = 'released'"
         )
-        context.spark.catalog.dropTempView(_STILL)
+        context.spark.catalog.dropTempView(_DONE)
     context.records.tables["held"].refresh()
 
 
-def let_go(context: PipelineContext, source: TableName) -> int:
-    """Let what is held for a table go into the next batch; how many records wait for it, for whatever."""
+def mark_released(context: PipelineContext, source: TableName) -> int:
+    """Mark a held table's records as RELEASED: the next batch takes them.
+
+    Returns how many open records it has, pending ones too.
+    """
     records = context.records
     if records.tables["held"].head() is None:
         return 0
@@ -142,11 +145,11 @@ def let_go(context: PipelineContext, source: TableName) -> int:
 
 def places_set_aside(context: PipelineContext) -> DataFrame:
     """Where the events stand that an unfinished batch has set aside."""
-    since = context.ledger.unfinished
-    held = context.records.read("held").where(F.col("batch_id") >= since).select(*as_raw())
+    first_unfinished = context.ledger.unfinished
+    held = context.records.read("held").where(F.col("batch_id") >= first_unfinished).select(*as_raw())
     places = context.protocol.prepare(held).select(*_PLACE.values())
     for name in ("dead_letters", "quarantine"):
-        rows = context.records.read(name).where(F.col("batch_id") >= since)
+        rows = context.records.read(name).where(F.col("batch_id") >= first_unfinished)
         places = places.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
     return places.distinct()
 
@@ -156,18 +159,19 @@ def without(events: DataFrame, others: DataFrame) -> DataFrame:
     return events.join(others.select(*_PLACE.values()), list(_PLACE.values()), "left_anti").select(*events.columns)
 
 
-def not_in_changes(context: PipelineContext, raw: DataFrame) -> DataFrame:
+def not_yet_stored(context: PipelineContext, raw: DataFrame) -> DataFrame:
     """Events without those that an unfinished batch has put into a table, dead letters or quarantine.
 
     Their places are read here and now: the tables may get other names before the events are taken.
     """
-    since = context.ledger.unfinished
+    first_unfinished = context.ledger.unfinished
     appended = [
-        context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= since) for table in context.tables
+        context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= first_unfinished)
+        for table in context.tables
     ]
     places = [rows.select(*(F.col(name).alias(raw_name) for name, raw_name in _PLACE.items())) for rows in appended]
     for name in ("dead_letters", "quarantine"):
-        rows = context.records.read(name).where(F.col("batch_id") >= since)
+        rows = context.records.read(name).where(F.col("batch_id") >= first_unfinished)
         places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
     placed = reduce(DataFrame.union, places).localCheckpoint()
     return raw.join(F.broadcast(placed), list(_PLACE.values()), "left_anti").select(*raw.columns)

@@ -186,7 +186,7 @@ def what_waits_is_kept_twice(plant: Plant) -> str:
 
 def a_second_try_lets_in_what_the_first_has(plant: Plant) -> str:
     """What an unfinished try has put into tables is not looked for."""
-    plant.setattr(pending, "not_in_changes", lambda _context, raw: raw)
+    plant.setattr(pending, "not_yet_stored", lambda _context, raw: raw)
     return COLUMNS
 
 
@@ -337,7 +337,7 @@ def a_watermark_is_of_all_partitions(plant: Plant) -> str:
 
 def a_release_lets_nothing_in(plant: Plant) -> str:
     """The table lives, and what it had waited with stays."""
-    plant.setattr(release, "let_go", lambda *_: 1)
+    plant.setattr(release, "mark_released", lambda *_: 1)
     return ROWS
 
 
@@ -469,6 +469,18 @@ def what_comes_after_an_exchange_does_not_wait_for_it(plant: Plant) -> str:
     return EXCHANGES
 
 
+def an_exchange_that_died_begins_anew(plant: Plant) -> str:
+    """The second table gets what the first one has by now."""
+    original = lake._exchange
+
+    def exchange(spark, wanted, *rest):
+        wanted.table.removed_done = min(wanted.table.removed_done, wanted.removal.at - 1)
+        original(spark, wanted, *rest)
+
+    plant.setattr(commit_ts_batch, "exchange", exchange)
+    return EXCHANGES
+
+
 def a_partition_that_is_emptied_keeps_its_rows(plant: Plant) -> str:
     """TRUNCATE PARTITION is noted, and no row goes."""
     plant.setattr(advance, "_remove", lambda *_: None)
@@ -492,12 +504,12 @@ def what_waits_forgets_where_it_was_sent_again(plant: Plant) -> str:
 
 def watermarks_close_nothing_that_an_earlier_batch_has_read(plant: Plant) -> str:
     """A batch knows its own watermarks."""
-    original = lake.multiset.begun_again
+    original = lake.multiset.redelivery_starts
 
-    def begun_again(raw, protocol, tables, _frontiers, *more):
+    def redelivery_starts(raw, protocol, tables, _frontiers, *more):
         return original(raw, protocol, tables, {}, *more)
 
-    plant.setattr(redeliveries, "begun_again", begun_again)
+    plant.setattr(redeliveries, "redelivery_starts", redelivery_starts)
     return KEYLESS
 
 

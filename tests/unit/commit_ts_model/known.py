@@ -295,4 +295,26 @@ KNOWN = {
         ("something_befalls_the_checkpoint", {"what": "lose"}),
         ("a_batch_is_taken", {"limit": (2, 0), **QUIET}),
     ],
+    # three tries of a batch, of which two hold copies of one DDL event: they were counted as rows and as messages
+    "copies of a held DDL event in two tries": [
+        ("the_world_is", {"shared": True, "policy": "keep", "partitioned": True}),
+        ALL,
+        ("columns_change_alike", {"what": "drop", "pick": 0}),
+        ("a_rule_holds_tables", {"suite": ("wait",)}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 14, "others": (), "fault": None}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+        ("the_changefeed_restarts", {"back": 3}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 13, "others": (), "fault": None}),
+    ],
+    # not a fault of the product: a death between the two tables of an exchange
+    "an exchange that one table shows": [
+        ("the_world_is", {"shared": True, "policy": "keep", "partitioned": True}),
+        ("rows_change", {"name": "a", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("rows_change", {"name": "b", "key": 1, "what": "put", "also": None, "other": 0}),
+        ALL,
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": None}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 31, "others": (), "fault": None}),
+        ALL,
+    ],
 }

@@ -56,10 +56,10 @@ def _read(raw: Frame) -> list[Record]:
     return sorted((row["value"] for row in raw.rows if not row[WAS_PENDING]), key=lambda record: record.offset)
 
 
-def begun_again(
+def redelivery_starts(
     raw: Frame, protocol: Any, tables: Sequence[Any], frontiers: Mapping[Partition, Any], statements: Iterable[Any] = ()
 ) -> dict[int, list[Place]]:
-    """For `redeliveries.begun_again`."""
+    """For `redeliveries.redelivery_starts`."""
     here = [rows_of(protocol, parts).of for parts in tables]
     closes = {(*at, offset): ddl.commit_ts for ddl in statements for at, offset in ddl.at.items()}
     closed: defaultdict[Partition, list[int]] = defaultdict(list)
