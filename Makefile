@@ -63,6 +63,7 @@ lint: $(INSTALLED) ## Style, formatting, types, layers, words
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --config-file tests/bench/mypy.ini tests/bench
 	@$(BIN)/python tools/words.py
 	@$(BIN)/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 

@@ -50,7 +50,7 @@ class Ours:
 
     def _committed(self, number: int, outcome: Outcome, seconds: float) -> None:
         now = time.monotonic()
-        batch = {
+        batch: dict[str, Any] = {
             "batch": number,
             "rows": outcome.messages.rows,
             "tables": len(outcome.tables),

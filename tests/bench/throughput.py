@@ -164,7 +164,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
             name: workers.enter_context(ground.worker("ceiling" if name == "a" else "ours", f"throughput-{name}"))
             for name in ("a", "c", "d")
         }
-        sides = {
+        sides: dict[str, Ceiling | Peer | Ours] = {
             "a": Ceiling(spark["a"], ground, topic),
             "b": Peer("fastavro_parquet.py", ground, topic, current=False),
             "b2": Peer("deltalake_merge.py", ground, topic, current=True),

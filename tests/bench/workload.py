@@ -216,13 +216,13 @@ def main() -> None:
     started = time.monotonic()
     common = {"prefix": given.prefix, "seed": given.seed}
     if given.tables:
-        truths = many_tables(
+        by_topic = many_tables(
             given.bootstrap, given.registry, given.tables, given.rows, key_range=given.key_range, **common
         )
     else:
-        truths = dict([produce(given.bootstrap, given.registry, given.rows, **common)])
+        by_topic = dict([produce(given.bootstrap, given.registry, given.rows, **common)])
     seconds = round(time.monotonic() - started, 2)
-    print(json.dumps({"seconds": seconds, "truth": {topic: asdict(truth) for topic, truth in truths.items()}}))
+    print(json.dumps({"seconds": seconds, "truth": {topic: asdict(truth) for topic, truth in by_topic.items()}}))
 
 
 if __name__ == "__main__":

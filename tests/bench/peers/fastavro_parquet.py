@@ -148,7 +148,7 @@ def cpu_seconds() -> float:
 def work(given: argparse.Namespace, number: int, ready: Any, result: Any) -> None:
     consumer = consumer_of(given.bootstrap)
     mine, left = share(consumer, given.topic, number, given.processes)
-    decoder, counts = Decoder(given.registry), Counter()
+    decoder, counts = Decoder(given.registry), Counter[str]()
     pa.array(["warm"])  # the first call imports pandas
     ready.wait()
     started, cpu = time.time(), cpu_seconds()
@@ -194,7 +194,7 @@ def main() -> None:
     for worker in workers:
         worker.join()
     seconds = max(ended for _, ended, _, _ in found) - min(started for started, _, _, _ in found)
-    total = sum((counts for _, _, _, counts in found), Counter())
+    total = sum((counts for _, _, _, counts in found), Counter[str]())
     events = {op: total.pop(op, 0) for op in OPS.values()}
     facts = {
         "rows": sum(events.values()),
