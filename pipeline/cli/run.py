@@ -31,7 +31,7 @@ from pipeline.settings import load
 from pipeline.settings.durations import written
 from pipeline.sources.build import REFUSALS
 from pipeline.streaming.commit_ts_batch import TABLE_REMOVED
-from pipeline.streaming.set_aside.held import last_held, unmade
+from pipeline.streaming.set_aside.held import last_held, why_not_created
 from pipeline.warehouse.place import WAREHOUSE_COPIED
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
@@ -218,7 +218,7 @@ def _reason(context: PipelineContext, source: TableName) -> str:
     table = context.tables.find(source)
     if table is not None:
         return table.held_reason
-    return unmade(context, source)
+    return why_not_created(context, source)
 
 
 @contextmanager

@@ -101,7 +101,7 @@ class CommitTsBatch(SparkBatch):
     deferred_statements: frozenset[DdlIdentity] = frozenset()
     newly_pending: int = 0
     """Records that are pending since this batch."""
-    let_in: int = 0
+    pending_taken: int = 0
     """Pending events that this batch has taken."""
     forced: frozenset[tuple[str, str]] = frozenset()
     """Tables whose rows a person wants in, whatever the verdict on them is."""
@@ -125,7 +125,7 @@ class CommitTsBatch(SparkBatch):
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return super()._prepared(raw).withColumn(WAS_PENDING, F.lit(False))
 
-    def _lets_in(self) -> bool:
+    def _may_have_pending(self) -> bool:
         """As long as anything may wait."""
         return self.context.has_pending
 
@@ -185,7 +185,7 @@ class CommitTsBatch(SparkBatch):
         """See `Port.epochs`: first the statements whose time has come, then the rows, by what names mean now."""
         streams = self.context.source.streams()
         committed = self.context.ledger.committed.of(streams)
-        ends = {**committed, **self._passed(), **messages.ends}
+        ends = {**committed, **self._planned_ends(), **messages.ends}
         self._see_progress(messages, streams, ends)
         # a try that died may have read further, and shown that: all of it stands in the changes tables
         self.resolved = max(self.read_frontier, self._shown())
@@ -418,7 +418,7 @@ class CommitTsBatch(SparkBatch):
             [*self.deliveries.get(id(messages), ()), *earlier] if redeliveries.has_keyless_rows(messages) else ()
         )
         writer.ambiguous = self.applier.ambiguous.get(table_ref, ("", 0))[0]
-        writer.lets_in = any(part.table.key in self.pending_names for part in messages.parts)
+        writer.has_pending_rows = any(part.table.key in self.pending_names for part in messages.parts)
         writer.forced = messages.table.key in self.forced
         return writer
 
@@ -539,7 +539,7 @@ class CommitTsBatch(SparkBatch):
         return []
 
     def _came_in(self) -> int:
-        return self.let_in
+        return self.pending_taken
 
     def _check_held(self, held: int, outcome: Outcome) -> None:
         super()._check_held(held + self.newly_pending, outcome)
@@ -554,9 +554,9 @@ class CommitTsBatch(SparkBatch):
         if remove_dropped(self.context):
             write_tables_view(self.context, number)
 
-    def _unpassed(self, fresh: Ledger) -> bool:
-        """See `SparkBatch._unpassed`: also DDL events that a try which died has applied."""
-        return self.ahead > self.resolved or super()._unpassed(fresh)
+    def _has_leftovers_beyond(self, fresh: Ledger) -> bool:
+        """See `SparkBatch._has_leftovers_beyond`: also DDL events that a try which died has applied."""
+        return self.ahead > self.resolved or super()._has_leftovers_beyond(fresh)
 
     def _cut(self, _outcome: Outcome, _watermarks: Mapping[Partition, CommitTs]) -> str:
         cut_ts = frontier.commit_ts_of(self.resolved)
@@ -572,18 +572,19 @@ class CommitTsBatch(SparkBatch):
             self.context.records.write("schemas", self.batch_id, rows)
             self.described.written()
             self.context.step("schemas-appended")
-        self._let_in()
+        self._take_pending()
         fresh.frontiers, fresh.resolved, fresh.last_watermarks = (
             self.frontiers,
             self.read_frontier,
             self.last_watermarks,
         )
 
-    def _let_in(self) -> None:
+    def _take_pending(self) -> None:
         still = self._still()
         if self.pending_frame is not None:
-            let_in = self.pending_frame if still is None else self.pending_frame.where(~F.coalesce(still, F.lit(False)))
-            self.let_in = let_in.count()
+            stays = F.lit(False) if still is None else F.coalesce(still, F.lit(False))
+            taken = self.pending_frame.where(~stays)
+            self.pending_taken = taken.count()
             pending.let_in(self.context, self.pending_frame, still)
             if self.already_appended is not None and still is not None:
                 pending.let_in(self.context, self.already_appended, F.lit(False))

@@ -13,7 +13,7 @@ from pipeline.model.places import POSITION, stands_in
 from pipeline.streaming.batch import TableResult
 from pipeline.streaming.ddl_applier import NOT_UNDERSTOOD, with_handles
 from pipeline.streaming.set_aside import dead_letters, held_names, pending
-from pipeline.streaming.set_aside.held import unmade
+from pipeline.streaming.set_aside.held import why_not_created
 from pipeline.streaming.set_aside.pending import WAS_PENDING
 from pipeline.streaming.table_writer import NOTHING, TableWriter
 from pipeline.warehouse.evolution import Note, apply_actions, exactly, keyed_as, let_leave, meet, meet_key, newest
@@ -37,7 +37,7 @@ MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 
 @dataclass(slots=True)
 class CommitTsTableWriter(TableWriter):
-    """Implements `TablePort`. `lets_in`: whether rows are among it that have waited."""
+    """Implements `TablePort`. `has_pending_rows`: whether rows are among it that have waited."""
 
     bindings: tuple[StoredBinding, ...] = ()
     """The names that a pair which is yet to be made has had."""
@@ -45,7 +45,7 @@ class CommitTsTableWriter(TableWriter):
     """By commit ts of an EXCHANGE PARTITION: the other pair."""
     deliveries: Sequence[Place] = ()
     """Where its rows, which have no key, begin to be sent again."""
-    lets_in: bool = False
+    has_pending_rows: bool = False
     ended: bool = False
     """Whether the source has dropped it, though no pair was made."""
     stays_pending: bool = field(default=False, init=False)
@@ -54,13 +54,13 @@ class CommitTsTableWriter(TableWriter):
     @property
     def was_pending(self) -> bool:
         """See `TablePort.was_pending`."""
-        return self.lets_in
+        return self.has_pending_rows
 
     @property
     def times(self) -> tuple[int, int] | None:
         """Between which commit ts the changes lie."""
         low = min((seen.since for seen in self.messages.versions), default=0)
-        high = max((min(seen.until, self._barrier) for seen in self.messages.versions), default=EVER)
+        high = max((min(seen.until, self._placeable_until) for seen in self.messages.versions), default=EVER)
         return low, high
 
     @property
@@ -71,7 +71,7 @@ class CommitTsTableWriter(TableWriter):
         return EVER if self.table.current is None else self.table.cut
 
     @property
-    def _barrier(self) -> int:
+    def _placeable_until(self) -> int:
         return max((part.until for part in self.messages.parts), default=EVER)
 
     @property
@@ -80,8 +80,8 @@ class CommitTsTableWriter(TableWriter):
         gone = self.table is not None and self.table.state is State.DROPPED
         return SUPERSEDED if gone else dead_letters.OPEN
 
-    def _unmade(self) -> str:
-        return unmade(self.context, self.messages.table)
+    def _why_not_created(self) -> str:
+        return why_not_created(self.context, self.messages.table)
 
     def evolve(self) -> None:
         """See `TablePort.evolve`."""

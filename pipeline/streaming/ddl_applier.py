@@ -19,7 +19,7 @@ from pipeline.streaming.name_bindings import GONE as REMOVED
 from pipeline.streaming.name_bindings import NameBinding, NameHistory, cause_of, recorded_bindings
 from pipeline.streaming.renames import also, first_reason, give_name
 from pipeline.streaming.set_aside import held_names, pending
-from pipeline.streaming.set_aside.held import last_held, unmade
+from pipeline.streaming.set_aside.held import last_held, why_not_created
 from pipeline.streaming.statements import classified, named
 from pipeline.warehouse.evolution import meet
 from pipeline.warehouse.exchange import exchanges
@@ -186,7 +186,7 @@ class DdlApplier:
             return False
         binding = self.names.at(name.key, commit_ts)
         is_known = binding.until < EVER or binding.table_ref == REMOVED or self.pair_of(binding.table_ref) is not None
-        return not is_known and bool(unmade(self.context, name))
+        return not is_known and bool(why_not_created(self.context, name))
 
     def history_rows(self) -> list[dict[str, object]]:
         """The rows of `ddl_history`. A statement about partitions may hold its table only when the table is written."""
@@ -276,13 +276,13 @@ class DdlApplier:
     def _dropped(self, action: text.DropTable | text.DropDatabase, commit_ts: int) -> list[Name]:
         if isinstance(action, text.DropTable):
             return [action.table.key]
-        for name in self._unmade(commit_ts):
+        for name in self._names_without_pair(commit_ts):
             if name[0] == folded(action.name):
                 self.names.bind(name, commit_ts)
         names = set(self.names.bindings) | {table.table.key for table in self.messages.tables}
         return sorted(name for name in names if name[0] == folded(action.name))
 
-    def _unmade(self, commit_ts: int) -> set[Name]:
+    def _names_without_pair(self, commit_ts: int) -> set[Name]:
         """Names that had tables before a commit ts, though pairs may not have been made."""
         first_seen = [(table.table, version.since) for table in self.messages.tables for version in table.versions]
         first_seen += [
@@ -358,7 +358,7 @@ class DdlApplier:
         if pair is not None or binding.table_ref == REMOVED:
             return pair
         seen = self._first(key, binding, commit_ts)
-        if seen is None or unmade(self.context, seen.version.table):
+        if seen is None or why_not_created(self.context, seen.version.table):
             return None
         table = seen.version.table
         self.names.bind(key, commit_ts)
@@ -402,7 +402,7 @@ class DdlApplier:
             self.context.records,
             TableName(name.schema, f"{name.table}@{commit_ts}"),
         )
-        why = unmade(self.context, name) or unmade(self.context, own)
+        why = why_not_created(self.context, name) or why_not_created(self.context, own)
         held = {table.key for table in last_held(self.context)}
         holds_records = held & {name.key, own.key}  # the latter in a second try
         has_rows = holds_records or self._first(name.key, binding, commit_ts) is not None

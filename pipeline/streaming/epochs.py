@@ -90,7 +90,7 @@ class Statement:
         return any(isinstance(action, _NAMING) for action in self.actions)
 
     def repeated(self, names: Bindings) -> bool:
-        """Whether it creates what is there: a copy of another partition that comes late, or a re-send."""
+        """Whether it creates what is there: a later copy in another partition, or a redelivery."""
         return all(isinstance(action, text.CreateTable) and action.table.key in names for action in self.actions)
 
     def history_row(self, action: Action, done: Done) -> dict[str, object]:
@@ -244,7 +244,7 @@ def _after(seen: SeenVersion, ddl: Ddl) -> bool:
     return any(at in ddl.at and first > ddl.at[at] for at, first in seen.first.items())
 
 
-def late(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
+def is_stale(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
     """Whether all messages of a version stand before the newest statement that has changed the layout.
 
     Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice.

@@ -106,16 +106,16 @@ def _after(applier: DdlApplier, statement: Statement) -> Iterator[TableName]:
 
 def placed(applier: DdlApplier) -> list[Placed]:
     """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
-    barriers = tuple(pending_parts(applier))
+    pending_rows = tuple(pending_parts(applier))
     parts: dict[str, list[Part]] = {}
     seen: dict[str, dict[int, SeenVersion]] = {}
     for table in applier.messages.tables:
         for version in table.versions:
             for binding in _bindings(applier, table.table.key, version):
-                barrier = _barrier_in(binding, barriers)
-                if barrier < max(version.since, binding.since + 1):
+                placeable = _placeable_until(binding, pending_rows)
+                if placeable < max(version.since, binding.since + 1):
                     continue
-                part = Part(table.table, binding.since, min(binding.until, barrier))
+                part = Part(table.table, binding.since, min(binding.until, placeable))
                 mine = parts.setdefault(binding.table_ref, [])
                 if part not in mine:
                     mine.append(part)
@@ -127,7 +127,8 @@ def placed(applier: DdlApplier) -> list[Placed]:
             if applier.pair_of(binding.table_ref) is not None:
                 parts.setdefault(binding.table_ref, [])
             elif binding.table_ref not in parts and applier.is_blocked_by_name(statement):
-                parts[binding.table_ref] = [Part(statement.ddl.table, binding.since, _barrier_in(binding, barriers))]
+                until = _placeable_until(binding, pending_rows)
+                parts[binding.table_ref] = [Part(statement.ddl.table, binding.since, until)]
     return [_placed(applier, table_ref, parts[table_ref], seen.get(table_ref, {})) for table_ref in parts]
 
 
@@ -160,7 +161,7 @@ def _within(unknown: Unknown, binding: NameBinding) -> Part:
     return Part(unknown.table, max(unknown.since - 1, binding.since), binding.until)
 
 
-def _barrier_in(binding: NameBinding, pending: Iterable[Part]) -> int:
+def _placeable_until(binding: NameBinding, pending: Iterable[Part]) -> int:
     """Up to which commit ts rows of a span can be placed."""
     mine = (part.since for part in pending if part.table.key == binding.name and part.until >= binding.until)
     return min(mine, default=EVER)

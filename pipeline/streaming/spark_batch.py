@@ -94,7 +94,7 @@ class SparkBatch:
         raw, self.raw = self.raw, self._prepared(self.raw)
         if not self.context.recovering:
             self.stream_ids = self.context.source.stream_ids()
-            if not self._lets_in():
+            if not self._may_have_pending():
                 self.speculation = speculate(self.context, raw, self.planned, self.stream_ids, self.batch_id)
             if self.speculation is not None:
                 return identified(self.speculation.messages, self._known_origins, self.context.source.stream_noun)
@@ -113,7 +113,7 @@ class SparkBatch:
     def _prepared(self, raw: DataFrame) -> DataFrame:
         return self.context.protocol.prepare(raw.select(*RAW))
 
-    def _lets_in(self) -> bool:
+    def _may_have_pending(self) -> bool:
         """Whether records may come in that have waited: by offset a release brings them."""
         return False
 
@@ -163,7 +163,7 @@ class SparkBatch:
         ]
         return reduce(DataFrame.union, places).distinct()
 
-    def _unpassed(self, fresh: Ledger) -> bool:
+    def _has_leftovers_beyond(self, fresh: Ledger) -> bool:
         """Whether an unfinished batch has left something that lies beyond this ledger: its range was another."""
         if any(end > fresh.ends.get(at, 0) for table in self.context.tables for at, end in table.ends.items()):
             return True
@@ -248,7 +248,7 @@ class SparkBatch:
         watermarks = {**ledger.watermarks, **self.context.source.progress(messages)}
         level = self._cut(outcome, watermarks)
         self.context.step("cuts-appended")
-        passed = self._passed()
+        passed = self._planned_ends()
         begun, ends = (
             {(self.stream_ids[at.stream], at.number): end for at, end in some.items()}
             for some in (passed, messages.ends)
@@ -260,14 +260,14 @@ class SparkBatch:
             watermarks,
         )
         self._complete(fresh)
-        unpassed = self.context.recovering and self._unpassed(fresh)
-        fresh.unfinished = ledger.unfinished if unpassed else number + 1
+        leftovers_beyond = self.context.recovering and self._has_leftovers_beyond(fresh)
+        fresh.unfinished = ledger.unfinished if leftovers_beyond else number + 1
         self.context.records.write("batches", number, [self._row(outcome, level)], fresh.summary())
-        self.context.ledger, self.context.recovering = fresh, unpassed
+        self.context.ledger, self.context.recovering = fresh, leftovers_beyond
         if self.speculation is None:
             self.context.profile.learn(outcome)
 
-    def _passed(self) -> dict[Partition, int]:
+    def _planned_ends(self) -> dict[Partition, int]:
         """Where the stream stands in partitions that it has not begun at their beginning, records of theirs or not."""
         planned = self.planned.end if self.planned else {}
         return {at: end for at, end in planned.items() if end > 0 and at.stream in self.stream_ids}

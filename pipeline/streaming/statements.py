@@ -56,12 +56,12 @@ def classified(
     """The statements understood, and told apart; those that are sent again are left out.
 
     `applied_up_to`: up to which moment a statement is applied. `deferred`: those that come from `held`; the
-    rest is sent again, if the ledger has passed it (see `_passed`). `namesakes`: tells what other streams send
+    rest is sent again, if the ledger has passed it (see `_is_redelivered`). `namesakes`: tells what other streams send
     about a table of the same name.
     """
     sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.ddl.commit_ts)
     recorded = _recorded(context, [s for s in sent if not s.ddl.at])
-    new = [s for s in sent if s.ddl.identity in deferred or not _passed(s, context, recorded)]
+    new = [s for s in sent if s.ddl.identity in deferred or not _is_redelivered(s, context, recorded)]
     news = namesakes.statements(_in_order(new, context, {table.table.key for table in messages.tables}), context.tables)
     now = [s for s in news if after_ddl(s.ddl.commit_ts) <= applied_up_to(s.ddl)]
     after = after_exchanges(now, _exchanging(context), _held(context))
@@ -119,7 +119,7 @@ def _names_in(statement: Statement) -> set[Name]:
     return {name.key for name in concerned(statement) if name.table}
 
 
-def _passed(statement: Statement, context: PipelineContext, recorded: Collection[DdlIdentity]) -> bool:
+def _is_redelivered(statement: Statement, context: PipelineContext, recorded: Collection[DdlIdentity]) -> bool:
     """Whether a statement is sent again, or is none of this time for the tables that it names.
 
     A statement without a place among the rows, as a storage changefeed writes it, is sent again if the history has it.
@@ -198,9 +198,9 @@ def after_exchanges(
     databases: set[str] = set()
     deferred: list[Statement] = []
     for statement in statements if since or waits_for else ():
-        late = [name for name, at in since.items() if at < statement.ddl.commit_ts]
+        waiting_names = [name for name, at in since.items() if at < statement.ddl.commit_ts]
         after = _concerns(statement, blocked) or any(name[0] in databases for name in _names_in(statement))
-        needs = _has(statement, _NEED_ROWS) and _concerns(statement, late)
+        needs = _has(statement, _NEED_ROWS) and _concerns(statement, waiting_names)
         if after or needs or _exchanged(statement) & waits_for.keys():
             blocked |= _names_in(statement)
             databases |= dropped_databases(statement)

@@ -18,7 +18,7 @@ from pipeline.quality.samples import sampled
 from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.streaming.altered import makes_room
 from pipeline.streaming.batch import TableResult
-from pipeline.streaming.epochs import late, timeline
+from pipeline.streaming.epochs import is_stale, timeline
 from pipeline.streaming.fast_path.staged import stage
 from pipeline.streaming.set_aside import dead_letters, pending
 from pipeline.streaming.set_aside.fence import fence
@@ -102,7 +102,7 @@ class TableWriter:
     def held(self) -> bool:
         """Whether the table's records must wait."""
         if self.table is None:
-            self.reason = self._unmade()
+            self.reason = self._why_not_created()
             return bool(self.reason)
         self.reason = self.forbidden or self.table.held_reason or self.table.altered
         return bool(self.forbidden or self.table.altered) or self.table.state in (State.HELD, State.RELEASING)
@@ -112,7 +112,7 @@ class TableWriter:
         """What rows that are set aside begin as: by offset they come before a DROP, which closes them."""
         return dead_letters.OPEN
 
-    def _unmade(self) -> str:
+    def _why_not_created(self) -> str:
         """Why no pair can be made of them; nothing, if it can."""
         return taken(self.context.tables.obstacle(self.messages.table))
 
@@ -206,7 +206,7 @@ class TableWriter:
         head, met_before = newest(layout), layout.version(seen.version.version) is not None
         older = head is not None and seen.version.version < head and not self.context.protocol.is_newest(seen)
         stale = not self.settles if met_before else older
-        stale = stale or late(layout, seen, self.statements)
+        stale = stale or is_stale(layout, seen, self.statements)
         layout, notes = meet(layout, seen.version, self.context.policy, stale=stale)
         self.notes.extend(notes)
         if seen.version.tells_before:
@@ -232,7 +232,7 @@ class TableWriter:
         table, rules, mapping = self._made(), self._rules(), self._made().layout.mapping
         ahead = self.speculation
         if ahead is not None and not self._fences and ahead.fits(table, mapping, rules, ranges):
-            return self._let_in(ahead.staged, rules)
+            return self._show_staged(ahead.staged, rules)
         if ahead is not None:
             ahead.drop()
         ends = {(self.stream_ids[at.stream], at.number): high for at, (_, high) in ranges.items()}
@@ -240,7 +240,7 @@ class TableWriter:
         entry = changes.Entry(self.batch_id, ends, self.operation, rules, fenced=self._fences, times=self.times)
         frame = self._appended(ranges)
         if rules.gates:
-            return self._let_in(stage(table, frame, entry), rules)
+            return self._show_staged(stage(table, frame, entry), rules)
         appended = changes.append(table, frame, entry)
         return self._counted(appended, self._beyond(rules, table.name.changes.sql), rules)
 
@@ -251,7 +251,7 @@ class TableWriter:
     def _rules(self) -> RuleSet:
         return self.context.rules_of(self._known(), self._made().layout)
 
-    def _let_in(self, staged: Staged, rules: RuleSet) -> Mapping[str, int]:
+    def _show_staged(self, staged: Staged, rules: RuleSet) -> Mapping[str, int]:
         """Let main have what was appended on a branch, unless the verdict forbids it."""
         beyond = self._beyond(rules, staged.name)
         results = (*staged.appended.results, *beyond)

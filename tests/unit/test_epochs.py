@@ -8,7 +8,7 @@ from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersio
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.streaming.epochs import Birth, Statement, cut, late, rebound, restricted, timeline
+from pipeline.streaming.epochs import Birth, Statement, cut, is_stale, rebound, restricted, timeline
 from pipeline.warehouse.layout import Layout
 
 A, B, X = (TableName("s", name) for name in "abx")
@@ -129,4 +129,4 @@ def test_versions_and_statements_form_one_timeline(versions, statements, expecte
     ids=["no statement", "it was seen", "not here", "in one of two", "a second try", "on both sides"],
 )
 def test_a_version_is_late_that_stands_before_what_the_layout_has_applied(layout, version, statements, expected):
-    assert late(layout, version, statements) is expected
+    assert is_stale(layout, version, statements) is expected

@@ -24,7 +24,7 @@ def taken(obstacle: str | None) -> str:
     return f"{NAME_TAKEN}: {obstacle}" if obstacle else ""
 
 
-def unmade(context: PipelineContext, name: TableName) -> str:
+def why_not_created(context: PipelineContext, name: TableName) -> str:
     """Why no pair is made for a new table (by commit ts).
 
     Its name is taken, or it was, and its records wait for a release.

@@ -193,7 +193,7 @@ def key_versions_counted_as_newest(plant: Plant) -> Hunt:
 
 def statements_in_the_order_of_arrival_only(plant: Plant) -> Hunt:
     """A version that stands before an applied statement is not known to be older."""
-    plant.setattr(table_writer, "late", lambda *_: False)
+    plant.setattr(table_writer, "is_stale", lambda *_: False)
     return Hunt(COLUMNS, (COLUMN, BATCH))
 
 
@@ -227,7 +227,7 @@ def settled_records_forgotten(plant: Plant) -> Hunt:
 
 def recovery_ends_with_the_first_batch(plant: Plant) -> Hunt:
     """After one committed batch, nothing of an unfinished one is looked for, though its range was longer."""
-    plant.setattr(SparkBatch, "_unpassed", lambda *_: False)
+    plant.setattr(SparkBatch, "_has_leftovers_beyond", lambda *_: False)
     return Hunt(PLAIN, (DAMAGE, BATCH, CHECKPOINT))
 
 
@@ -352,8 +352,8 @@ def forbidden_batches_shown(plant: Plant) -> Hunt:
     def let_in(self: TableWriter, staged: Staged, rules: Any) -> Any:
         return original(self, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}), rules)
 
-    original = TableWriter._let_in
-    plant.setattr(TableWriter, "_let_in", let_in)
+    original = TableWriter._show_staged
+    plant.setattr(TableWriter, "_show_staged", let_in)
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 

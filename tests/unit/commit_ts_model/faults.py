@@ -104,7 +104,7 @@ def statements_in_the_order_of_their_text(plant: Plant) -> str:
 
 def what_is_sent_again_is_applied_again(plant: Plant) -> str:
     """No statement has been passed."""
-    plant.setattr(statements, "_passed", lambda *_: False)
+    plant.setattr(statements, "_is_redelivered", lambda *_: False)
     plant.setattr(NameHistory, "of", staticmethod(lambda bindings, _causes=(): _without_causes(bindings)))
     return NAMES
 
@@ -364,7 +364,7 @@ def a_tables_own_end_is_ignored(plant: Plant) -> str:
 
 def recovery_ends_with_the_first_batch(plant: Plant) -> str:
     """Whatever the ledger has yet to pass."""
-    plant.setattr(commit_ts_batch.SparkBatch, "_unpassed", lambda *_: False)
+    plant.setattr(commit_ts_batch.SparkBatch, "_has_leftovers_beyond", lambda *_: False)
     return COLUMNS
 
 

@@ -289,11 +289,11 @@ class ModelCommitTsBatch(CommitTsBatch):
     def raised(self, results, errors):
         return by_offset.ModelBatch.raised(self, results, errors)
 
-    def _let_in(self):
+    def _take_pending(self):
         """How many statements do not wait any more: they are no changes."""
         held = self.context.records.tables["held"]
         before = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
-        super()._let_in()
+        super()._take_pending()
         after = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
         self.statements_let_in = after["released"] - before["released"]
 
