@@ -54,6 +54,10 @@ INSTEAD = {
     "shelf": "table_metadata",
     "workshop": "client (of a running pipeline)",
     "extremes": "least and greatest",
+    "WarehouseTable": "TablePair",
+    "Speculation": "SpeculativeAppend",
+    "obligations": "backfills",
+    "spans": "bindings (of names), ranges",
 }
 ALLOWED = {
     ("pipeline/cli/__init__.py", "meaning"): "what a command is for",
@@ -66,6 +70,10 @@ ALLOWED = {
     ): "one of several sets of columns that are tried: a guess in the plain sense",
     ("pipeline/quality/regexes/ambiguity.py", "letters"): "characters of an alphabet",
     ("pipeline/quality/regexes/probe.py", "letters"): "characters of an alphabet",
+    ("pipeline/warehouse/partitions.py", "spans"): "ranges of a partition's values",
+    ("pipeline/ddl/partitions/rows.py", "spans"): "ranges of a partition's values",
+    ("pipeline/protocols/open/protocol.py", "spans"): "from one commit ts to another, of one layout",
+    ("pipeline/cli/checkup/messages.py", "spans"): "first and last offsets",
     ("pipeline/model/messages.py", "at"): "`Ddl.at`: where the copies of a DDL event stand; read in every room",
     ("pipeline/report/facts.py", "at"): "keys of the report's JSON, which users read",
     ("pipeline/warehouse/layout.py", "at"): "a key of the layout's JSON, which is stored with tables",

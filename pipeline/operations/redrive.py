@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Messages
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.context import PipelineContext
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 QUARANTINE, DEAD_LETTERS = "quarantine", "dead_letters"
 REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "elsewhere"
@@ -245,7 +245,7 @@ class _Part:
         writer.evolve()
         return None if writer.held else writer
 
-    def _decided(self, judged: DataFrame, rules: RuleSet, table: WarehouseTable) -> DataFrame:
+    def _decided(self, judged: DataFrame, rules: RuleSet, table: TablePair) -> DataFrame:
         """The readable records as judged changes, each with what becomes of it."""
         read_in = self.open_records.select(
             *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
@@ -276,13 +276,13 @@ class _Part:
         stays_open = F.col(change.FENCED) & F.col(_BLOCKED) & (F.col(_STATUS) == REDRIVEN)
         return rows.withColumn(_STATUS, F.when(stays_open, OPEN).otherwise(F.col(_STATUS)))
 
-    def _entered(self, table: WarehouseTable) -> DataFrame:
+    def _entered(self, table: TablePair) -> DataFrame:
         """The places of the rows that a first try of this operation has appended."""
         begun = table.changes.inherited(OPERATION) == self.operation
         rows = self.context.spark.table(table.name.changes.sql).where(F.lit(begun))
         return rows.select(*_PLACE, F.lit(True).alias(_ENTERED))
 
-    def _set_aside(self, broken: DataFrame, rules: RuleSet, table: WarehouseTable) -> None:
+    def _set_aside(self, broken: DataFrame, rules: RuleSet, table: TablePair) -> None:
         """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
         done = self.context.records.read(QUARANTINE).where(F.col("batch_id") == self.context.ledger.batch_id)
         rows = dead_letters.quarantined(broken, rules, table.layout, self.source).join(
@@ -301,7 +301,7 @@ def _by_commit_ts(context: PipelineContext) -> bool:
     return context.protocol.ordering is Ordering.BY_COMMIT_TS
 
 
-def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> None:
+def _show(context: PipelineContext, table: TablePair, operation: str) -> None:
     """Bring the current table up to what its changes table has; by commit ts within the cut that it shows.
 
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
@@ -315,5 +315,5 @@ def _show(context: PipelineContext, table: WarehouseTable, operation: str) -> No
         advance.advance(context.spark, table, context.timezone, operation, context.step, table.cut)
 
 
-def _is_multiset(table: WarehouseTable) -> bool:
+def _is_multiset(table: TablePair) -> bool:
     return not table.layout.handle

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Messages, SeenVersion
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Statement
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 NOT_HELD = "NOT_HELD"
 
@@ -121,7 +121,7 @@ def _release_by_commit_ts(context: PipelineContext, source: TableName) -> int:
 
 
 def _named_rows(
-    context: PipelineContext, source: TableName, held_records: DataFrame, table: WarehouseTable | None
+    context: PipelineContext, source: TableName, held_records: DataFrame, table: TablePair | None
 ) -> tuple[DataFrame, Messages, tuple[Undecodable, ...]]:
     """What waits without the rows that no key names, and these: they are to be dead letters.
 
@@ -151,14 +151,14 @@ def _describe_job(context: PipelineContext, source: TableName) -> None:
     context.spark.sparkContext.setJobDescription(f"release: {source}")
 
 
-def _columns_back(table: WarehouseTable | None) -> None:
+def _columns_back(table: TablePair | None) -> None:
     """Raise `Refused` where the columns of a table are not what its layout says; else let it find its values again."""
     if table is not None:
         refuse(table, "released")
         restore(table)
 
 
-def _check_name(context: PipelineContext, source: TableName, renamed: WarehouseTable | None = None) -> None:
+def _check_name(context: PipelineContext, source: TableName, renamed: TablePair | None = None) -> None:
     """Raise `Refused` where a table's name in the warehouse is taken."""
     obstacle = context.tables.obstacle(source, renamed)
     if obstacle:
@@ -166,7 +166,7 @@ def _check_name(context: PipelineContext, source: TableName, renamed: WarehouseT
         raise Refused(NAME_TAKEN, f"{named} cannot be released: {obstacle}", _way_on(context, source, renamed))
 
 
-def _way_on(context: PipelineContext, source: TableName, renamed: WarehouseTable | None) -> str:
+def _way_on(context: PipelineContext, source: TableName, renamed: TablePair | None) -> str:
     """What a person can do about a warehouse name that is taken."""
     owner, apart = context.tables.owner(source, renamed), "or set warehouse.namespace apart"
     if renamed is not None and renamed.is_displaced:
@@ -178,7 +178,7 @@ def _way_on(context: PipelineContext, source: TableName, renamed: WarehouseTable
     return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
 
 
-def _renamed(context: PipelineContext, table: WarehouseTable, to: TableName) -> TableName:
+def _renamed(context: PipelineContext, table: TablePair, to: TableName) -> TableName:
     """Do the rename that holds a table; gives its name. A second try is begun by the state that says so."""
     cycle = _cycle(context, table)
     if cycle:
@@ -191,13 +191,13 @@ def _renamed(context: PipelineContext, table: WarehouseTable, to: TableName) -> 
     return table.source
 
 
-def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTable]:
+def _cycle(context: PipelineContext, table: TablePair) -> list[TablePair]:
     """The held tables of a cycle of names, without the table itself: each has the name that the one before waits for.
 
     It is empty without a cycle. Tables change names in the source by DDL events of one commit ts. If a batch ends
     between two of these, each table finds its new name taken.
     """
-    passed: list[WarehouseTable] = []
+    passed: list[TablePair] = []
     owner = context.tables.owner(table.deferred_name, table) if table.deferred_name else None
     while owner is not None and owner is not table and owner.deferred_name is not None and owner not in passed:
         passed.append(owner)
@@ -205,7 +205,7 @@ def _cycle(context: PipelineContext, table: WarehouseTable) -> list[WarehouseTab
     return passed if owner is table else []
 
 
-def _let_change_names(context: PipelineContext, table: WarehouseTable, cycle: Sequence[WarehouseTable]) -> None:
+def _let_change_names(context: PipelineContext, table: TablePair, cycle: Sequence[TablePair]) -> None:
     """Give the tables of a cycle their names: this one steps aside, the others are renamed and stay held."""
     context.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
     context.step("release-stepped-aside")
@@ -242,17 +242,17 @@ def unfinished(context: PipelineContext) -> None:
             _go_on(context, table)
 
 
-def _has_no_key(context: PipelineContext, table: WarehouseTable) -> bool:
+def _has_no_key(context: PipelineContext, table: TablePair) -> bool:
     """Whether nothing names the rows of a table, neither what it has nor what waits."""
     return context.protocol.ordering is not Ordering.BY_COMMIT_TS and not table.layout.handle
 
 
-def _hold_again(context: PipelineContext, table: WarehouseTable, reason: str) -> None:
+def _hold_again(context: PipelineContext, table: TablePair, reason: str) -> None:
     context.tables.set_state(table, State.HELD, reason)
     write_tables_view(context, max(0, context.ledger.batch_id))
 
 
-def _go_on(context: PipelineContext, table: WarehouseTable) -> None:
+def _go_on(context: PipelineContext, table: TablePair) -> None:
     """Release a table. It is held again if columns of users are in the way."""
     try:
         release(context, table.source)
@@ -271,7 +271,7 @@ def _held_records(context: PipelineContext, source: TableName) -> DataFrame:
 
 
 def _set_aside_refused(
-    context: PipelineContext, held_records: DataFrame, refused: Sequence[Undecodable], table: WarehouseTable | None
+    context: PipelineContext, held_records: DataFrame, refused: Sequence[Undecodable], table: TablePair | None
 ) -> None:
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:
@@ -281,7 +281,7 @@ def _set_aside_refused(
         set_aside_refused(context, held_records, refused, context.ledger.batch_id)
 
 
-def _begun(context: PipelineContext, table: WarehouseTable | None) -> str:
+def _begun(context: PipelineContext, table: TablePair | None) -> str:
     """The operation's id. The table's state has it until the release has ended."""
     if table is not None and table.state == State.RELEASING:
         return table.held_reason
@@ -304,9 +304,9 @@ def _replay(
     held_records: DataFrame,
     messages: TableMessages,
     statements: list[Statement],
-    table: WarehouseTable | None,
+    table: TablePair | None,
     operation: str,
-) -> WarehouseTable:
+) -> TablePair:
     writer = _writer(context, held_records, messages, statements, table, operation)
     writer.evolve()
     if writer.table is not None:
@@ -328,7 +328,7 @@ def _writer(
     held_records: DataFrame,
     messages: TableMessages | None,
     statements: list[Statement],
-    table: WarehouseTable | None,
+    table: TablePair | None,
     operation: str,
 ) -> TableWriter:
     own = TableMessages(table.source, ()) if messages is None and table is not None else messages

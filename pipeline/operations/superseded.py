@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.exchange import Exchange
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 LATER, MOVED, WAS_MOVED = "_later", "_moved_at", "_was_moved"
 """Columns of `SupersededChanges.of`: whether a later change is there; when an exchange of partitions put its row into
@@ -44,7 +44,7 @@ class SupersededChanges:
     """What has happened to a table since changes of it were set aside."""
 
     context: PipelineContext
-    table: WarehouseTable
+    table: TablePair
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows with `LATER` (TRUE or NULL), `MOVED` and `WAS_MOVED`."""
@@ -69,7 +69,7 @@ class SupersededChanges:
         both = F.col(WAS_MOVED) | F.coalesce(F.col(_WAS), F.lit(False))
         return rows.join(moved_before, _PLACE, "left").withColumn(WAS_MOVED, both).drop(_WAS)
 
-    def _exchanges(self, table: WarehouseTable) -> list[Exchange]:
+    def _exchanges(self, table: TablePair) -> list[Exchange]:
         """Those of a table that one of both tables shows."""
         return [one for one in exchanges(self.context.tables) if one.begun and table in (one.table, one.other)]
 
@@ -99,10 +99,10 @@ class SupersededChanges:
         places = reduce(DataFrame.union, (each.select(*_PLACE) for each in superseded))
         return places.select("*", F.lit(True).alias(LATER)).distinct()
 
-    def _changes(self, table: WarehouseTable) -> DataFrame:
+    def _changes(self, table: TablePair) -> DataFrame:
         return self.context.spark.table(table.name.changes.sql)
 
-    def _keys(self, table: WarehouseTable) -> dict[str, Column]:
+    def _keys(self, table: TablePair) -> dict[str, Column]:
         return Keys(table.layout.key, current_shape(table.layout, self.context.timezone)).expressions
 
     def _later_elsewhere(self, mine: DataFrame, exchange: Exchange, keys: Mapping[str, Column]) -> DataFrame:
@@ -135,12 +135,12 @@ def _with_same_key(mine: DataFrame, theirs: DataFrame, keys: Mapping[str, Column
     return mine.join(theirs, reduce(and_, [*same, F.lit(bool(same)), further]), "left_semi")
 
 
-def _shown(table: WarehouseTable) -> int:
+def _shown(table: TablePair) -> int:
     """Up to which commit ts a table shows its changes; a pair without a current table has nothing to show."""
     return EVER if table.current is None else table.cut
 
 
-def _kinds(table: WarehouseTable) -> list[tuple[str, str]]:
+def _kinds(table: TablePair) -> list[tuple[str, str]]:
     """The key's columns and their types."""
     return [(folded(column.source), column.type) for column in table.layout.key]
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from pipeline.quality.rules import RuleResult
     from pipeline.streaming.context import PipelineContext
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 
 def audit(
-    context: PipelineContext, tables: Iterable[WarehouseTable], *, only: bool = False
+    context: PipelineContext, tables: Iterable[TablePair], *, only: bool = False
 ) -> dict[str, tuple[RuleResult, ...]]:
     """Judge current tables as they stand by their suites and record the results; by source table.
 

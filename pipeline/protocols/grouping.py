@@ -52,12 +52,12 @@ def counts() -> list[Column]:
 
 def least(groups: Iterable[Group], measure: Callable[[Group], int]) -> dict[Partition, int]:
     """By partition, the least of a measure."""
-    return _extremes(groups, measure, min)
+    return _picked(groups, measure, min)
 
 
 def greatest(groups: Iterable[Group], measure: Callable[[Group], int]) -> dict[Partition, int]:
     """By partition, the greatest of a measure."""
-    return _extremes(groups, measure, max)
+    return _picked(groups, measure, max)
 
 
 def firsts(groups: Iterable[PlacedGroup]) -> dict[Partition, Position]:
@@ -75,7 +75,7 @@ def ends(groups: Iterable[PlacedGroup]) -> dict[Partition, Position]:
     return greatest(groups, lambda group: group.last + 1)
 
 
-def _extremes(
+def _picked(
     groups: Iterable[Group], measure: Callable[[Group], int], pick: Callable[[int, int], int]
 ) -> dict[Partition, int]:
     picked: dict[Partition, int] = {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.maintenance import Maintainer
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
     from pipeline.warehouse.tables import Tables
 
 MAINTAIN, ORPHANS, REBUILD, RELEASE = "maintain", "orphans", "rebuild", "release"
@@ -52,7 +52,7 @@ def operation(context: PipelineContext, maintainer: Maintainer, what: str, names
     return done[what]()
 
 
-def _rebuilt(context: PipelineContext, table: WarehouseTable) -> int:
+def _rebuilt(context: PipelineContext, table: TablePair) -> int:
     context.unrecorded.add(table.uuid)
     return rebuild(context.spark, context.tables, table, context.timezone)
 
@@ -73,7 +73,7 @@ def _checked(context: PipelineContext, names: Sequence[str]) -> Mapping[str, Any
     return {name: [asdict(one) for one in results] for name, results in audit(context, tables).items()}
 
 
-def maintained(maintainer: Maintainer, tables: Sequence[Table], pairs: Iterable[WarehouseTable]) -> Mapping[str, Any]:
+def maintained(maintainer: Maintainer, tables: Sequence[Table], pairs: Iterable[TablePair]) -> Mapping[str, Any]:
     """Compact and expire these tables, whatever the thresholds say; of cuts forget what of `pairs` has expired."""
     for table in sorted(tables, key=_is_of_cuts):
         if table.head() is None:
@@ -102,7 +102,7 @@ def tagged(tables: Tables, names: Sequence[str]) -> dict[str, Any]:
     return {"tagged": tag(tables, name, int(keep_ms), dict(zip(cut[::2], map(int, cut[1::2]), strict=True)))}
 
 
-def with_current(tables: Tables, source: TableName) -> WarehouseTable:
+def with_current(tables: Tables, source: TableName) -> TablePair:
     """The source's pair. Raises `Refused` where it has no current table."""
     table = tables.find(source)
     if table is None or table.current is None:

@@ -17,7 +17,7 @@ from pipeline.warehouse.state import COLUMNS, NOT_OURS
 if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 _log = get_logger(__name__)
 
@@ -32,14 +32,14 @@ def opened(context: PipelineContext) -> None:
         context.altered = False
 
 
-def may_be_written(context: PipelineContext, table: WarehouseTable) -> bool:
+def may_be_written(context: PipelineContext, table: TablePair) -> bool:
     """Look at a table that is to be written, and hold it from now on if that cannot be."""
     refreshed(table)
     _decide(context, table)
     return not table.altered
 
 
-def makes_room(context: PipelineContext, table: WarehouseTable, layout: Layout) -> bool:
+def makes_room(context: PipelineContext, table: TablePair, layout: Layout) -> bool:
     """Whether the columns of a new layout have names that are free; if not, the table is held."""
     claimed = clashing(table, layout)
     if claimed:
@@ -48,7 +48,7 @@ def makes_room(context: PipelineContext, table: WarehouseTable, layout: Layout) 
     return not claimed
 
 
-def _decide(context: PipelineContext, table: WarehouseTable) -> None:
+def _decide(context: PipelineContext, table: TablePair) -> None:
     _tell(table)
     if not table.altered or table.state is State.DROPPED:
         return
@@ -58,13 +58,13 @@ def _decide(context: PipelineContext, table: WarehouseTable) -> None:
         _hold(context, table)
 
 
-def _hold(context: PipelineContext, table: WarehouseTable) -> None:
+def _hold(context: PipelineContext, table: TablePair) -> None:
     context.tables.set_state(table, State.HELD, table.altered)
     context.altered = True
     _log.warning("held", table=str(table.source), why=table.altered)
 
 
-def _tell(table: WarehouseTable) -> None:
+def _tell(table: TablePair) -> None:
     """Log once which columns belong to users."""
     names = sorted({*table.not_ours, *table.not_ours_in_current})
     if {*names} != (table.changes.property_of(NOT_OURS) or set()):

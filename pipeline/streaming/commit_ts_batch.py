@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from pipeline.streaming.routing import Placed
     from pipeline.streaming.spark_batch import Row
     from pipeline.warehouse.descriptions import Descriptions
-    from pipeline.warehouse.pairs import Place, WarehouseTable
+    from pipeline.warehouse.pairs import Place, TablePair
 
 TABLE_REMOVED = "TABLE_REMOVED"
 SCHEMA_UNKNOWN = "SCHEMA_UNKNOWN"
-Shown = tuple["WarehouseTable", "int | None"]
+Shown = tuple["TablePair", "int | None"]
 
 
 @dataclass
@@ -463,7 +463,7 @@ class CommitTsBatch(SparkBatch):
         others += [TableResult(TABLE_REMOVED, dead_letters=self.of_removed)] if self.of_removed else []
         return [*(replace(one, snapshot=snapshots.get(one.table)) for one in results), *others]
 
-    def _may_be_shown(self, table: WarehouseTable) -> bool:
+    def _may_be_shown(self, table: TablePair) -> bool:
         """Whether its columns let it be written; those that this batch has rows of were looked at before."""
         has_rows = any(writer.table is table for writer in self.writers)
         return not table.altered if has_rows else may_be_written(self.context, table)
@@ -482,9 +482,9 @@ class CommitTsBatch(SparkBatch):
                 marked.append((table, table.current.head()))
         return marked
 
-    def _exchanged(self) -> list[WarehouseTable]:
+    def _exchanged(self) -> list[TablePair]:
         """Exchange the rows of partitions and tables that both show the commit ts of that. Returns these tables."""
-        concerned: list[WarehouseTable] = []
+        concerned: list[TablePair] = []
         self.undone = [
             pending_exchange for pending_exchange in exchanges(self.context.tables) if not pending_exchange.done
         ]
@@ -505,7 +505,7 @@ class CommitTsBatch(SparkBatch):
             concerned += both
         return concerned
 
-    def _until(self, table: WarehouseTable) -> int:
+    def _until(self, table: TablePair) -> int:
         """Up to which commit ts a table may show its changes: never beyond an exchange that waits for the other one."""
         until = frontier.commit_ts_of(self.late_frontier if self._is_late(table) else self.resolved)
         until = min([until, *(one.removal.at for one in self.undone if table in (one.table, one.other))])
@@ -514,7 +514,7 @@ class CommitTsBatch(SparkBatch):
                 until = min(until, part.since)
         return until
 
-    def _is_late(self, table: WarehouseTable) -> bool:
+    def _is_late(self, table: TablePair) -> bool:
         """Whether rows may be missing up to where the others are: its stream came later, or nobody knows it yet.
 
         A table made from pending rows has no stream recorded, and after a RENAME its rows may come in another stream.
@@ -524,7 +524,7 @@ class CommitTsBatch(SparkBatch):
         streams = table.streams_at()
         return not streams or not streams.isdisjoint(self.stream_ids.get(stream, "") for stream in self.late)
 
-    def _advanced(self, to_publish: tuple[WarehouseTable, int]) -> Shown:
+    def _advanced(self, to_publish: tuple[TablePair, int]) -> Shown:
         table, until = to_publish
         context, operation = self.context, f"batch{self.batch_id}"
         with bound(batch=self.batch_id, table=str(table.source)):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.places import Partition, Range
     from pipeline.streaming.epochs import Statement
-    from pipeline.warehouse.pairs import Place, WarehouseTable
+    from pipeline.warehouse.pairs import Place, TablePair
 
 MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
 
@@ -121,7 +121,7 @@ class CommitTsTableWriter(TableWriter):
         if self.deliveries and self.table is not None:
             self.context.tables.note_deliveries(self.table, self.deliveries)
 
-    def _note_streams(self, table: WarehouseTable) -> None:
+    def _note_streams(self, table: TablePair) -> None:
         """Of a renamed pair: where rows stand after the RENAME (a redrive's stood somewhere once)."""
         if table.renamed_at:
             new = (seen for seen in self.messages.versions if seen.since > table.renamed_at)

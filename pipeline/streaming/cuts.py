@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.model.places import Partition
     from pipeline.streaming.batch import Outcome
     from pipeline.streaming.context import PipelineContext
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 EXACT, BOUNDED, PARTIAL, NONE = "exact", "bounded", "partial", "none"
 
@@ -31,18 +31,16 @@ def resolved(watermarks: Mapping[Partition, int], unread: Collection[Partition])
     return min([max(watermarks.values()), *(watermarks.get(at, 0) for at in unread)]) or None
 
 
-def _head(table: WarehouseTable) -> int | None:
+def _head(table: TablePair) -> int | None:
     return None if table.current is None else table.current.head()
 
 
-def by_name(
-    tables: Iterable[WarehouseTable], snapshots: Mapping[str, int | None]
-) -> list[tuple[WarehouseTable, int | None]]:
+def by_name(tables: Iterable[TablePair], snapshots: Mapping[str, int | None]) -> list[tuple[TablePair, int | None]]:
     """The pair that each source name means (the living one, else that which was dropped last) with its snapshot."""
     return [(table, snapshots.get(name)) for name, table in _meant(tables).items()]
 
 
-def _meant(tables: Iterable[WarehouseTable]) -> dict[str, WarehouseTable]:
+def _meant(tables: Iterable[TablePair]) -> dict[str, TablePair]:
     return {str(t.source): t for t in sorted(tables, key=lambda t: (t.state != State.DROPPED, t.dropped_at))}
 
 
@@ -50,7 +48,7 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and
     context: PipelineContext,
     batch_id: int,
     cut_ts: int,
-    shown: Sequence[tuple[WarehouseTable, int | None]],
+    shown: Sequence[tuple[TablePair, int | None]],
     unplaced: Mapping[Part, str],
     late: Collection[str],
     also: Sequence[str] = (),
@@ -88,7 +86,7 @@ def exact(  # noqa: PLR0913, PLR0917 - the batch, its commit ts, its tables, and
     return PARTIAL if late else up_to_date[0]
 
 
-def _to_record(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -> list[WarehouseTable]:
+def _to_record(context: PipelineContext, *, whole: bool, late: Collection[str] = ()) -> list[TablePair]:
     """Tables that get a row in the cut although this batch has not changed them.
 
     `whole`: nothing is missing up to the cut, except from the tables in `late`. So tables that cuts have called partial
@@ -106,12 +104,12 @@ def _to_record(context: PipelineContext, *, whole: bool, late: Collection[str] =
     return [table for table in context.tables if table.uuid in to_record]
 
 
-def _is_dropped(table: WarehouseTable, cut_ts: int) -> bool:
+def _is_dropped(table: TablePair, cut_ts: int) -> bool:
     """Whether the source had no such table any more."""
     return table.state is State.DROPPED and table.dropped_at <= cut_ts
 
 
-def _any_other(context: PipelineContext) -> list[tuple[WarehouseTable, int | None]]:
+def _any_other(context: PipelineContext) -> list[tuple[TablePair, int | None]]:
     """A table that lives and has a snapshot, with that; none where there is none."""
     heads = ((table, _head(table)) for table in context.tables if table.state is not State.DROPPED)
     return next(([(table, snapshot)] for table, snapshot in heads if snapshot is not None), [])
@@ -172,8 +170,8 @@ def _write(
     context: PipelineContext,
     batch_id: int,
     cut_ts: int,
-    shown: Sequence[tuple[WarehouseTable, int | None]],
-    level_of: Callable[[WarehouseTable], tuple[str, str]],
+    shown: Sequence[tuple[TablePair, int | None]],
+    level_of: Callable[[TablePair], tuple[str, str]],
 ) -> None:
     context.cut_ts = cut_ts
     rows = []

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.frontier import Frontier
     from pipeline.streaming.namesakes import Namesakes
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 TO_BE_REMOVED = "to be removed"
@@ -58,7 +58,7 @@ class DdlApplier:
     """The deferred ones."""
     blocked: tuple[tuple[Statement, str], ...] = ()
     """Those about tables that are held, with the reason of that."""
-    pairs: dict[str, WarehouseTable] = field(default_factory=dict)
+    pairs: dict[str, TablePair] = field(default_factory=dict)
     """Pairs made in this batch, by what made them."""
     ambiguous: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Why a pair is to be held that is not made yet, or has not noted an exchange of rows; and since when."""
@@ -116,7 +116,7 @@ class DdlApplier:
                     names.act(action, ddl.commit_ts, f"{cause_of(statement)}/{number}")
 
     @staticmethod
-    def _held_with(statement: Statement, table: WarehouseTable | None) -> str:
+    def _held_with(statement: Statement, table: TablePair | None) -> str:
         """Why a statement waits with the rows of its table, which is held; nothing, if it does not."""
         held = table is not None and table.state is State.HELD and not statement.naming
         return table.held_reason if table is not None and held else ""
@@ -133,7 +133,7 @@ class DdlApplier:
             ),
         ]
 
-    def _blocked_statements(self) -> Iterator[tuple[Statement, WarehouseTable, str]]:
+    def _blocked_statements(self) -> Iterator[tuple[Statement, TablePair, str]]:
         """Those about tables that are held, with the table as this batch leaves it."""
         for statement, why in self.blocked:
             table = self.pair(statement.ddl.table.key, statement.ddl.commit_ts)
@@ -152,11 +152,11 @@ class DdlApplier:
                         times.add(statement.ddl.commit_ts)
         return times
 
-    def pair(self, name: Name, commit_ts: int) -> WarehouseTable | None:
+    def pair(self, name: Name, commit_ts: int) -> TablePair | None:
         """The pair that a name means for a change of this commit ts, if it has been made."""
         return self.pair_of(self.names.at(name, commit_ts).table_ref)
 
-    def pair_of(self, table_ref: str) -> WarehouseTable | None:
+    def pair_of(self, table_ref: str) -> TablePair | None:
         """The pair of a meaning, if it has been made."""
         return self.pairs.get(table_ref) or self.context.tables.by_uuid(table_ref)
 
@@ -338,7 +338,7 @@ class DdlApplier:
         version: TableVersion,
         binding: Kept,
         scheme: PartitionScheme | None = None,
-    ) -> WarehouseTable:
+    ) -> TablePair:
         """A new pair, with the columns of a version."""
         layout = Layout(before=self.context.protocol.sends_before, ddl_at=binding.since)
         layout, _ = meet(layout, version, self.context.policy)
@@ -350,7 +350,7 @@ class DdlApplier:
         self.pairs[table_ref] = made
         return made
 
-    def _ensure(self, name: TableName | Name, commit_ts: int) -> WarehouseTable | None:
+    def _ensure(self, name: TableName | Name, commit_ts: int) -> TablePair | None:
         """The pair of a name at a time; made, where rows of this batch show that there is one."""
         key = name if isinstance(name, tuple) else name.key
         binding = self.names.now(key, commit_ts)
@@ -391,7 +391,7 @@ class DdlApplier:
         give_name(self.context, pair, new, statement.ddl, bindings, until=commit_ts)
         return Done.held(new) if pair.deferred_name else Done(f"renamed to {pair.name}")
 
-    def _displaced(self, name: TableName, commit_ts: int) -> WarehouseTable | None:
+    def _displaced(self, name: TableName, commit_ts: int) -> TablePair | None:
         """A pair for a table that has none because its name is taken; None where nothing of it waits, or it is free.
 
         It waits for that name under one that no table has, and gets another one instead (`give_name`). What columns it
@@ -482,7 +482,7 @@ class DdlApplier:
         return self.names.at(ddl.table.key, ddl.commit_ts + bool(statement.naming)).table_ref == table_ref
 
 
-def _was_there(pair: WarehouseTable, commit_ts: int) -> bool:
+def _was_there(pair: TablePair, commit_ts: int) -> bool:
     """Whether a pair has a table at a commit ts: a DROP after it may have been applied by a try that died."""
     return pair.state is not State.DROPPED or pair.dropped_at > commit_ts
 

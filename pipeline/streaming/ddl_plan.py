@@ -17,7 +17,7 @@ from pipeline.model.messages import Origin
 from pipeline.model.names import TableName, folded
 from pipeline.model.places import Partition
 from pipeline.protocols.overrides import overridden
-from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after, cut
+from pipeline.streaming.epochs import HELD, Birth, Done, Statement, bound_after, split_at_ddl
 from pipeline.streaming.rename_steps import executable
 from pipeline.streaming.renames import give_name
 from pipeline.streaming.shared_names import checked
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Bindings, Name
     from pipeline.streaming.origins import Origins
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 
@@ -73,7 +73,9 @@ class DdlPlan:
         before = cls._meanings(context, batch_id, statements) if statements else {}
         statements = _classified(context, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
-        made = cls(context, batch_id, statements, cut(statements, messages.tables, before), before, before, past)
+        made = cls(
+            context, batch_id, statements, split_at_ddl(statements, messages.tables, before), before, before, past
+        )
         made.epoch = made.epochs[0]
         made._bind_made()
         return made
@@ -171,13 +173,13 @@ class DdlPlan:
                 done = Done.of_all([self._hold(name, why, commit_ts) for name in statement.tables])
         self.history.append(statement.history_row(action, done))
 
-    def _bound(self, name: TableName) -> WarehouseTable | None:
+    def _bound(self, name: TableName) -> TablePair | None:
         table_ref = self.bindings.get(name.key, "")
         if isinstance(table_ref, Birth):
             return self.context.tables.born(*table_ref) or self._made_since(name)
         return self.context.tables.by_uuid(table_ref)
 
-    def _made_since(self, name: TableName) -> WarehouseTable | None:
+    def _made_since(self, name: TableName) -> TablePair | None:
         """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
         table = self.context.tables.find(name)
         return None if table is None or table.uuid in self.before.values() else table
@@ -193,7 +195,7 @@ class DdlPlan:
             give_name(self.context, table, new, statement.ddl)
         return Done.held(table.deferred_name) if table.deferred_name else Done(f"renamed to {table.name}")
 
-    def _drop(self, table: WarehouseTable | None, commit_ts: int) -> str:
+    def _drop(self, table: TablePair | None, commit_ts: int) -> str:
         if table is None or table.state == State.DROPPED:
             return "no such table"
         self.context.records.mark_dropped(table.source)

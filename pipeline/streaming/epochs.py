@@ -124,7 +124,9 @@ def bound_after(bindings: Bindings, action: Action, commit_ts: int) -> Bindings:
     return names
 
 
-def cut(statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings) -> tuple[Epoch, ...]:
+def split_at_ddl(
+    statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings
+) -> tuple[Epoch, ...]:
     """The batch as epochs, in order. Without a naming statement it is one."""
     cuts: list[Statement] = []
     others: list[Ddl] = []

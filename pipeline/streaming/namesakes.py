@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Messages
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Name, Statement
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 _FIRST_AND_NEWEST = 2
 Streams = dict["Name", dict[str, int]]
@@ -69,7 +69,7 @@ class Namesakes:
     noun: str = "stream"
     """What users call a stream (`Source.stream_noun`)."""
 
-    def rows(self, name: Name, table: WarehouseTable | None, streams: Mapping[str, int]) -> str:
+    def rows(self, name: Name, table: TablePair | None, streams: Mapping[str, int]) -> str:
         """Why the rows of a name in these streams cannot all be of one table; nothing, if they can.
 
         A table without a pair may come in any stream, but in one only; so may one whose pair has no rows of this name.
@@ -84,12 +84,12 @@ class Namesakes:
             return ""
         return f"{NAME_TAKEN}: {self._sentence(own | others)}"
 
-    def _is_judged(self, table: WarehouseTable, name: Name) -> bool:
+    def _is_judged(self, table: TablePair, name: Name) -> bool:
         """Whether the streams of a pair's rows are known; those of a pair that had several names are not noted."""
         former = name != table.source.key and len(table.bindings) > _FIRST_AND_NEWEST
         return table.state is State.LIVE and table.source.key not in self.released and not former
 
-    def statements(self, statements: Iterable[Statement], pairs: Iterable[WarehouseTable]) -> list[Statement]:
+    def statements(self, statements: Iterable[Statement], pairs: Iterable[TablePair]) -> list[Statement]:
         """The statements; those that another stream sends about a table of a name are not understood, and hold it.
 
         `statements` come in the order in which they are applied. What a name means after a RENAME or DROP of this
@@ -110,7 +110,7 @@ class Namesakes:
                         given.add(dropped.key)
         return checked
 
-    def _statement(self, statement: Statement, table: WarehouseTable | None) -> Statement:
+    def _statement(self, statement: Statement, table: TablePair | None) -> Statement:
         ddl = statement.ddl
         if table is None or table.source.key in self.released or _creates(statement, ddl.table):
             return statement
@@ -158,7 +158,7 @@ def accept(context: PipelineContext, source: TableName, streams: Collection[str]
         context.tables.note_streams(table, accepted - table.streams_at())
 
 
-def _named(pairs: Iterable[WarehouseTable], name: Name, commit_ts: int) -> WarehouseTable | None:
+def _named(pairs: Iterable[TablePair], name: Name, commit_ts: int) -> TablePair | None:
     """The pair that had a name at a commit ts: a try that died may have given it another one since."""
     for pair in pairs:
         bound = [binding for binding in pair.bindings if TableName(binding.schema, binding.table).key == name]

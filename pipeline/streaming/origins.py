@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pipeline.model.messages import Messages, SeenVersion
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 Name = tuple[str, str]
 _APART = "@"
@@ -48,7 +48,7 @@ class Origins:
     owners: dict[Name, Owner] = field(default_factory=dict)
 
     @staticmethod
-    def of(pairs: Iterable[WarehouseTable], streams: Mapping[str, str], read: Collection[str]) -> Origins:
+    def of(pairs: Iterable[TablePair], streams: Mapping[str, str], read: Collection[str]) -> Origins:
         """What the warehouse knows. `streams`: names by id, `read`: the names of the streams that are read now."""
         owners: dict[Name, Owner] = {}
         for pair in pairs:

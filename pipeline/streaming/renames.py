@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
     from pipeline.streaming.context import PipelineContext
-    from pipeline.warehouse.pairs import StoredBinding, WarehouseTable
+    from pipeline.warehouse.pairs import StoredBinding, TablePair
 
 _ALSO = "; and "
 
 
 def give_name(
     context: PipelineContext,
-    pair: WarehouseTable,
+    pair: TablePair,
     new: TableName,
     ddl: Ddl,
     bindings: tuple[StoredBinding, ...] = (),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pipeline.sources.source import Planned
     from pipeline.streaming.batch import Epoch, Outcome
     from pipeline.streaming.context import Ledger, PipelineContext
-    from pipeline.streaming.fast_path.speculation import Speculation
+    from pipeline.streaming.fast_path.speculation import SpeculativeAppend
     from pipeline.streaming.table_writer import TableWriter
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class SparkBatch:
     stream_ids: Mapping[str, str] = field(default_factory=dict)
     writers: list[TableWriter] = field(default_factory=list)
     ddl_plan: DdlPlan = field(init=False)
-    speculation: Speculation | None = None
+    speculation: SpeculativeAppend | None = None
     origins: Origins | None = None
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """Dead letters that no writer of a table has made, by the table that they are of."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.frontier import Frontier
     from pipeline.streaming.namesakes import Namesakes
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 _OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
 _ENDS = (*_OF_COLUMNS, text.RenameTable)
@@ -139,7 +139,7 @@ def _is_redelivered(statement: Statement, context: PipelineContext, recorded: Co
     return any(stream in names for streams in streams_of_pairs for stream in streams)
 
 
-def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[WarehouseTable]:
+def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[TablePair]:
     """The pairs that have, or had, a name that a statement names."""
     names, schemas = _names_in(statement), dropped_databases(statement)
     for pair in context.tables:

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from pipeline.quality.samples import Sample
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.epochs import Birth, Statement
-    from pipeline.streaming.fast_path.speculation import Speculation
+    from pipeline.streaming.fast_path.speculation import SpeculativeAppend
     from pipeline.streaming.fast_path.staged import Staged
     from pipeline.warehouse.changes import Appended
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 NOTHING = (2**62, 2**62)
 """The range of a partition of which a table has everything."""
@@ -61,7 +61,7 @@ class TableWriter:
     messages: TableMessages
     stream_ids: Mapping[str, str]
     statements: list[Statement]
-    table: WarehouseTable | None
+    table: TablePair | None
     notes: list[Note] = field(default_factory=list)
     met: set[SchemaId] = field(default_factory=set)
     """Versions that this batch brought for the first time."""
@@ -77,7 +77,7 @@ class TableWriter:
     """A statement that is not understood and came before the table's first row."""
     truncated_at: int = 0
     """Commit ts of a TRUNCATE that came before the pair was made."""
-    speculation: Speculation | None = None
+    speculation: SpeculativeAppend | None = None
     """The append, if it was made while the batch was read."""
     rows_appended: int = 0
     judged: tuple[RuleResult, ...] = ()
@@ -166,7 +166,7 @@ class TableWriter:
         unkeyed = any(seen.version.handle == () for seen in self.messages.versions)
         return unkeyed or self.table is None or not self.table.layout.handle
 
-    def _note_streams(self, table: WarehouseTable) -> None:
+    def _note_streams(self, table: TablePair) -> None:
         """Of a renamed pair: in which streams the rows of its new name come."""
         if table.renamed_at and table.source.key == self.messages.table.key:
             streams = {at.stream for at in self.messages.partitions if at.stream in self.stream_ids}
@@ -192,7 +192,7 @@ class TableWriter:
         keyspace = KEYSPACE.entry(self.messages.origin.keyspace) if self.messages.origin else {}
         return {**self._noted(), **born, **created, **keyspace}
 
-    def _recall(self, table: WarehouseTable) -> None:
+    def _recall(self, table: TablePair) -> None:
         saved = NOTES.read(table.changes.properties)
         if saved is not None and saved.batch >= self.context.ledger.unfinished:
             self.notes += [Note(*note) for note in saved.notes]
@@ -397,7 +397,7 @@ class TableWriter:
             F.col("timestamp").alias(change.ARRIVED_AT),
         )
 
-    def _made(self) -> WarehouseTable:
+    def _made(self) -> TablePair:
         if self.table is None:
             raise AssertionError(f"{self.messages.table} is landed before it is made")
         return self.table

@@ -2,5 +2,5 @@
 
 Other rooms use `tables` and `pairs` (the table pairs), `layout` and `evolution` (columns over time), `changes`,
 `current` and `advance` (append and publish), `records` (the tables of `_pipeline`), `state` (every key that is kept
-with a table) and `maintenance`. Begin with `pairs.WarehouseTable`.
+with a table) and `maintenance`. Begin with `pairs.TablePair`.
 """

@@ -20,7 +20,7 @@ from pipeline.model.change import Op
 from pipeline.model.messages import EVER
 from pipeline.warehouse import multiset
 from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, as_it_was, placed
-from pipeline.warehouse.pairs import WarehouseTable, obligations
+from pipeline.warehouse.pairs import TablePair, backfills_of
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
 from pipeline.warehouse.removals import removed, taken
 from pipeline.warehouse.state import APPLIED, CUT, LATE, LATE_SHOWN, OPERATION, REMOVED, TIMES
@@ -60,12 +60,12 @@ class _Append:
 class _News:
     """What a publish up to `until` finds beyond `applied`."""
 
-    table: WarehouseTable
+    table: TablePair
     until: int
     appends: list[_Append] = field(default_factory=list)
 
     @classmethod
-    def of(cls, table: WarehouseTable, until: int) -> _News:
+    def of(cls, table: TablePair, until: int) -> _News:
         """All appends that the current table may not show in full."""
         news = cls(table, until)
         if table.changes.head() != table.applied:
@@ -101,7 +101,7 @@ class _News:
         return frozenset(a.snapshot for a in self.appends if a.late and a.snapshot in beyond)
 
 
-def _appends(table: WarehouseTable) -> Iterator[_Append]:
+def _appends(table: TablePair) -> Iterator[_Append]:
     changes = table.changes
     for parent, snapshot in changes.appends_since(table.applied):
         summary = changes.summary(snapshot)
@@ -119,7 +119,7 @@ def _times(changes: Table, snapshot: int, summary: Mapping[str, str]) -> tuple[i
     return TIMES.read(summary) or changes.added_between(snapshot, change.COMMIT_TS) or (0, EVER)
 
 
-def appended_up_to(table: WarehouseTable, batch_id: int) -> int | None:
+def appended_up_to(table: TablePair, batch_id: int) -> int | None:
     """The greatest commit ts that appends of batches from `batch_id` on had let in; None where there are none."""
     ends = [
         _times(table.changes, snapshot, summary)[1]
@@ -135,24 +135,24 @@ def _batch_of(summary: Mapping[str, str]) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def is_due(table: WarehouseTable, until: int) -> bool:
+def is_due(table: TablePair, until: int) -> bool:
     """Whether `advance` would do anything."""
     until = min(until, table.dropped_at) if table.dropped_at else until
     if table.current is None or until < table.cut or until == 0:
         return False
     news = _News.of(table, until)
-    unfilled = obligations(table.layout).keys() - table.filled
+    due = backfills_of(table.layout).keys() - table.backfilled
     gone = table.truncated_at > table.truncated_done or _removals(table, table.removed_done, until)
-    return bool(news.fresh or news.late or unfilled or gone)
+    return bool(news.fresh or news.late or due or gone)
 
 
-def _removals(table: WarehouseTable, done: int, until: int) -> list[Removal]:
+def _removals(table: TablePair, done: int, until: int) -> list[Removal]:
     return [removal for removal in table.layout.removals if done < removal.at <= until and not removal.other]
 
 
 def advance(  # noqa: PLR0913 - the session, what, how far, how
     spark: SparkSession,
-    table: WarehouseTable,
+    table: TablePair,
     timezone: str,
     operation: str,
     step: Callable[[str], None],
@@ -169,11 +169,11 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
         return Published()
     publisher = Publisher(spark, table, table.current, timezone, operation, step)
     news = _News.of(table, until)
-    pending = [] if afresh else publisher.pending()
+    due_backfills = [] if afresh else publisher.due_backfills()
     truncated = table.truncated_at > table.truncated_done
     fresh, late = news.fresh, news.late
     removals = _removals(table, 0 if afresh else table.removed_done, until)
-    if not (fresh or late or pending or truncated or removals or afresh):
+    if not (fresh or late or due_backfills or truncated or removals or afresh):
         return Published()
     cut = 0 if afresh else table.cut
     few = not (afresh or late) and sum(a.rows for a in fresh) <= FEW_ROWS
@@ -183,7 +183,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     summary = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
 
     def staged() -> Published:
-        publisher.begin(pending, afresh=afresh, truncated=truncated)
+        publisher.begin(due_backfills, afresh=afresh, truncated=truncated)
         path = segments(table.layout, cut, until, removals)
         keyed = sent = None
         if any(segment.handle for segment in path):
@@ -301,7 +301,7 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
     return rows.where(beyond | F.col(_LATE)).withColumn(ORDER, order)
 
 
-def _is_gone(table: WarehouseTable, timezone: str) -> Column:
+def _is_gone(table: TablePair, timezone: str) -> Column:
     """Whether the row of a late change has gone with its partition, or with all rows, as the table shows already."""
     moves = [removal.at for removal in table.layout.removals if removal.other]
     taken_at = taken(table.layout, timezone, table.removed_done)

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 
-def refreshed(pair: WarehouseTable) -> None:
+def refreshed(pair: TablePair) -> None:
     """See what users have committed, and `look`."""
     pair.changes.refresh()
     if pair.current is not None:
@@ -41,7 +41,7 @@ def refreshed(pair: WarehouseTable) -> None:
     look(pair)
 
 
-def look(pair: WarehouseTable) -> None:
+def look(pair: TablePair) -> None:
     """Compare the schemas with the layout, if either is another than last time."""
     current = pair.current
     seen = (pair.changes.schema_id, current and current.schema_id, pair.layout)
@@ -53,7 +53,7 @@ def look(pair: WarehouseTable) -> None:
     pair.looked_at = seen
 
 
-def _compared(pair: WarehouseTable) -> dict[str, Alterations]:
+def _compared(pair: TablePair) -> dict[str, Alterations]:
     claimed = (pair.changes.property_of(COLUMNS) or NOTHING_NOTED).claimed
     alterations = {IN_CHANGES: _of(pair.changes, of_changes(pair.layout), claimed.get(IN_CHANGES, ()))}
     current = pair.current
@@ -70,7 +70,7 @@ def _of(table: Table, wanted: dict[Place, str], claimed: Sequence[str]) -> Alter
     return compared(table.name, wanted, now, former, claimed)
 
 
-def clashing(pair: WarehouseTable, layout: Layout) -> dict[str, list[str]]:
+def clashing(pair: TablePair, layout: Layout) -> dict[str, list[str]]:
     """The columns of users that have names which a new layout needs, by role of the table."""
     needed = {
         IN_CHANGES: _among(pair.not_ours, of_changes(layout)),
@@ -84,7 +84,7 @@ def _among(not_ours: tuple[str, ...], wanted: dict[Place, str]) -> list[str]:
     return [name for name in not_ours if confusable(name) in needed]
 
 
-def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = None) -> None:
+def remember(pair: TablePair, claimed: Mapping[str, list[str]] | None = None) -> None:
     """Let a pair that is held for its columns say what a release has to know (`claimed` as `clashing` gives it)."""
     lost = {role: of_table.lost for role, of_table in _compared(pair).items() if of_table.lost}
     pair.changes.set_properties(COLUMNS.entry(Noted(claimed or {}, lost)))
@@ -92,7 +92,7 @@ def remember(pair: WarehouseTable, claimed: Mapping[str, list[str]] | None = Non
     look(pair)
 
 
-def refuse(pair: WarehouseTable, what: str) -> None:
+def refuse(pair: TablePair, what: str) -> None:
     """Raise `Refused` if the columns of a pair keep it from being written. `what`: what is not done with it, then."""
     refreshed(pair)
     if pair.altered:
@@ -104,7 +104,7 @@ def refuse(pair: WarehouseTable, what: str) -> None:
         )
 
 
-def restore(pair: WarehouseTable) -> None:
+def restore(pair: TablePair) -> None:
     """Give columns that were added again, in the place of dropped ones, the field ids that the files know them by."""
     noted = pair.changes.property_of(COLUMNS)
     if noted is None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.places import PartitionId
     from pipeline.quality.rules import RuleResult
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 ERRORS = "errors"
 QUARANTINED = "aside"
@@ -100,7 +100,7 @@ class Entry:
         return summary | LATE.entry(True) if self.late else summary
 
 
-def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
+def append(table: TablePair, frame: DataFrame, entry: Entry, branch: str | None = None) -> Appended:
     """Judge a change frame and append it in one commit, which also carries how far the table has come.
 
     On a branch: main has it, and the table its ends, when that is published.
@@ -118,7 +118,7 @@ def append(table: WarehouseTable, frame: DataFrame, entry: Entry, branch: str | 
     return appended if appended.rows == committed else _recounted(judged, counters, entry, committed)
 
 
-def _prepared(table: WarehouseTable, frame: DataFrame, entry: Entry) -> tuple[_Recipe, DataFrame, list[Column]]:
+def _prepared(table: TablePair, frame: DataFrame, entry: Entry) -> tuple[_Recipe, DataFrame, list[Column]]:
     """What an append takes, the judged frame, and what is counted of that."""
     own = tuple(column.name for column in table.layout.columns)
     columns = (*own, change.BEFORE) if table.layout.before else own

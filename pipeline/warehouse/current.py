@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _ByOffset:
     arrivals: Callable[[], DataFrame] | None
 
     @property
-    def table(self) -> WarehouseTable:
+    def table(self) -> TablePair:
         return self.publisher.table
 
     def news(self, head: int | None) -> list[Append]:
@@ -163,7 +163,7 @@ def _with_a_row(last: DataFrame) -> DataFrame:
 
 def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     spark: SparkSession,
-    table: WarehouseTable,
+    table: TablePair,
     timezone: str,
     operation: str,
     step: Callable[[str], None],
@@ -182,13 +182,13 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     work = _ByOffset(publisher, arrivals)
     head = table.changes.head()
     news = work.everything(head) if afresh else work.news(head)
-    pending = [] if afresh else publisher.pending()
+    due_backfills = [] if afresh else publisher.due_backfills()
     truncated = table.truncated_at > table.truncated_done
-    if not (news or pending or truncated or afresh):
+    if not (news or due_backfills or truncated or afresh):
         return Published()
 
     def staged() -> Published:
-        publisher.begin(pending, afresh=afresh, truncated=truncated)
+        publisher.begin(due_backfills, afresh=afresh, truncated=truncated)
         published = work.bring(news)
         publisher.show({} if head is None else APPLIED.entry(head))
         conflicts = sum(p.order_unknown for p in published)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from pipeline.warehouse.iceberg import Table
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 _THERE, _IDLE = "_ticdc_there", "_ticdc_idle"
 _KIND = "array<struct<table_uuid: string, _ticdc_there: array<bigint>>>"
 
 
-def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) -> int:
+def forget(spark: SparkSession, cuts: Table, pairs: Iterable[TablePair]) -> int:
     """Delete the rows without which `tables as-of` answers as before; how many.
 
     A cut is refused if its snapshot of a table has expired, and so is every cut up to the table's next row. If the
@@ -42,7 +42,7 @@ def forget(spark: SparkSession, cuts: Table, pairs: Iterable[WarehouseTable]) ->
     return count
 
 
-def _there(spark: SparkSession, pairs: Iterable[WarehouseTable]) -> DataFrame:
+def _there(spark: SparkSession, pairs: Iterable[TablePair]) -> DataFrame:
     """The snapshots that each current table has: `table_uuid`, an array of ids."""
     snapshots = []
     for pair in pairs:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.warehouse.layout import Layout, Removal
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
     from pipeline.warehouse.tables import Tables
 
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Exchange:
     """`removal` says which rows of `table` change places with all rows of `other`."""
 
-    table: WarehouseTable
-    other: WarehouseTable
+    table: TablePair
+    other: TablePair
     removal: Removal
 
     @property

@@ -137,7 +137,7 @@ class Keys:
 
         Only fixed-width numbers are aggregated, which Spark does in a hash table.
         """
-        return self._narrow.of(rows).groupBy(*self.expressions).agg(*_extremes())
+        return self._narrow.of(rows).groupBy(*self.expressions).agg(*_bounds())
 
     def last_arrivals(self, rows: DataFrame, arrivals: DataFrame | None) -> DataFrame:
         """As `last_places`, if keys have changes in several partitions: the last one is that of the latest record."""
@@ -214,5 +214,5 @@ def _places() -> Projection:
 
 
 @lru_cache(maxsize=1)
-def _extremes() -> tuple[SparkColumn, ...]:
+def _bounds() -> tuple[SparkColumn, ...]:
     return F.max(PLACE).alias(LAST), F.min(SOURCE).alias("s_low"), F.max(SOURCE).alias("s_high")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pipeline.settings.sections import Maintenance
     from pipeline.warehouse.iceberg import Table
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
     from pipeline.warehouse.records import Records
 
 CUTS = "cuts"
@@ -41,7 +41,7 @@ class Maintainer:
     _commits: dict[str, int] = field(default_factory=dict)
     _cuts_left: int = 0
 
-    def after_batch(self, written: Iterable[WarehouseTable], records: Records, pairs: Iterable[WarehouseTable]) -> None:
+    def after_batch(self, written: Iterable[TablePair], records: Records, pairs: Iterable[TablePair]) -> None:
         """Look after the tables that a batch has written, and after the pipeline's own. `pairs`: all that there are."""
         for pair in written:
             for table in (pair.current, pair.changes):
@@ -56,12 +56,12 @@ class Maintainer:
             self._compact_if_due(table)
             self._expire_if_due(table)
 
-    def _forget_cuts_if_due(self, table: Table, pairs: Iterable[WarehouseTable]) -> None:
+    def _forget_cuts_if_due(self, table: Table, pairs: Iterable[TablePair]) -> None:
         """Where they are twice as many as were left the last time: most snapshots that they name have expired."""
         if table.totals()["records"] > 2 * max(self._cuts_left, _FEW_CUTS):
             self.forget_cuts(table, pairs)
 
-    def forget_cuts(self, table: Table, pairs: Iterable[WarehouseTable]) -> None:
+    def forget_cuts(self, table: Table, pairs: Iterable[TablePair]) -> None:
         """Delete the rows of `_pipeline.cuts` that answer nothing any more."""
         cuts.forget(self.spark, table, pairs)
         self._cuts_left = table.totals()["records"]

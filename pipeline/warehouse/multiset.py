@@ -2,7 +2,7 @@
 
 A delete removes one equal row. TiCDC may send the same changes several times. How often an equal change counts at a
 commit ts is the greatest number that any one send has of it. A send ends where the commit ts of a partition goes back,
-and where watermarks show it (`WarehouseTable.deliveries`).
+and where watermarks show it (`TablePair.deliveries`).
 
 Two rows are equal if they agree in the columns that the source had at the time of the change. Columns that were dropped
 or replaced by then stay in the current table, with values that no later image has. So changes apply era by era; an era

@@ -10,6 +10,7 @@ from pipeline.model.names import CHANGES_SUFFIX, TableName, WarehouseName
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.state import (
     APPLIED,
+    BACKFILLED,
     CREATED,
     CREATED_AS,
     CUT,
@@ -17,7 +18,6 @@ from pipeline.warehouse.state import (
     DELIVERIES,
     DROPPED,
     ENDS,
-    FILLED,
     HELD_REASON,
     KEYSPACE,
     LATE_SHOWN,
@@ -46,11 +46,11 @@ __all__ = [
     "Place",
     "State",
     "StoredBinding",
-    "WarehouseTable",
+    "TablePair",
+    "backfills_of",
     "current_of",
     "loaded",
     "name_at",
-    "obligations",
     "read_published",
     "written_bindings",
     "written_state",
@@ -61,7 +61,7 @@ STAGE = "stage_"
 
 
 @dataclass(slots=True)
-class WarehouseTable:
+class TablePair:
     """One source table's pair in the warehouse, as this process knows it."""
 
     source: TableName
@@ -99,7 +99,7 @@ class WarehouseTable:
     streams: frozenset[str] = frozenset()
     """Ids of streams with rows under the name that the newest RENAME gave, or that a person has accepted."""
     applied: int | None = None
-    filled: frozenset[str] = frozenset()
+    backfilled: frozenset[str] = frozenset()
     unshown: bool = True
     """Whether the current table may have no snapshot with its columns of now."""
     altered: str = ""
@@ -131,7 +131,7 @@ class WarehouseTable:
         return self.deferred_name is not None and self.deferred_name.key != self.source.key
 
 
-def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
+def loaded(catalog: Catalog, name: WarehouseName) -> TablePair | None:
     """The pair whose changes table has this name in the catalog; None if the table is no changes table."""
     changes = catalog.table(name)
     if changes is None or ROLE.read(changes.properties) != "changes":
@@ -139,7 +139,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> WarehouseTable | None:
     properties = changes.properties
     base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
     source = TableName(SOURCE_SCHEMA.required(properties), SOURCE_TABLE.required(properties))
-    table = WarehouseTable(source, base, changes, current_of(catalog, base), LAYOUT.required(properties))
+    table = TablePair(source, base, changes, current_of(catalog, base), LAYOUT.required(properties))
     table.state = STATE.read(properties) or State.LIVE
     table.held_reason = HELD_REASON.read(properties) or ""
     table.created_at = CREATED.read(properties) or 0
@@ -165,7 +165,7 @@ def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:
     return table if table is not None and ROLE.read(table.properties) == "current" else None
 
 
-def read_published(table: WarehouseTable) -> None:
+def read_published(table: TablePair) -> None:
     """What the current table says of itself."""
     if table.current is not None:
         table.applied = table.current.inherited(APPLIED)
@@ -173,10 +173,10 @@ def read_published(table: WarehouseTable) -> None:
         table.removed_done = table.current.inherited(REMOVED) or 0
         table.late_shown = table.current.inherited(LATE_SHOWN) or frozenset()
         table.truncated_done = table.current.inherited(TRUNCATED) or 0
-        table.filled = table.current.inherited(FILLED) or frozenset()
+        table.backfilled = table.current.inherited(BACKFILLED) or frozenset()
 
 
-def obligations(layout: Layout) -> dict[str, tuple[Column, int]]:
+def backfills_of(layout: Layout) -> dict[str, tuple[Column, int]]:
     """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
     by_mark: dict[str, tuple[Column, int]] = {}
     for column in layout.current:

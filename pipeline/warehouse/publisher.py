@@ -15,9 +15,9 @@ from pipeline.model.messages import EVER
 from pipeline.model.names import quoted
 from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
-from pipeline.warehouse.pairs import STAGE, obligations
-from pipeline.warehouse.shape import Pending, backfill, current_shape
-from pipeline.warehouse.state import FILLED, OPERATION, TRUNCATED
+from pipeline.warehouse.pairs import STAGE, backfills_of
+from pipeline.warehouse.shape import DueBackfill, backfill, current_shape
+from pipeline.warehouse.state import BACKFILLED, OPERATION, TRUNCATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 BROADCAST_KEYS = 2_000_000
 FEW_ROWS = 200
@@ -49,7 +49,7 @@ class Publisher:
     """One publish of one table, under way."""
 
     spark: SparkSession
-    table: WarehouseTable
+    table: TablePair
     current: Table
     timezone: str
     operation: str
@@ -86,12 +86,12 @@ class Publisher:
         rows = reader.table(self.table.changes.name.sql)
         return rows.drop(*self.table.not_ours) if self.table.not_ours else rows
 
-    def pending(self) -> list[Pending]:
+    def due_backfills(self) -> list[DueBackfill]:
         """Columns whose default or conversion the rows of the current table do not show yet."""
-        missing: dict[int, Pending] = {}
-        for name, (column, number) in obligations(self.table.layout).items():
-            if name not in self.table.filled and column.id not in missing:
-                missing[column.id] = Pending(column, max(0, number - 1), default_due=number == 0)
+        missing: dict[int, DueBackfill] = {}
+        for name, (column, number) in backfills_of(self.table.layout).items():
+            if name not in self.table.backfilled and column.id not in missing:
+                missing[column.id] = DueBackfill(column, max(0, number - 1), default_due=number == 0)
         return list(missing.values())
 
     def carry_out(self, publish: Callable[[], Published]) -> Published:
@@ -109,25 +109,25 @@ class Publisher:
                 raise
         return publish()
 
-    def begin(self, pending: list[Pending], *, afresh: bool, truncated: bool) -> None:
+    def begin(self, due_backfills: list[DueBackfill], *, afresh: bool, truncated: bool) -> None:
         """Make the branch; fill columns and let rows go as the layout and TRUNCATE ask for."""
         self.current.stage(self.branch)
         self.step("branch-made")
-        if pending:
-            self._fill(pending)
+        if due_backfills:
+            self._backfill(due_backfills)
         if afresh:
             self.empty()
         elif truncated:
             self._truncate()
 
-    def _fill(self, pending: list[Pending]) -> None:
+    def _backfill(self, due_backfills: list[DueBackfill]) -> None:
         """Rewrite the rows that are there: they show defaults and converted values from now on."""
-        shape = backfill(self.table.layout, pending, self.timezone)
+        shape = backfill(self.table.layout, due_backfills, self.timezone)
         rows = self.spark.table(self.target)
         names = [name for name in rows.columns if name != change.UNREPRESENTABLE]
         columns = [shape.columns.get(name, F.col(quoted(name))).alias(name) for name in names]
-        filled = rows.select(*columns, shape.unrepresentable.alias(change.UNREPRESENTABLE))
-        self.write(filled).overwrite(F.lit(True))
+        backfilled = rows.select(*columns, shape.unrepresentable.alias(change.UNREPRESENTABLE))
+        self.write(backfilled).overwrite(F.lit(True))
         self.step("backfilled")
 
     def empty(self, commit_ts: int = EVER) -> None:
@@ -178,14 +178,14 @@ class Publisher:
 
     def show(self, summary: Mapping[str, str]) -> None:
         """Let readers have it. `summary`: what the snapshot says of itself besides."""
-        filled = frozenset(obligations(self.table.layout))
+        backfilled = frozenset(backfills_of(self.table.layout))
         truncated = TRUNCATED.entry(self.table.truncated_at)
-        own = FILLED.entry(filled) | truncated | OPERATION.entry(self.operation)
+        own = BACKFILLED.entry(backfilled) | truncated | OPERATION.entry(self.operation)
         self.current.mark({**own, **summary}, self.branch)
         self.step("staged")
         self.current.publish(self.branch)
         self.step("published")
-        self.table.filled, self.table.truncated_done = filled, self.table.truncated_at
+        self.table.backfilled, self.table.truncated_done = backfilled, self.table.truncated_at
 
 
 def at_places(places: Iterable[tuple[int, int]]) -> str:

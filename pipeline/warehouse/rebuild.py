@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
     from pipeline.warehouse.tables import Tables
 
 
-def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone: str) -> int:
+def rebuild(spark: SparkSession, tables: Tables, table: TablePair, timezone: str) -> int:
     """Replay every change and statement; how many keys that wrote.
 
     Readers see the old rows until the new ones are published. By commit ts, tables have names over time (`bindings`).
@@ -48,7 +48,7 @@ def rebuild(spark: SparkSession, tables: Tables, table: WarehouseTable, timezone
 def replay(
     spark: SparkSession,
     tables: Tables,
-    table: WarehouseTable,
+    table: TablePair,
     timezone: str,
     operation: str,
     step: Callable[[str], None],

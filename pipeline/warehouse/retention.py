@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse.state import CALLED, ENDS, FILLED
+from pipeline.warehouse.state import BACKFILLED, CALLED, ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.settings.sections import Maintenance
 
 _MAIN = "main"
-CARRYING = (ENDS.name, FILLED.name, CALLED.name)
+CARRYING = (ENDS.name, BACKFILLED.name, CALLED.name)
 """What is read from the newest snapshot that has it: of changes tables, current tables and `ddl_history`."""
 
 

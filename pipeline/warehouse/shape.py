@@ -117,13 +117,13 @@ def _origin(layout: Layout, column: Column, version: Version, timezone: str) -> 
     """Why a version's rows need more than the column itself ('' if they do not), and what they show."""
     own = Value(F.col(quoted(column.name)))
     carried = column.id in version.columns
-    pending = [c for c in column.conversions if version.number < c.before]
+    due = [c for c in column.conversions if version.number < c.before]
     if carried:
         moved = _name_in(version, column) if _is_replaced(layout, column) else ""
-        if not (pending or moved):
+        if not (due or moved):
             return "", own
-        value = _converted(layout, column, pending, _held(column, moved), timezone)
-        return f"rewrite{len(pending)} {moved}", value
+        value = _converted(layout, column, due, _held(column, moved), timezone)
+        return f"rewrite{len(due)} {moved}", value
     stale = next((c for c in layout.columns if c.shown_in == column.id and c.id in version.columns), None)
     if stale is not None:
         shown = Conversion(column.added, stale.id, column.source_type, stale.source_type)
@@ -168,9 +168,9 @@ def _materialised(value: Value) -> Value:
     return value if value.lost is not None else Value(value.column, F.lit(None).cast("string"))
 
 
-def _converted(layout: Layout, column: Column, pending: Sequence[Conversion], own: Value, timezone: str) -> Value:
+def _converted(layout: Layout, column: Column, due: Sequence[Conversion], own: Value, timezone: str) -> Value:
     value = own
-    for conversion in pending:
+    for conversion in due:
         source = layout.column(conversion.source)
         step = converted(value.column, source.type, column.type, conversion.was, conversion.tidb_type, timezone)
         if value.lost is not None and source.narrows and _is_text(conversion.tidb_type):
@@ -205,7 +205,7 @@ def default_value(column: Column, timezone: str) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class DueBackfill:
     """A column that rows in the current table do not show yet: its default or not, and how many conversions they do."""
 
     column: Column
@@ -213,31 +213,31 @@ class Pending:
     default_due: bool
 
 
-def backfill(layout: Layout, pending: Sequence[Pending], timezone: str) -> Shape:
+def backfill(layout: Layout, due: Sequence[DueBackfill], timezone: str) -> Shape:
     """What rows that are in the current table from before these columns show in them."""
-    pending_by_id = {item.column.id: item for item in pending}
+    due_by_id = {item.column.id: item for item in due}
     values: dict[str, SparkColumn] = {}
     lost: dict[str, SparkColumn] = {}
-    for item in pending:
-        value = _filled(layout, item.column, pending_by_id, timezone)
+    for item in due:
+        value = _backfilled(layout, item.column, due_by_id, timezone)
         values[item.column.name] = value.column
         if value.lost is not None:
             lost[item.column.name] = value.lost
         source = _forked_from(layout, item)
-        if source is not None and source.id not in pending_by_id and source.in_current:
+        if source is not None and source.id not in due_by_id and source.in_current:
             lost[source.name] = _text_of(source, _former_name(layout, source))
     return Shape(values, with_lost(F.col(change.UNREPRESENTABLE), lost))
 
 
-def _forked_from(layout: Layout, item: Pending) -> Column | None:
+def _forked_from(layout: Layout, item: DueBackfill) -> Column | None:
     """The column whose values a pending one is to show."""
     todo = item.column.conversions[item.done :]
     forked = not item.default_due and bool(todo) and todo[0].source != item.column.id
     return layout.column(todo[0].source) if forked else None
 
 
-def _filled(layout: Layout, column: Column, pending_by_id: dict[int, Pending], timezone: str) -> Value:
-    item = pending_by_id.get(column.id)
+def _backfilled(layout: Layout, column: Column, due_by_id: dict[int, DueBackfill], timezone: str) -> Value:
+    item = due_by_id.get(column.id)
     if item is None:
         return _there(layout, column)
     todo, source = column.conversions[item.done :], _forked_from(layout, item)
@@ -245,7 +245,7 @@ def _filled(layout: Layout, column: Column, pending_by_id: dict[int, Pending], t
         return _converted(layout, column, todo, default_value(column, timezone), timezone)
     if source is not None:
         return _materialised(
-            _converted(layout, column, todo, _filled(layout, source, pending_by_id, timezone), timezone)
+            _converted(layout, column, todo, _backfilled(layout, source, due_by_id, timezone), timezone)
         )
     return _converted(layout, column, todo, _there(layout, column), timezone)
 

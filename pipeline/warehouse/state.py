@@ -202,7 +202,7 @@ APPLIED = _key(
     "ticdc.applied-changes", Where.CURRENT_SNAPSHOT, INTEGER.described("snapshot id of the changes table"),
     "up to which append the current table shows",
 )  # fmt: skip
-FILLED = _key(
+BACKFILLED = _key(
     "ticdc.filled",
     Where.CURRENT_SNAPSHOT,
     stored.TEXTS.described("JSON: [column id, …]"),

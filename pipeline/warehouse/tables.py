@@ -30,10 +30,10 @@ from pipeline.warehouse.pairs import (
     STAGE,
     State,
     StoredBinding,
-    WarehouseTable,
+    TablePair,
+    backfills_of,
     current_of,
     loaded,
-    obligations,
     read_published,
     written_bindings,
     written_state,
@@ -97,7 +97,7 @@ class Tables:
         self._data = data
         self._namespace = namespace
         self._with_current = with_current
-        self._tables: dict[str, WarehouseTable] = {}
+        self._tables: dict[str, TablePair] = {}
 
     def load(self) -> None:
         """Read every pair's state from the catalog."""
@@ -112,7 +112,7 @@ class Tables:
         """Tables that are not forgotten."""
         return len(self._tables)
 
-    def __iter__(self) -> Iterator[WarehouseTable]:
+    def __iter__(self) -> Iterator[TablePair]:
         return iter(list(self._tables.values()))
 
     def loaded(self) -> Iterator[Table]:
@@ -134,14 +134,14 @@ class Tables:
                     if branch.startswith(STAGE):
                         table.drop_branch(branch)
 
-    def find(self, source: TableName) -> WarehouseTable | None:
+    def find(self, source: TableName) -> TablePair | None:
         """The pair that this source name means today; dropped tables no longer have a name."""
         return next(
             (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED),
             None,
         )
 
-    def heir_of(self, source: TableName) -> WarehouseTable | None:
+    def heir_of(self, source: TableName) -> TablePair | None:
         """The pair that gets this name as soon as the pair that has it gives it up."""
         heirs = [
             t
@@ -150,16 +150,16 @@ class Tables:
         ]
         return min(heirs, key=lambda table: table.renamed_at, default=None)
 
-    def by_uuid(self, uuid: str) -> WarehouseTable | None:
+    def by_uuid(self, uuid: str) -> TablePair | None:
         """The pair of this identity."""
         return self._tables.get(uuid)
 
-    def born(self, created_at: int, name: tuple[str, str]) -> WarehouseTable | None:
+    def born(self, created_at: int, name: tuple[str, str]) -> TablePair | None:
         """The pair that a CREATE TABLE of this commit ts and name (`TableName.key`) has led to."""
         of_then = (table for table in self._tables.values() if table.created_at == created_at)
         return next((table for table in of_then if (table.created_as or table.source.key) == name), None)
 
-    def obstacle(self, source: TableName, renamed: WarehouseTable | None = None) -> str | None:
+    def obstacle(self, source: TableName, renamed: TablePair | None = None) -> str | None:
         """Why a source table that is new, or was `renamed`, cannot get its warehouse name; None where it can."""
         name = stored_table(source, self._namespace)
         if name.namespace == PIPELINE_NAMESPACE:
@@ -174,18 +174,16 @@ class Tables:
             return f"{source} is another table, by what is known so far"
         return self._stranger(name, pairs, renamed)
 
-    def owner(self, source: TableName, renamed: WarehouseTable | None = None) -> WarehouseTable | None:
+    def owner(self, source: TableName, renamed: TablePair | None = None) -> TablePair | None:
         """The pair that has the warehouse name of a source table which is new, or was `renamed`; not a dropped one."""
         return _living(self._in_the_way(stored_table(source, self._namespace)), renamed)
 
-    def _in_the_way(self, name: WarehouseName) -> list[WarehouseTable]:
+    def _in_the_way(self, name: WarehouseName) -> list[TablePair]:
         """The pairs that have one of the two names of a pair."""
         wanted = {_spelled(name), _spelled(name.changes)}
         return [table for table in self if wanted & {_spelled(table.name), _spelled(table.name.changes)}]
 
-    def _stranger(
-        self, to: WarehouseName, pairs: Iterable[WarehouseTable], renamed: WarehouseTable | None
-    ) -> str | None:
+    def _stranger(self, to: WarehouseName, pairs: Iterable[TablePair], renamed: TablePair | None) -> str | None:
         """Why a table of no pair has the name, if one has. What a crash has left or moved there does not count.
 
         `pairs`: those that have the name now, and make way.
@@ -200,7 +198,7 @@ class Tables:
 
     def create(
         self, source: TableName, layout: Layout, created_at: int = 0, noted: Mapping[str, str] = MappingProxyType({})
-    ) -> WarehouseTable:
+    ) -> TablePair:
         """A new pair; both tables exist when this returns, or a later call finishes what a crash left.
 
         `noted`: further properties of the changes table.
@@ -216,12 +214,12 @@ class Tables:
             columns.append((change.BEFORE, f"struct<{fields}>"))
         properties = {**own, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
         changes = self._made(name.changes, columns, properties)
-        table = WarehouseTable(source, name, changes, current, layout)
+        table = TablePair(source, name, changes, current, layout)
         table.created_at = created_at
         table.created_as = CREATED_AS.read(noted)
         table.keyspace = KEYSPACE.read(noted) or ""
         table.bindings = NAME_BINDINGS.read(noted) or ()
-        table.filled = frozenset(obligations(layout))
+        table.backfilled = frozenset(backfills_of(layout))
         self._tables[table.uuid] = table
         return table
 
@@ -256,7 +254,7 @@ class Tables:
                 kept = f"{table.name.name}__dropped_{table.dropped_at}"
                 self.move(table, WarehouseName(table.name.namespace, kept))
 
-    def move(self, table: WarehouseTable, to: WarehouseName) -> None:
+    def move(self, table: TablePair, to: WarehouseName) -> None:
         """Rename a pair in the warehouse. The changes table goes last: it carries the pair's name."""
         if current_of(self.catalog, table.name) is not None:
             self._clear_left_over(to)
@@ -285,7 +283,7 @@ class Tables:
 
     def rename(
         self,
-        table: WarehouseTable,
+        table: TablePair,
         source: TableName,
         commit_ts: int,
         bindings: tuple[StoredBinding, ...] = (),
@@ -315,7 +313,7 @@ class Tables:
 
     def defer_rename(
         self,
-        table: WarehouseTable,
+        table: TablePair,
         source: TableName,
         commit_ts: int,
         reason: str,
@@ -333,7 +331,7 @@ class Tables:
         table.streams = frozenset()
         table.bindings = bindings or table.bindings
 
-    def stand_in_name(self, table: WarehouseTable, source: TableName, commit_ts: int) -> TableName:
+    def stand_in_name(self, table: TablePair, source: TableName, commit_ts: int) -> TableName:
         """The name of a source table whose rename is put off: its name in the source, if no other pair has it.
 
         Else it is `<old name>@<commit ts>` until the other pair gives the name up (`take_name`): a new table may have
@@ -342,13 +340,13 @@ class Tables:
         taken = self.find(source) not in (None, table)
         return TableName(source.schema, f"{table.source.table}@{commit_ts}") if taken else source
 
-    def take_name(self, table: WarehouseTable, noted: Mapping[str, str]) -> None:
+    def take_name(self, table: TablePair, noted: Mapping[str, str]) -> None:
         """Give a pair the name that it waits for, as the source has it. `noted`: further properties."""
         if table.deferred_name is None:
             raise AssertionError(f"{table.source} waits for no name")
         self._name(table, table.deferred_name, noted)
 
-    def _name(self, table: WarehouseTable, source: TableName, noted: Mapping[str, str]) -> None:
+    def _name(self, table: TablePair, source: TableName, noted: Mapping[str, str]) -> None:
         """Let both tables of a pair say what its source table is called; its changes table last, with `noted`."""
         own = _named(source)
         if table.current is not None:
@@ -358,7 +356,7 @@ class Tables:
 
     def set_state(
         self,
-        table: WarehouseTable,
+        table: TablePair,
         state: State,
         reason: str = "",
         dropped_at: CommitTs | int = 0,
@@ -373,45 +371,45 @@ class Tables:
         table.state, table.held_reason = state, reason
         table.bindings = bindings or table.bindings
 
-    def set_bindings(self, table: WarehouseTable, bindings: tuple[StoredBinding, ...]) -> None:
+    def set_bindings(self, table: TablePair, bindings: tuple[StoredBinding, ...]) -> None:
         """Remember which names the source has had."""
         table.changes.set_properties(written_bindings(bindings))
         table.bindings = bindings
 
-    def note_deliveries(self, table: WarehouseTable, places: Iterable[Place]) -> None:
+    def note_deliveries(self, table: TablePair, places: Iterable[Place]) -> None:
         """Remember where redeliveries begin."""
         all_places = table.deliveries.union(places)
         if all_places != table.deliveries:
             table.changes.set_properties(DELIVERIES.entry(all_places))
             table.deliveries = all_places
 
-    def note_streams(self, table: WarehouseTable, streams: Iterable[str]) -> None:
-        """Remember streams (ids) that bring the table under its newest name (`WarehouseTable.streams_at`)."""
+    def note_streams(self, table: TablePair, streams: Iterable[str]) -> None:
+        """Remember streams (ids) that bring the table under its newest name (`TablePair.streams_at`)."""
         all_streams = table.streams.union(streams)
         if all_streams != table.streams:
             table.changes.set_properties(STREAMS.entry(all_streams))
             table.streams = all_streams
 
-    def note_successors(self, table: WarehouseTable, successors: Mapping[str, str]) -> None:
+    def note_successors(self, table: TablePair, successors: Mapping[str, str]) -> None:
         """The same streams (`note_streams`) under the identities that they have by now."""
         streams = frozenset(successors.get(stream, stream) for stream in table.streams)
         if streams != table.streams:
             table.changes.set_properties(STREAMS.entry(streams))
             table.streams = streams
 
-    def truncate(self, table: WarehouseTable, commit_ts: int) -> None:
+    def truncate(self, table: TablePair, commit_ts: int) -> None:
         """Remember that no row with a commit ts up to `at` may show any more."""
         table.changes.set_properties(TRUNCATED.entry(commit_ts))
         table.truncated_at = commit_ts
 
-    def forget(self, table: WarehouseTable) -> None:
+    def forget(self, table: TablePair) -> None:
         """Drop a pair and its files."""
         if table.current is not None:
             self.catalog.drop(table.name)
         self.catalog.drop(table.name.changes)
         del self._tables[table.uuid]
 
-    def evolve(self, table: WarehouseTable, layout: Layout, noted: Mapping[str, str] = MappingProxyType({})) -> None:
+    def evolve(self, table: TablePair, layout: Layout, noted: Mapping[str, str] = MappingProxyType({})) -> None:
         """Bring the schemas of a pair to a new layout; the layout itself and `noted` go into the same commit."""
         if layout == table.layout:
             return
@@ -429,7 +427,7 @@ class Tables:
         table.layout, table.unshown = layout, True
 
 
-def _living(pairs: Iterable[WarehouseTable], renamed: WarehouseTable | None) -> WarehouseTable | None:
+def _living(pairs: Iterable[TablePair], renamed: TablePair | None) -> TablePair | None:
     """The first that neither was dropped nor is the one that comes."""
     return next((pair for pair in pairs if pair is not renamed and pair.state is not State.DROPPED), None)
 

@@ -200,7 +200,7 @@ class TestSpeculation:
         rule = {"expect_column_values_to_be_between": {"column": "id", "max_value": FEW}, "name": "few"}
         suite = {"table": "bank.account", "checks": [{**rule, "severity": "quarantine"}]}
         (tmp_path / "checks" / "account.yaml").write_text(json.dumps(suite))
-        monkeypatch.setattr(speculation.Speculation, "fits", lambda *_: False)
+        monkeypatch.setattr(speculation.SpeculativeAppend, "fits", lambda *_: False)
         stream = opened("avro", 100, suites=str(tmp_path / "checks"), fenced=fenced, quarantine_rows=10_000)
         stream.bank.rounds(40)
         speculated, batches = stream.go_on()

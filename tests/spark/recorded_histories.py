@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.names import TableName
     from pipeline.sources.source import Planned, Stream
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
     from pipeline.warehouse.tables import Tables
 
 Row = dict[str, Any]
@@ -111,7 +111,7 @@ class Recorded:
 def state_of(
     tables: Tables,
     ledger: Ledger,
-    rows_of: Callable[[WarehouseTable], tuple[list[Row], list[Row]]],
+    rows_of: Callable[[TablePair], tuple[list[Row], list[Row]]],
     own: Callable[[str], Iterable[Row]],
 ) -> State:
     """What a warehouse has, flat, so that a difference says where it is.
@@ -196,7 +196,7 @@ class RecordedProcess(Process):
         act.records = tuple(row["value"] for row in raw.rows)
         super().take(raw, query_id, planned)
 
-    def hold(self, table: WarehouseTable) -> None:
+    def hold(self, table: TablePair) -> None:
         with self.world.recorder.act(HOLD) as act:
             act.table = table.source
             super().hold(table)
@@ -239,7 +239,7 @@ class Recorder:
 def left_in(world: Any) -> State:
     """What the model's warehouse has."""
 
-    def rows_of(pair: WarehouseTable) -> tuple[list[Row], list[Row]]:
+    def rows_of(pair: TablePair) -> tuple[list[Row], list[Row]]:
         shown = [
             {change.COMMIT_TS: row.commit_ts, **_values(pair.current, row.values)}
             for row in (pair.current.content() if pair.current is not None else ())

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from spark.recorded_histories import Act, Recorded, Row
 
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 
 class ReplayedSource(SimpleSource):
@@ -181,7 +181,7 @@ class Replay:
         def rows(name: Any) -> list[Row]:
             return warehouse.catalog.load_table((name.namespace, name.name)).scan().to_arrow().to_pylist()
 
-        def rows_of(pair: WarehouseTable) -> tuple[list[Row], list[Row]]:
+        def rows_of(pair: TablePair) -> tuple[list[Row], list[Row]]:
             shown = [_chosen(row, change.COMMIT_TS) for row in (rows(pair.name) if pair.current is not None else ())]
             known = (change.OP, change.COMMIT_TS, change.SCHEMA_ID, change.BATCH_ID)
             changes = [

@@ -8,7 +8,7 @@ from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersio
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.streaming.epochs import Birth, Statement, cut, is_stale, rebound, restricted, timeline
+from pipeline.streaming.epochs import Birth, Statement, is_stale, rebound, restricted, split_at_ddl, timeline
 from pipeline.warehouse.layout import Layout
 
 A, B, X = (TableName("s", name) for name in "abx")
@@ -33,7 +33,7 @@ def in_epochs(statements, tables, bindings):
     """Per epoch: the statements' commit ts, and the tables with their bounds."""
     return [
         ([d.commit_ts for d in epoch.ddl], {(t.table.table): dict(t.bounds or {}) for t in epoch.tables})
-        for epoch in cut(statements, tables, bindings)
+        for epoch in split_at_ddl(statements, tables, bindings)
     ]
 
 

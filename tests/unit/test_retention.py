@@ -10,7 +10,7 @@ from pipeline.lake import table_metadata
 from pipeline.model.names import TableName
 from pipeline.settings.sections import Maintenance
 from pipeline.warehouse.retention import CARRYING, Retention
-from pipeline.warehouse.state import CALLED, ENDS, FILLED
+from pipeline.warehouse.state import BACKFILLED, CALLED, ENDS
 from pipeline.warehouse.stored import SourceNames
 
 ROWS = pa.table({"n": [1]})
@@ -52,7 +52,7 @@ def test_what_says_how_far_it_has_come_stays_with_all_that_came_after_it(table):
     append(table, 2)
     append(table, 1, **ENDS.entry({}))
     append(table, 3)
-    assert expirable(table, carrying=(ENDS.name, FILLED.name)) == 2
+    assert expirable(table, carrying=(ENDS.name, BACKFILLED.name)) == 2
     assert expirable(table) == 5
     assert expirable(table, keep=5, carrying=(ENDS.name,)) == 1
 
@@ -64,8 +64,8 @@ def test_what_the_source_calls_tables_stays(table):
 
 
 def test_only_the_newest_that_says_it_counts(table):
-    append(table, 3, **FILLED.entry(frozenset({"1:0"})))
-    assert expirable(table, carrying=(ENDS.name, FILLED.name)) == 2
+    append(table, 3, **BACKFILLED.entry(frozenset({"1:0"})))
+    assert expirable(table, carrying=(ENDS.name, BACKFILLED.name)) == 2
 
 
 def test_where_nothing_says_it_the_newest_are_kept(table):

@@ -80,7 +80,7 @@ TEXTS = {
     "TIMES": ["0:9223372036854775807"],
     "LATE": ["true"],
     "APPLIED": ["8714936120213477213"],
-    "FILLED": ["[]", '["1:0", "2:1"]'],
+    "BACKFILLED": ["[]", '["1:0", "2:1"]'],
     "CUT": ["0", "463210358237954049"],
     "LATE_SHOWN": ["[]", "[5, 8714936120213477213]"],
     "REMOVED": ["0", "463210358237954049"],
@@ -160,7 +160,10 @@ def test_notes_of_a_version_that_did_not_say_what_it_met_are_read():
 METHODS = {"read", "required", "entry", "is_in"}
 TAKE_A_KEY = {"inherited", "property_of", "added_by", "said_at"}
 """Methods of tables, and the function of `lake.catalog`, that read a value by its key."""
-SAY_A_NAME = {"pipeline/warehouse/publisher.py": "OPERATION", "pipeline/warehouse/retention.py": "ENDS FILLED CALLED"}
+SAY_A_NAME = {
+    "pipeline/warehouse/publisher.py": "OPERATION",
+    "pipeline/warehouse/retention.py": "ENDS BACKFILLED CALLED",
+}
 """Who gives the name of a key to others: an option of Spark's writer, the keys that an expiry looks for."""
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 SCHEMA, ALL = "s", 10**6
 
@@ -229,7 +229,7 @@ class Till:
     # ---- what is there
 
     @property
-    def tables(self) -> dict[str, WarehouseTable]:
+    def tables(self) -> dict[str, TablePair]:
         """The table pairs by their name in the warehouse."""
         return {str(pair.name).removeprefix(f"{SCHEMA}."): pair for pair in Process.tables_of(self.world)}
 

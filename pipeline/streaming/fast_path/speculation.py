@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from pipeline.streaming.context import PipelineContext
     from pipeline.streaming.fast_path.staged import Staged
     from pipeline.warehouse.changes import Appended
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 LEAST_ROWS = 10_000
 """A smaller batch is read sooner than a branch is made and shown."""
 
 
 @dataclass(slots=True)
-class Speculation:
+class SpeculativeAppend:
     """An append that waits on a branch. `messages`: what it was found to have."""
 
     staged: Staged
@@ -46,9 +46,7 @@ class Speculation:
     rules: RuleSet
     messages: Messages
 
-    def fits(
-        self, table: WarehouseTable, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[Partition, Range]
-    ) -> bool:
+    def fits(self, table: TablePair, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[Partition, Range]) -> bool:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
         same = table is self.staged.table and mapping == self.mapping and rules is self.rules
@@ -61,7 +59,7 @@ class Speculation:
 
 def speculate(
     context: PipelineContext, raw: DataFrame, planned: Planned | None, stream_ids: Mapping[str, str], batch_id: int
-) -> Speculation | None:
+) -> SpeculativeAppend | None:
     """Append the batch on a branch as if it were as expected; None if none is expected, or it turned out otherwise."""
     table = context.tables.find(context.profile.table) if context.profile.table else None
     committed = context.ledger.committed.of_names({stream_id: name for name, stream_id in stream_ids.items()})
@@ -91,7 +89,7 @@ def speculate(
         context.step("speculated")
     messages = prediction.messages() if _is_right(prediction, staged.appended) else None
     if messages is not None and _is_of(table, messages):
-        return Speculation(staged, mapping, rules, messages)
+        return SpeculativeAppend(staged, mapping, rules, messages)
     staged.drop()
     return None
 
@@ -105,7 +103,7 @@ def _is_right(prediction: Prediction, appended: Appended) -> bool:
     return not (appended.odd or appended.recounted) and prediction.rows in {counted, None}
 
 
-def _is_of(table: WarehouseTable, messages: Messages) -> bool:
+def _is_of(table: TablePair, messages: Messages) -> bool:
     """Whether the name has meant this table at the time of every row (ordering by commit ts)."""
     names = {part.table.key for part in messages.tables}
     begun = [

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from pipeline.model.places import PartitionId
     from pipeline.warehouse.changes import Appended, Entry
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 
 @dataclass(slots=True)
 class Staged:
     """One such append."""
 
-    table: WarehouseTable
+    table: TablePair
     branch: str
     ends: Mapping[PartitionId, int]
     appended: Appended
@@ -46,7 +46,7 @@ class Staged:
             self.is_open = False
 
 
-def stage(table: WarehouseTable, frame: DataFrame, entry: Entry) -> Staged:
+def stage(table: TablePair, frame: DataFrame, entry: Entry) -> Staged:
     """Append a change frame where nobody sees it yet."""
     branch = f"{STAGE}{entry.operation}"
     table.changes.stage(branch)

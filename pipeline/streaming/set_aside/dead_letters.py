@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.quality.rules import RuleSet
     from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.pairs import WarehouseTable
+    from pipeline.warehouse.pairs import TablePair
 
 QUARANTINED, FENCED = "QUARANTINED", "FENCED"
 FENCED_WHY = "an older change of its key is in quarantine"
@@ -50,7 +50,7 @@ def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
     return stands
 
 
-def places_since(context: PipelineContext, table: WarehouseTable, batch_id: int) -> DataFrame:
+def places_since(context: PipelineContext, table: TablePair, batch_id: int) -> DataFrame:
     """Where the records stand (stream, partition, position) that this batch and later ones put into a changes table."""
     rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
     return rows.select(
@@ -156,7 +156,7 @@ def _placed_bytes() -> list[Column]:
     ]
 
 
-def not_in_changes(context: PipelineContext, frame: DataFrame, table: WarehouseTable, batch_id: int) -> DataFrame:
+def not_in_changes(context: PipelineContext, frame: DataFrame, table: TablePair, batch_id: int) -> DataFrame:
     """The rows of a change frame that neither this batch nor a later one has put into the changes table."""
     place = list(change.POSITION)
     rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)

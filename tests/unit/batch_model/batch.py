@@ -523,7 +523,7 @@ def _current_row(layout: Layout, row: ChangeRow, fields: Mapping[str, int], to: 
     return CurrentRow(row.key, row.record.message.commit_ts, values)
 
 
-def _fill(publisher: Any, pending: Sequence[Any]) -> None:
+def _backfill(publisher: Any, pending: Sequence[Any]) -> None:
     """For `Publisher._fill`: rows that are there show defaults and converted values from now on."""
     target: ModelTable = publisher.current
     layout, waiting, fields = publisher.table.layout, {item.column.id: item for item in pending}, target.fields()
@@ -609,7 +609,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (superseded, "taken", lambda *_, **__: F.lit(None)),
         (current._ByOffset, "_appended", _appended),
         (current._ByOffset, "apply", _apply),
-        (publisher.Publisher, "_fill", _fill),
+        (publisher.Publisher, "_backfill", _backfill),
         (publisher.Publisher, "_truncate", _truncate),
         (tables, "ThreadPoolExecutor", _OneThread),
         (speculation, "LEAST_ROWS", 1),

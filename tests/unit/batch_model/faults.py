@@ -233,7 +233,7 @@ def recovery_ends_with_the_first_batch(plant: Plant) -> Hunt:
 
 def filled_columns_not_filled(plant: Plant) -> Hunt:
     """Rows that are there never show the default of a new column."""
-    plant.setattr(publisher.Publisher, "pending", lambda _self: [])
+    plant.setattr(publisher.Publisher, "due_backfills", lambda _self: [])
     return Hunt(PLAIN)
 
 

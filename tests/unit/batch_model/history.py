@@ -23,7 +23,7 @@ from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
 from pipeline.streaming.set_aside.dead_letters import FENCED
-from pipeline.warehouse.pairs import State, obligations
+from pipeline.warehouse.pairs import State, backfills_of
 from pipeline.warehouse.records import where
 from pipeline.warehouse.state import UNDER_WAY
 
@@ -359,7 +359,7 @@ class History:
             expected.pop(row.key, None)
             if not row.deletes and row.record.message.commit_ts > table.truncated_done:
                 expected[row.key] = row
-        if table.filled != frozenset(obligations(table.layout)):
+        if table.backfilled != frozenset(backfills_of(table.layout)):
             return  # the schema has gone on since; the next publish fills
         shown = table.current.fields()
         live = [column for column in table.layout.current if column.live]

@@ -136,7 +136,7 @@ def a_truncate_leaves_rows(plant: Plant) -> str:
 
 def a_column_is_added_without_its_default(plant: Plant) -> str:
     """Rows that are there show NULL."""
-    plant.setattr(lake.publisher.Publisher, "pending", lambda _self: [])
+    plant.setattr(lake.publisher.Publisher, "due_backfills", lambda _self: [])
     return COLUMNS
 
 

@@ -44,9 +44,9 @@ from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
 from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
-from pipeline.warehouse.pairs import obligations
+from pipeline.warehouse.pairs import backfills_of
 from pipeline.warehouse.records import LET_IN, SET_ASIDE
-from pipeline.warehouse.state import CUT, EXCHANGED_FROM, FILLED, OPERATION, REMOVED, TRUNCATED
+from pipeline.warehouse.state import BACKFILLED, CUT, EXCHANGED_FROM, OPERATION, REMOVED, TRUNCATED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -491,8 +491,8 @@ def _exchange(_spark: Any, wanted: Exchange, _timezone: str, _operation: str, st
 
 def _done_by_a_publish(table: Any) -> dict[str, str]:
     """What `Publisher.show` says of a table besides: its columns are filled, and truncated rows are gone."""
-    table.filled, table.truncated_done = frozenset(obligations(table.layout)), table.truncated_at
-    return FILLED.entry(table.filled) | TRUNCATED.entry(table.truncated_done)
+    table.backfilled, table.truncated_done = frozenset(backfills_of(table.layout)), table.truncated_at
+    return BACKFILLED.entry(table.backfilled) | TRUNCATED.entry(table.truncated_done)
 
 
 def _as_rows_of(to: Any, table: Any, rows: Sequence[CurrentRow]) -> list[CurrentRow]:
