@@ -6,24 +6,22 @@ import base64
 import logging
 import subprocess
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipeline.devstack import ports
+from pipeline.devstack.service import StackService
 from pipeline.errors import EnvironmentFault
 from pipeline.runtime.jars.artefacts import jars
 from pipeline.runtime.java import find_java
-from pipeline.runtime.process import Service
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOGGING = "-Dorg.apache.logging.log4j.level=INFO"
-_READY_SECONDS = 60.0
 _FOREVER = 2**63 - 1
 _MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -56,37 +54,15 @@ _PROPERTIES = {
 }
 
 
-@dataclass
-class Broker:
-    """A broker in a folder; its topics survive `stop`, `kill` and another `start` there, on any port."""
+class Broker(StackService):
+    """A broker; its topics survive `stop`, `kill` and another `start` in its folder, on any port."""
 
-    folder: Path
-    port: int
-    detached: bool = False
-    _service: Service = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._service = Service("broker", self.folder)
+    NAME = "broker"
 
     @property
     def bootstrap_servers(self) -> str:
         """What a Kafka client wants to know."""
         return f"{ports.HOST}:{self.port}"
-
-    @property
-    def pid(self) -> int | None:
-        """The living broker; None if it does not run."""
-        return self._service.pid
-
-    @property
-    def log(self) -> Path:
-        """What the broker printed."""
-        return self._service.log
-
-    def start(self) -> None:
-        """Start and wait until it answers. Raises `EnvironmentFault` BROKER_FAILED with the log's end."""
-        self.launch()
-        self.wait()
 
     def launch(self) -> None:
         """Start without waiting; the folder is formatted the first time."""
@@ -97,10 +73,6 @@ class Broker:
             self._format()
         self._service.spawn([*_java(), "kafka.Kafka", str(self._properties_file)], detached=self.detached)
 
-    def wait(self) -> None:
-        """Wait until a client gets the cluster's metadata. Raises `EnvironmentFault` BROKER_FAILED."""
-        self._service.wait_until(self.is_ready, _READY_SECONDS)
-
     def is_ready(self) -> bool:
         """Whether the broker answers a metadata request and counts itself as alive."""
         if ports.is_free(self.port):
@@ -110,14 +82,6 @@ class Broker:
             return bool(client.list_topics(timeout=2).brokers)
         except KafkaException:
             return False
-
-    def stop(self) -> None:
-        """End it in order; by force if that takes too long."""
-        self._service.stop()
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL)."""
-        self._service.kill()
 
     @property
     def _data(self) -> Path:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import http.client
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from pipeline.devstack import ports
+from pipeline.devstack.service import StackService
 from pipeline.runtime.jars.artefacts import registry_home
 from pipeline.runtime.java import find_java
-from pipeline.runtime.process import Service
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _API = "/apis/ccompat/v7"
-_READY_SECONDS = 60.0
 
 _PROPERTIES = {
     "quarkus.http.host": ports.HOST,
@@ -29,37 +23,15 @@ _PROPERTIES = {
 }
 
 
-@dataclass
-class RegistryService:
-    """A registry in a folder; subjects and ids survive `stop`, `kill` and a new `start`, on any port."""
+class RegistryService(StackService):
+    """A registry; subjects and ids survive `stop`, `kill` and a new `start` in its folder, on any port."""
 
-    folder: Path
-    port: int
-    detached: bool = False
-    _service: Service = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._service = Service("registry", self.folder)
+    NAME = "registry"
 
     @property
     def url(self) -> str:
         """Base of the Confluent API, as `registry.url` in the configuration wants it."""
         return f"http://{ports.HOST}:{self.port}{_API}"
-
-    @property
-    def pid(self) -> int | None:
-        """The living registry; None if it does not run."""
-        return self._service.pid
-
-    @property
-    def log(self) -> Path:
-        """What the registry printed."""
-        return self._service.log
-
-    def start(self) -> None:
-        """Start and wait until it answers. Raises `EnvironmentFault` REGISTRY_FAILED with the log's end."""
-        self.launch()
-        self.wait()
 
     def launch(self) -> None:
         """Start without waiting."""
@@ -68,10 +40,6 @@ class RegistryService:
         options = [f"-D{key}={value}" for key, value in self._properties().items()]
         command = [str(find_java().executable), *_JVM, *options, "-jar", str(runner)]
         self._service.spawn(command, detached=self.detached)
-
-    def wait(self) -> None:
-        """Wait until it lists its subjects. Raises `EnvironmentFault` REGISTRY_FAILED."""
-        self._service.wait_until(self.is_ready, _READY_SECONDS)
 
     def is_ready(self) -> bool:
         """Whether `GET /subjects` is answered."""
@@ -83,14 +51,6 @@ class RegistryService:
             return False
         finally:
             connection.close()
-
-    def stop(self) -> None:
-        """End it in order; by force if that takes too long."""
-        self._service.stop()
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL)."""
-        self._service.kill()
 
     def _properties(self) -> dict[str, object]:
         return _PROPERTIES | {
