@@ -129,13 +129,14 @@ class TableMessages:
 class MessageHeader:
     """What the head of a prepared message says of itself; each is NULL where it says nothing.
 
-    `watermark`: whether it is one, of that commit ts (ordering by commit ts).
+    `watermark`: whether it is one, of that commit ts (ordering by commit ts). `ddl`: whether it is a DDL event.
     """
 
     schema: Column
     table: Column
     commit_ts: Column
     watermark: Column
+    ddl: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Messages:
     """What a person should know of the changefeed; each is said once."""
     unknown: tuple[Unknown, ...] = ()
     """Rows whose schema has not come."""
-    was_pending: int = 0
+    pending_rows: int = 0
     """How many events there are besides, which have waited for what they need."""
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""
@@ -311,7 +312,7 @@ class SourceProtocol(Protocol):
     ) -> Prediction | None:
         """What a batch of these ranges is, if all its messages are of these kinds; None where that cannot be known.
 
-        `raw` is not prepared. What the guess says of single versions (where each stands, how many rows it has, between
+        `raw` is not prepared. What it says of single versions (where each stands, how many rows it has, between
         which commit ts) may be too much.
         """
         ...

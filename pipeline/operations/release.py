@@ -20,7 +20,7 @@ from pipeline.streaming.origins import Origins
 from pipeline.streaming.set_aside import held_names
 from pipeline.streaming.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
 from pipeline.streaming.set_aside.held import NAME_TAKEN, taken
-from pipeline.streaming.set_aside.pending import as_raw, mark_released, nothing, released
+from pipeline.streaming.set_aside.pending import as_raw, let_next_batch_take, nothing, released
 from pipeline.streaming.table_writer import TableWriter
 from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
@@ -53,8 +53,8 @@ def release(context: PipelineContext, source: TableName) -> int:
         return _release_by_commit_ts(context, source)
     table = context.tables.find(source)
     _columns_back(table)
-    if table is not None and table.deferred_name is not None:
-        source = _renamed(context, table, table.deferred_name)
+    if table is not None and table.wanted_name is not None:
+        source = _renamed(context, table, table.wanted_name)
     held_records = _held_records(context, source)
     records = held_records.count()
     if records == 0 and (table is None or table.state == State.LIVE):
@@ -91,12 +91,12 @@ def _release_by_commit_ts(context: PipelineContext, source: TableName) -> int:
     _columns_back(table)
     if table is None:
         _check_name(context, source)
-    elif table.deferred_name is not None:
-        source = _renamed(context, table, table.deferred_name)
+    elif table.wanted_name is not None:
+        source = _renamed(context, table, table.wanted_name)
     live = table is None or table.state == State.LIVE
     gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
     streams = namesakes.streams_to_let_in(context, source)
-    records = mark_released(context, source)
+    records = let_next_batch_take(context, source)
     named = held_names.forget(context.records, source)
     if records == 0 and live and not named:
         raise Refused(NOT_HELD, f"{source} is not held", "ticdc-warehouse tables list shows every table's state")
@@ -147,7 +147,7 @@ def _versions(messages: Messages) -> tuple[SeenVersion, ...]:
 
 
 def _describe_job(context: PipelineContext, source: TableName) -> None:
-    """Describe what Spark does from here on, until a batch or a landing says otherwise."""
+    """Describe what Spark does from here on, until a batch or a table's writer says otherwise."""
     context.spark.sparkContext.setJobDescription(f"release: {source}")
 
 
@@ -173,8 +173,8 @@ def _way_on(context: PipelineContext, source: TableName, renamed: TablePair | No
         return "wait for the statement by which that one gives its name up in the source"
     if owner is None:
         return f"move what is in the way, {apart}"
-    if owner.deferred_name is not None:
-        return f"that one has its name to come first: {_release_of(owner.deferred_name)}"
+    if owner.wanted_name is not None:
+        return f"that one has its name to come first: {_release_of(owner.wanted_name)}"
     return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
 
 
@@ -198,10 +198,10 @@ def _cycle(context: PipelineContext, table: TablePair) -> list[TablePair]:
     between two of these, each table finds its new name taken.
     """
     passed: list[TablePair] = []
-    owner = context.tables.owner(table.deferred_name, table) if table.deferred_name else None
-    while owner is not None and owner is not table and owner.deferred_name is not None and owner not in passed:
+    owner = context.tables.owner(table.wanted_name, table) if table.wanted_name else None
+    while owner is not None and owner is not table and owner.wanted_name is not None and owner not in passed:
         passed.append(owner)
-        owner = context.tables.owner(owner.deferred_name, owner)
+        owner = context.tables.owner(owner.wanted_name, owner)
     return passed if owner is table else []
 
 
@@ -210,9 +210,9 @@ def _let_change_names(context: PipelineContext, table: TablePair, cycle: Sequenc
     context.tables.move(table, WarehouseName(table.name.namespace, f"{table.name.name}~{table.renamed_at}"))
     context.step("release-stepped-aside")
     for other in reversed(cycle):
-        if other.deferred_name is not None:
-            why = f"its name was taken until another table was released; to go on: {_release_of(other.deferred_name)}"
-            context.tables.rename(other, other.deferred_name, other.renamed_at, reason=taken(why))
+        if other.wanted_name is not None:
+            why = f"its name was taken until another table was released; to go on: {_release_of(other.wanted_name)}"
+            context.tables.rename(other, other.wanted_name, other.renamed_at, reason=taken(why))
 
 
 def _release_of(table: TableName) -> str:
@@ -230,7 +230,7 @@ def unfinished(context: PipelineContext) -> None:
             continue
         if table.altered:  # the release goes on when a person asks for it again
             continue
-        obstacle = context.tables.obstacle(table.deferred_name, table) if table.deferred_name else None
+        obstacle = context.tables.obstacle(table.wanted_name, table) if table.wanted_name else None
         if obstacle is not None:
             _hold_again(context, table, taken(obstacle))
         elif _has_no_key(context, table):
@@ -333,7 +333,7 @@ def _writer(
 ) -> TableWriter:
     own = TableMessages(table.source, ()) if messages is None and table is not None else messages
     if own is None:
-        raise AssertionError("nothing to land")
+        raise AssertionError("nothing to write")
     writer = TableWriter(context, held_records, context.ledger.batch_id, own, {}, statements, table)
     writer.operation, writer.forced, writer.during = operation, True, "release"
     return writer

@@ -91,8 +91,8 @@ class SupersededChanges:
             moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
             was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
             theirs = theirs.unionByName(_others(was, keys))
-        by_cut = self.context.protocol.ordering is Ordering.BY_COMMIT_TS
-        is_later = _is_shown_later(_shown(table)) if by_cut else _is_later()
+        by_commit_ts = self.context.protocol.ordering is Ordering.BY_COMMIT_TS
+        is_later = _is_shown_later(_shown(table)) if by_commit_ts else _is_later()
         here = F.coalesce(F.col(f"x{change.COMMIT_TS}") <= F.col(MOVED), F.lit(True))
         superseded = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
         superseded += [self._later_elsewhere(mine, exchange, keys) for exchange in self._exchanges(table) if keys]

@@ -33,7 +33,7 @@ MOST_PARTITIONS = 64
 class EventKinds:
     """Which of a batch's events are what: conditions on a prepared frame, of which NULL is no.
 
-    `row` and `other` are of the kinds that are expected; an event that is none of these makes the guess wrong.
+    `row` and `other` are of the kinds that are expected; an event that is none of these makes the prediction wrong.
     """
 
     row: Column

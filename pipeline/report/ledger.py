@@ -32,15 +32,15 @@ _EXAMPLES = 3
 
 _SHARED = ("pipeline", "batch_id", "recorded_at")
 _TABLE = ("schema_name", "table_name")
-_ASIDE = (*_TABLE, "topic", "kafka_partition", "offset", "code", "message", "rules", "key_values", "status")
+_SET_ASIDE_COLUMNS = (*_TABLE, "topic", "kafka_partition", "offset", "code", "message", "rules", "key_values", "status")
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "batches": (*_SHARED, "rows_in", "inserts", "updates", "deletes", "quarantined", "dead_letters", "seconds",
                 "committed"),
     "tables": (*_SHARED, *_TABLE, "warehouse_name", "state", "held_reason"),
     "quality_results": (*_SHARED, *_TABLE, "rule", "severity", "engine", "evaluated",
                         "unexpected", "success", "sample"),
-    "quarantine": (*_SHARED, *_ASIDE),
-    "dead_letters": (*_SHARED, *_ASIDE),
+    "quarantine": (*_SHARED, *_SET_ASIDE_COLUMNS),
+    "dead_letters": (*_SHARED, *_SET_ASIDE_COLUMNS),
     "held": (*_SHARED, *_TABLE, "reason", "status"),
     "ddl_history": (*_SHARED, *_TABLE, "commit_ts", "ddl_type", "sql", "action", "status"),
     "schemas": (*_SHARED, *_TABLE, "version", "columns"),

@@ -49,7 +49,7 @@ def _lines(r: Report) -> Iterator[str]:
     yield from _rest(verdict.findings, "finding")
     yield from _checks(r)
     yield from _tables(r)
-    yield from _aside(r)
+    yield from _set_aside(r)
     yield from _changes(r)
     yield from _cuts(r)
 
@@ -99,7 +99,7 @@ def _tables(r: Report) -> Iterator[str]:
     yield from _rest(r.tables, "table")
 
 
-def _aside(r: Report) -> Iterator[str]:
+def _set_aside(r: Report) -> Iterator[str]:
     q = r.quarantine
     yield from _heading("Set aside")
     yield escaped(

@@ -70,7 +70,7 @@ class _Findings:
                 yield self._of_rule(group)
             elif group.table not in self.quarantining:
                 yield _of_fenced(group)
-        yield from (_of_dead_letters(dead_letters) for dead_letters in self.set_aside.dead_letters.values())
+        yield from (_of_dead_letters(group) for group in self.set_aside.dead_letters.values())
         for check in self.judged.checks.values():
             yield from self._of_check(check)
 
@@ -153,10 +153,10 @@ def _of_fenced(group: SetAsideGroup) -> ReportFinding:
     return _of_group(group, title, (group.command,))
 
 
-def _of_dead_letters(dead_letters: SetAsideGroup) -> ReportFinding:
-    whose = f" of {dead_letters.table}" if dead_letters.table else ""
-    title = f"{count(dead_letters.rows, 'message')}{whose} can't be read: {dead_letters.rule}"
-    return _of_group(dead_letters, title, (dead_letters.command,))
+def _of_dead_letters(group: SetAsideGroup) -> ReportFinding:
+    whose = f" of {group.table}" if group.table else ""
+    title = f"{count(group.rows, 'message')}{whose} can't be read: {group.rule}"
+    return _of_group(group, title, (group.command,))
 
 
 def _of_group(group: SetAsideGroup, title: str, ways: tuple[str, ...]) -> ReportFinding:

@@ -10,7 +10,7 @@ from typing import Literal
 Bits = Literal[32, 64]
 
 ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
-"""For `str.translate` of JSON: these text stand in texts only."""
+"""For `str.translate` of JSON: these letters stand in texts only."""
 _LETTERS = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", '"': '"', "\\": "\\"}
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
 _LONG = 1 << 16

@@ -64,7 +64,7 @@ class TablePort(Protocol):
         ...
 
     @property
-    def was_pending(self) -> bool:
+    def takes_pending(self) -> bool:
         """Whether records are let in that have waited, and stand in no range of this batch."""
         ...
 
@@ -139,14 +139,14 @@ class Port(Protocol):
         """Do the work for every table, several at once. The first error is raised when all have ended."""
         ...
 
-    def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
+    def finish_tables(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
         """What is done when all tables have their changes: by commit ts, show them up to the resolved ts."""
         ...
 
     def set_aside_refused(self, messages: Messages) -> int:
         """Make dead letters of the messages that no table takes; how many there were that name no table.
 
-        `publish_all` counts the others with their tables.
+        `finish_tables` counts the others with their tables.
         """
         ...
 
@@ -169,7 +169,7 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
     None: the batch had nothing new.
     """
     messages = port.read()
-    if not (messages.rows or messages.was_pending):
+    if not (messages.rows or messages.pending_rows):
         return None
     step("read")
     refused = port.set_aside_refused(messages)  # first: a second try, to which they are readable, leaves them there
@@ -182,7 +182,7 @@ def micro_batch(port: Port, step: Callable[[str], None]) -> Outcome | None:
         results += port.side_by_side(lambda table: land(port.table(table), table, messages, step), epoch.tables)
     if port.keep_pending():
         step("waiting-held")
-    results = list(port.publish_all(results))
+    results = list(port.finish_tables(results))
     outcome = Outcome(messages, tuple(results), refused + sum(table.dead_letters for table in results))
     port.commit(outcome)
     step("ledger-appended")
@@ -196,7 +196,7 @@ def land(table: TablePort, messages: TableMessages, batch: Messages, step: Calla
         table.evolve()
         step("evolved")
     ranges: Mapping[Partition, Range] = {} if table.held else beyond(table.ends(), messages, batch)
-    counts = dict(table.append(ranges)) if ranges or (table.was_pending and not table.held) else {}
+    counts = dict(table.append(ranges)) if ranges or (table.takes_pending and not table.held) else {}
     if table.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = table.set_aside_unreadable(before) if before else 0
         quarantined = table.quarantine(before, again=True) if before else 0

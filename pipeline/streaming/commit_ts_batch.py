@@ -93,12 +93,12 @@ class CommitTsBatch(SparkBatch):
     """Rows that are pending after this batch, with the reason."""
     pending_frame: DataFrame | None = None
     """The records that were pending before this batch, prepared."""
-    already_appended: DataFrame | None = None
+    already_stored: DataFrame | None = None
     """Those of them that an unfinished try has appended: they are let in, whatever this try finds."""
     pending_streams: namesakes.Streams = field(default_factory=dict)
     """In which streams the pending rows are."""
     pending_names: frozenset[tuple[str, str]] = frozenset()
-    deferred_statements: frozenset[DdlIdentity] = frozenset()
+    ddl_from_held: frozenset[DdlIdentity] = frozenset()
     newly_pending: int = 0
     """Records that are pending since this batch."""
     pending_taken: int = 0
@@ -153,7 +153,7 @@ class CommitTsBatch(SparkBatch):
         self.forced = pending.released(self.context.records)
         if self.context.recovering:
             frame = pending.not_yet_stored(self.context, self.pending_frame)
-            self.already_appended = pending.without(self.pending_frame, frame)
+            self.already_stored = pending.without(self.pending_frame, frame)
         else:
             frame = self.pending_frame
         from_pending = self.context.protocol.read(frame)
@@ -163,7 +163,7 @@ class CommitTsBatch(SparkBatch):
             messages = replace(self._routed(self.raw), starts=messages.starts, ends=messages.ends, rows=messages.rows)
         self.raw = self.raw.unionByName(frame)
         self.pending_names = frozenset(table.table.key for table in from_pending.tables)
-        self.deferred_statements = frozenset(ddl.identity for ddl in from_pending.ddl)
+        self.ddl_from_held = frozenset(ddl.identity for ddl in from_pending.ddl)
         return _joined(messages, self._without_hope(from_pending))
 
     def _without_hope(self, from_pending: Messages) -> Messages:
@@ -193,7 +193,7 @@ class CommitTsBatch(SparkBatch):
         alike = namesakes.Namesakes(
             {stream.name: stream.id for stream in streams.values()}, self.forced, self.context.source.stream_noun
         )
-        self.applier = DdlApplier.begin(self.context, messages, self._applied_up_to, self.deferred_statements, alike)
+        self.applier = DdlApplier.begin(self.context, messages, self._applied_up_to, self.ddl_from_held, alike)
         self.applier.late = bool(self.late)
         if len(streams) > 1:
             self.applier.unseen = frontier.commit_ts_of(self.resolved)
@@ -327,9 +327,7 @@ class CommitTsBatch(SparkBatch):
         names = list(pending_by_name)
         parts = [*(messages.parts for messages in keyless), *pending_by_name.values()]
         begun = (
-            redeliveries.redelivery_starts(self.raw, self.context.protocol, parts, ledger.frontiers, messages.ddl)
-            if parts
-            else {}
+            redeliveries.redelivery_starts(self.raw, self.context.protocol, parts, ledger.frontiers) if parts else {}
         )
         self.deliveries = {
             id(table): [*begun.get(number, ()), *watermarks.restarts] for number, table in enumerate(keyless)
@@ -395,7 +393,7 @@ class CommitTsBatch(SparkBatch):
     def _places_set_aside(self) -> DataFrame:
         return pending.places_set_aside(self.context)
 
-    def _not_appended(self, raw: DataFrame) -> DataFrame:
+    def _not_stored(self, raw: DataFrame) -> DataFrame:
         return pending.not_yet_stored(self.context, raw) if self.context.recovering else raw
 
     def apply(self, ddl: Ddl) -> None:
@@ -427,16 +425,16 @@ class CommitTsBatch(SparkBatch):
 
     def keep_pending(self) -> int:
         """See `Port.keep_pending`."""
-        statements = self.applier.deferred_statements()
+        statements = self.applier.statements_to_keep()
         if self.pending_parts or statements:
             self._describe_job("pending rows")
-            raw = self._not_appended(self.raw)
+            raw = self._not_stored(self.raw)
             self.newly_pending = pending.keep(self.context, raw, self.batch_id, self.pending_parts, statements)
         return self.newly_pending
 
-    def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
-        """See `Port.publish_all`: every table shows its changes up to the resolved ts, but where rows of it wait."""
-        results = super().publish_all(results)
+    def finish_tables(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
+        """See `Port.finish_tables`: every table shows its changes up to the resolved ts, but where rows of it wait."""
+        results = super().finish_tables(results)
         self._describe_job("dead letters")
         self.applier.dead_letters_follow()
         exchanged = self._exchanged()
@@ -586,8 +584,8 @@ class CommitTsBatch(SparkBatch):
             taken = self.pending_frame.where(~stays)
             self.pending_taken = taken.count()
             pending.let_in(self.context, self.pending_frame, still)
-            if self.already_appended is not None and still is not None:
-                pending.let_in(self.context, self.already_appended, F.lit(False))
+            if self.already_stored is not None and still is not None:
+                pending.let_in(self.context, self.already_stored, F.lit(False))
             self.context.step("waiting-released")
         self.context.has_pending = self.newly_pending > 0 or still is not None
         if self.pending_deliveries and not self.context.has_pending:
@@ -598,7 +596,7 @@ class CommitTsBatch(SparkBatch):
         by_commit_ts = (writer for writer in self.writers if isinstance(writer, CommitTsTableWriter))
         pending_writers = [writer for writer in by_commit_ts if writer.stays_pending]
         parts = [*self.pending_parts, *(part for writer in pending_writers for part in writer.messages.parts)]
-        statements = [statement for statement, _, _ in self.applier.deferred_statements()]
+        statements = [statement for statement, _, _ in self.applier.statements_to_keep()]
         statements += [statement for writer in pending_writers for statement in writer.statements]
         wanted = []
         if parts:
@@ -646,7 +644,7 @@ def _joined(messages: Messages, from_pending: Messages) -> Messages:
         refused=(*messages.refused, *from_pending.refused),
         ddl=tuple(ddl.values()),
         unknown=tuple(unknown.values()),
-        was_pending=from_pending.rows,
+        pending_rows=from_pending.rows,
     )
 
 

@@ -52,8 +52,8 @@ class CommitTsTableWriter(TableWriter):
     """Whether its rows were held after all: what has waited waits on."""
 
     @property
-    def was_pending(self) -> bool:
-        """See `TablePort.was_pending`."""
+    def takes_pending(self) -> bool:
+        """See `TablePort.takes_pending`."""
         return self.has_pending_rows
 
     @property
@@ -204,7 +204,7 @@ class CommitTsTableWriter(TableWriter):
         return dead_letters.written(self.context, "held", records, self.batch_id)
 
     def publish(self) -> TableResult:
-        """See `TablePort.publish`: all tables show their changes together (`CommitTsBatch.publish_all`)."""
+        """See `TablePort.publish`: all tables show their changes together (`CommitTsBatch.finish_tables`)."""
         source = self.messages.table if self.table is None else self.table.source
         unnamed = any(seen.version.unnamed for seen in self.messages.versions)
         return TableResult(str(source), seconds=self.seconds, unnamed=self.rows_appended if unnamed else 0)

@@ -60,7 +60,7 @@ class Ledger:
     frontiers: dict[Partition, Frontier] = field(default_factory=dict)
     """By commit ts: how far each partition has come."""
     resolved: Frontier = NEVER
-    """By commit ts: how far all streams have been read but late ones. A barrier keeps the newest cut before it."""
+    """By commit ts: how far all streams but the late ones have been read. A barrier keeps the newest cut before it."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
     last_watermarks: dict[Partition, CommitTs] = field(default_factory=dict)

@@ -27,7 +27,7 @@ from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.pairs import StoredBinding as Kept
 from pipeline.warehouse.removals import defined
-from pipeline.warehouse.state import DEFERRED_NAME, EXCHANGED, GONE, NAME_BINDINGS
+from pipeline.warehouse.state import EXCHANGED, GONE, NAME_BINDINGS, WANTED_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,8 +54,8 @@ class DdlApplier:
     names: NameHistory
     applied: tuple[Statement, ...]
     """Those that this batch applies, in the order of commit ts."""
-    pending: tuple[Statement, ...]
-    """The deferred ones."""
+    later: tuple[Statement, ...]
+    """Those of a later batch: deferred ones, and what waits for an exchange of rows."""
     blocked: tuple[tuple[Statement, str], ...] = ()
     """Those about tables that are held, with the reason of that."""
     pairs: dict[str, TablePair] = field(default_factory=dict)
@@ -85,11 +85,11 @@ class DdlApplier:
         context: PipelineContext,
         messages: Messages,
         applied_up_to: Callable[[Ddl], Frontier],
-        deferred: frozenset[DdlIdentity],
+        from_held: frozenset[DdlIdentity],
         namesakes: Namesakes,
     ) -> DdlApplier:
         """The statements of a batch (`statements.classified`). Those about tables that are held wait with theirs."""
-        now, later, barrier, recorded = classified(context, messages, applied_up_to, deferred, namesakes)
+        now, later, barrier, recorded = classified(context, messages, applied_up_to, from_held, namesakes)
         names = NameHistory.of(recorded_bindings(context), recorded)
         holds = held_names.remembered(context.records)
         ambiguous = {
@@ -121,9 +121,9 @@ class DdlApplier:
         held = table is not None and table.state is State.HELD and not statement.naming
         return table.held_reason if table is not None and held else ""
 
-    def deferred_statements(self) -> list[tuple[Statement, TableName, str]]:
-        """The statements that wait, each under the name that its table has after this batch, with the reason."""
-        later = [(s, s.ddl.table, f"{pending.DDL_PENDING}: {s.ddl.sql}") for s in self.pending]
+    def statements_to_keep(self) -> list[tuple[Statement, TableName, str]]:
+        """Those that go to `_pipeline.held`: each with the name of its table after this batch, and the reason."""
+        later = [(s, s.ddl.table, f"{pending.DDL_PENDING}: {s.ddl.sql}") for s in self.later]
         return [
             *later,
             *(
@@ -157,7 +157,7 @@ class DdlApplier:
         return self.pair_of(self.names.at(name, commit_ts).table_ref)
 
     def pair_of(self, table_ref: str) -> TablePair | None:
-        """The pair of a meaning, if it has been made."""
+        """The pair of a table ref, if it has been made."""
         return self.pairs.get(table_ref) or self.context.tables.by_uuid(table_ref)
 
     # ---- what is applied
@@ -205,7 +205,7 @@ class DdlApplier:
         if isinstance(action, text.RenameTable):
             commit_ts = statement.ddl.commit_ts
             pair = self.pair(action.new.key, commit_ts + 1)
-            if pair is not None and pair.deferred_name is not None and pair.renamed_at == commit_ts:
+            if pair is not None and pair.wanted_name is not None and pair.renamed_at == commit_ts:
                 return Done.held(pair.source)
         return Done("applied before")
 
@@ -325,7 +325,7 @@ class DdlApplier:
         if pair is None:
             return None
         scheme = None if pair.layout.partitions is None else from_json(dict(pair.layout.partitions))
-        statements = [*self.applied, *self.pending, *(statement for statement, _ in self.blocked)]
+        statements = [*self.applied, *self.later, *(statement for statement, _ in self.blocked)]
         for statement in sorted(statements, key=lambda one: one.ddl.commit_ts):
             if pair.layout.ddl_at < statement.ddl.commit_ts < commit_ts and self._is_about(statement, table_ref):
                 scheme = reduce(applied, statement.actions, scheme)
@@ -367,7 +367,7 @@ class DdlApplier:
         )
 
     def _first(self, key: Name, binding: NameBinding, commit_ts: int) -> SeenVersion | None:
-        """The first version under a name within a span, up to a commit ts."""
+        """The first version under a name within a binding, up to a commit ts."""
         named = (table for table in self.messages.tables if table.table.key == key)
         seen = [v for table in named for v in table.versions if v.since <= commit_ts and v.until > binding.since]
         return min(seen, key=lambda version: version.since, default=None)
@@ -389,7 +389,7 @@ class DdlApplier:
         if taken is not None and taken is not pair and taken.state is not State.DROPPED:
             self._drop(new.key, commit_ts)
         give_name(self.context, pair, new, statement.ddl, bindings, until=commit_ts)
-        return Done.held(new) if pair.deferred_name else Done(f"renamed to {pair.name}")
+        return Done.held(new) if pair.wanted_name else Done(f"renamed to {pair.name}")
 
     def _displaced(self, name: TableName, commit_ts: int) -> TablePair | None:
         """A pair for a table that has none because its name is taken; None where nothing of it waits, or it is free.
@@ -404,17 +404,17 @@ class DdlApplier:
         )
         why = why_not_created(self.context, name) or why_not_created(self.context, own)
         held = {table.key for table in last_held(self.context)}
-        holds_records = held & {name.key, own.key}  # the latter in a second try
-        has_rows = holds_records or self._first(name.key, binding, commit_ts) is not None
+        with_records = held & {name.key, own.key}  # the latter in a second try
+        has_rows = with_records or self._first(name.key, binding, commit_ts) is not None
         if not has_rows or not why or binding.table_ref == REMOVED or self.context.tables.find(name) is not None:
             return None
         records.rename_set_aside(name, own, commit_ts)
         first, _ = self.ambiguous.pop(binding.table_ref, ("", 0))
         why = also(first, why)
         bindings = (Kept(name.schema, name.table, binding.since, EVER, binding.cause),)
-        noted = written_state(State.HELD, why) | DEFERRED_NAME.entry(name) | NAME_BINDINGS.entry(bindings)
+        noted = written_state(State.HELD, why) | WANTED_NAME.entry(name) | NAME_BINDINGS.entry(bindings)
         pair = self.context.tables.create(own, Layout(before=self.context.protocol.sends_before), noted=noted)
-        pair.state, pair.held_reason, pair.deferred_name = State.HELD, why, name
+        pair.state, pair.held_reason, pair.wanted_name = State.HELD, why, name
         self.pairs[binding.table_ref] = pair
         return pair
 
@@ -506,7 +506,7 @@ def made_by_rows(context: PipelineContext, table: TableName, commit_ts: int) -> 
 
 
 def _ended(bindings: Sequence[Kept], key: Name, commit_ts: int) -> tuple[Kept, ...]:
-    """Spans of a pair, that of a name ended."""
+    """The bindings of a pair, that of a name ended."""
     return tuple(
         s._replace(until=commit_ts) if TableName(s.schema, s.table).key == key and s.until == EVER else s
         for s in bindings

@@ -71,7 +71,7 @@ class DdlPlan:
         # The name of one that was applied may mean another table by now, which must not be dropped or renamed for it.
         statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
         before = cls._meanings(context, batch_id, statements) if statements else {}
-        statements = _classified(context, batch_id, statements, past, before)
+        statements = _attributed(context, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
         made = cls(
             context, batch_id, statements, split_at_ddl(statements, messages.tables, before), before, before, past
@@ -126,15 +126,15 @@ class DdlPlan:
     def _pass_on_names(self) -> None:
         """Give free names to the pairs that wait for them; a name that another pair still has goes on meaning that."""
         for table in sorted(self.context.tables, key=lambda table: table.renamed_at):
-            if table.deferred_name is None or not table.is_displaced or table.state is State.DROPPED:
+            if table.wanted_name is None or not table.is_displaced or table.state is State.DROPPED:
                 continue
-            holder = self.context.tables.find(table.deferred_name)
-            if holder is not None and self.bindings.get(table.deferred_name.key) == table.uuid:
-                self.bindings[table.deferred_name.key] = holder.uuid
-            elif holder is None and self.bindings.get(table.deferred_name.key) in (None, table.uuid):
-                self.context.records.rename_set_aside(table.source, table.deferred_name)
-                self.bindings[table.deferred_name.key] = table.uuid
-                named = BoundAt(self.batch_id, self.entered, *table.deferred_name.key)
+            holder = self.context.tables.find(table.wanted_name)
+            if holder is not None and self.bindings.get(table.wanted_name.key) == table.uuid:
+                self.bindings[table.wanted_name.key] = holder.uuid
+            elif holder is None and self.bindings.get(table.wanted_name.key) in (None, table.uuid):
+                self.context.records.rename_set_aside(table.source, table.wanted_name)
+                self.bindings[table.wanted_name.key] = table.uuid
+                named = BoundAt(self.batch_id, self.entered, *table.wanted_name.key)
                 self.context.tables.take_name(table, NAMED.entry(named))
 
     def _bind_made(self) -> None:
@@ -193,7 +193,7 @@ class DdlPlan:
         is_new = table.renamed_at < commit_ts or (table.renamed_at == commit_ts and table.source.key == old.key)
         if table.source.key != new.key and is_new and table.layout.ddl_at <= commit_ts:
             give_name(self.context, table, new, statement.ddl)
-        return Done.held(table.deferred_name) if table.deferred_name else Done(f"renamed to {table.name}")
+        return Done.held(table.wanted_name) if table.wanted_name else Done(f"renamed to {table.name}")
 
     def _drop(self, table: TablePair | None, commit_ts: int) -> str:
         if table is None or table.state == State.DROPPED:
@@ -242,7 +242,7 @@ def _understood(context: PipelineContext, ddl: Ddl, origins: Origins, as_text: M
     return Statement(sent, actions, tables, sources)
 
 
-def _classified(
+def _attributed(
     context: PipelineContext, batch_id: int, statements: tuple[Statement, ...], past: _Past, names: Bindings
 ) -> tuple[Statement, ...]:
     """The statements without doubts of whose they are (`shared_names`); what the source calls tables is kept."""
@@ -252,8 +252,8 @@ def _classified(
     history = context.records.tables["ddl_history"]
     saved = history.inherited(CALLED) or SourceNames(-1, {}, {})
     called = dict(saved.before if saved.batch == batch_id else saved.after)
-    is_displaced = {table.source.key for table in context.tables if table.is_displaced}
-    safe, after = checked(news, called, names.keys() - is_displaced)
+    displaced = {table.source.key for table in context.tables if table.is_displaced}
+    safe, after = checked(news, called, names.keys() - displaced)
     if after != called or (after and saved.batch != batch_id):  # anew with each batch: an expiry stops at the newest
         history.mark(CALLED.entry(SourceNames(batch_id, called, after)), "main")
     by_id = {id(statement): new for statement, new in zip(news, safe, strict=True)}
@@ -286,5 +286,5 @@ class _Past:
         return cls(frozenset(applied), newest)
 
     def has(self, ddl: Ddl) -> bool:
-        """Whether a statement was applied: this is another partition's copy, or a re-send."""
+        """Whether a statement was applied: this is another partition's copy, or a redelivery."""
         return ddl.identity in self.applied

@@ -82,7 +82,7 @@ class NameHistory:
         return {name for name, bindings in self.bindings.items() if any(binding.has(commit_ts) for binding in bindings)}
 
     def bind(self, name: Name, commit_ts: int) -> NameBinding:
-        """As `at`, and it stays so: from here on the name has this meaning."""
+        """As `at`, and it stays so: from here on the name is bound so."""
         binding = self.at(name, commit_ts)
         mine = self.bindings.setdefault(name, [])
         if binding not in mine:
@@ -91,7 +91,7 @@ class NameHistory:
         return binding
 
     def is_past(self, binding: NameBinding) -> bool:
-        """Whether a statement gave the name to another table at the end of this span, of which nothing else is known.
+        """Whether a statement gave the name to another table at the end of this binding, of which nothing else is known.
 
         Rows of it are of a table that was gone before.
         """

@@ -24,11 +24,11 @@ from pipeline.warehouse.pairs import Place
 from pipeline.warehouse.state import PENDING_DELIVERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import Ddl, MessageHeader, Part, SourceProtocol, TableMessages
+    from pipeline.model.messages import MessageHeader, Part, SourceProtocol, TableMessages
     from pipeline.streaming.epochs import Name
     from pipeline.streaming.frontier import Frontier
     from pipeline.warehouse.layout import Layout
@@ -91,12 +91,11 @@ def redelivery_starts(
     protocol: SourceProtocol,
     tables: Sequence[Sequence[Part]],
     frontiers: Mapping[Partition, Frontier],
-    statements: Iterable[Ddl] = (),
 ) -> dict[int, list[Place]]:
     """Where in a prepared batch rows begin to be sent again that were closed before: places by their table's number.
 
-    `frontiers`: how far each partition had come before the batch. `statements` close what is before them, as watermarks
-    do. There is one job for all tables. Rows that have waited were looked at when they came.
+    `frontiers`: how far each partition had come before the batch. DDL events close what is before them, as watermarks
+    do. There is one job for all tables. Pending rows were looked at when they came.
     """
     spark, header = raw.sparkSession, protocol.header()
     number = reduce(
@@ -106,15 +105,10 @@ def redelivery_starts(
     )
     place = [F.col(name) for name in (*_PARTITION, *_PLACE)]
     events = raw.where(~F.col(WAS_PENDING)).select(
-        *place, number.alias(_OF), header.commit_ts.alias(_TS), _is_watermark(header).alias(_CLOSES)
+        *place, number.alias(_OF), header.commit_ts.alias(_TS), _closes(header).alias(_CLOSES)
     )
     events = events.where(F.col(_OF).isNotNull() | F.col(_CLOSES))
     closed = [(at.stream, at.number, -1, 0, None, commit_ts_of(frontier), True) for at, frontier in frontiers.items()]
-    closed += [
-        (partition.stream, partition.number, position, 0, None, ddl.commit_ts, True)
-        for ddl in statements
-        for partition, position in ddl.at.items()
-    ]
     if closed:
         events = events.union(spark.createDataFrame(closed, events.schema))
     every_table = F.sequence(F.lit(0), F.lit(len(tables) - 1))
@@ -131,6 +125,11 @@ def _is_watermark(header: MessageHeader) -> Column:
     return F.coalesce(header.watermark & (header.commit_ts <= FAR_FUTURE), F.lit(False))
 
 
+def _closes(header: MessageHeader) -> Column:
+    """Whether an event says that what is before it is complete up to its commit ts."""
+    return _is_watermark(header) | F.coalesce(header.ddl & (header.commit_ts <= FAR_FUTURE), F.lit(False))
+
+
 def _with_progress(events: DataFrame) -> DataFrame:
     """The events of each table, each with what has been closed before it, and since the table's row before it."""
     of_table = Window.partitionBy(*_PARTITION, _OF).orderBy(*_PLACE)
@@ -141,7 +140,7 @@ def _with_progress(events: DataFrame) -> DataFrame:
         {
             _CLOSED: F.max(F.when(closes, ts)).over(before),
             _PREVIOUS: F.last(F.when(~closes, ts), ignorenulls=True).over(before),
-            _ROWS_BEFORE: F.coalesce(F.count_if(~closes).over(before), F.lit(0)),
+            _ROWS_BEFORE: F.count_if(~closes).over(before),
         }
     ).withColumn(_CLOSED_SINCE, F.max(F.when(closes, ts)).over(since))
 

@@ -105,8 +105,8 @@ def _ordered(left: list[_Rename], links: Sequence[_Link]) -> list[Statement]:
     ordered: list[Statement] = []
     closing: list[text.RenameTable] = []
     while left:
-        blocked_names = [link.then for link in links if link.first in left]
-        free = next((rename for rename in left if rename not in blocked_names), None)
+        blocked = [link.then for link in links if link.first in left]
+        free = next((rename for rename in left if rename not in blocked), None)
         if free is None:
             free = left[0]
             opened, last = _opened(free)

@@ -24,7 +24,7 @@ def give_name(
     bindings: tuple[StoredBinding, ...] = (),
     until: int | None = None,
 ) -> None:
-    """Rename a pair, or hold it (`Tables.defer_rename`); what is set aside of it goes along.
+    """Rename a pair, or hold it (`Tables.hold_rename`); what is set aside of it goes along.
 
     `until`: see `mark_dropped`.
     """
@@ -34,10 +34,10 @@ def give_name(
     if obstacle is None:
         context.records.rename_set_aside(pair.source, new, until)
         why = f"its name was taken until it became {new}; to go on: ticdc-warehouse tables release {new}"
-        tables.rename(pair, new, commit_ts, bindings, also(first, taken(why)) if pair.deferred_name else "")
+        tables.rename(pair, new, commit_ts, bindings, also(first, taken(why)) if pair.wanted_name else "")
     else:
         context.records.rename_set_aside(pair.source, tables.stand_in_name(pair, new, commit_ts), until)
-        tables.defer_rename(pair, new, commit_ts, also(first, taken(f"{obstacle}: {ddl.sql}")), bindings)
+        tables.hold_rename(pair, new, commit_ts, also(first, taken(f"{obstacle}: {ddl.sql}")), bindings)
 
 
 def first_reason(reason: str) -> str:

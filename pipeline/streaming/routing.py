@@ -39,7 +39,7 @@ def pending_parts(applier: DdlApplier) -> dict[Part, str]:
     Rows of a version that nothing has described are in the way of what their name meant at that time, no further.
     """
     earliest: dict[tuple[Name, int], tuple[Part, str]] = {}
-    for statement in applier.pending:
+    for statement in applier.later:
         reason = f"{pending.DDL_PENDING}: {statement.ddl.sql}"
         for name in _after(applier, statement):
             _earliest(earliest, Part(name, statement.ddl.commit_ts), reason)
@@ -106,13 +106,13 @@ def _after(applier: DdlApplier, statement: Statement) -> Iterator[TableName]:
 
 def placed(applier: DdlApplier) -> list[Placed]:
     """The rows of the batch that do not wait, by the pair that they belong to, and statements about columns."""
-    pending_rows = tuple(pending_parts(applier))
+    pending_here = tuple(pending_parts(applier))
     parts: dict[str, list[Part]] = {}
     seen: dict[str, dict[int, SeenVersion]] = {}
     for table in applier.messages.tables:
         for version in table.versions:
             for binding in _bindings(applier, table.table.key, version):
-                placeable = _placeable_until(binding, pending_rows)
+                placeable = _placeable_until(binding, pending_here)
                 if placeable < max(version.since, binding.since + 1):
                     continue
                 part = Part(table.table, binding.since, min(binding.until, placeable))
@@ -127,7 +127,7 @@ def placed(applier: DdlApplier) -> list[Placed]:
             if applier.pair_of(binding.table_ref) is not None:
                 parts.setdefault(binding.table_ref, [])
             elif binding.table_ref not in parts and applier.is_blocked_by_name(statement):
-                until = _placeable_until(binding, pending_rows)
+                until = _placeable_until(binding, pending_here)
                 parts[binding.table_ref] = [Part(statement.ddl.table, binding.since, until)]
     return [_placed(applier, table_ref, parts[table_ref], seen.get(table_ref, {})) for table_ref in parts]
 
@@ -157,13 +157,13 @@ def _earliest(earliest: dict[tuple[Name, int], tuple[Part, str]], part: Part, re
 
 
 def _within(unknown: Unknown, binding: NameBinding) -> Part:
-    """What an unknown version is in the way of within a span: all from its first row on."""
+    """What an unknown version is in the way of within a binding: all from its first row on."""
     return Part(unknown.table, max(unknown.since - 1, binding.since), binding.until)
 
 
-def _placeable_until(binding: NameBinding, pending: Iterable[Part]) -> int:
-    """Up to which commit ts rows of a span can be placed."""
-    mine = (part.since for part in pending if part.table.key == binding.name and part.until >= binding.until)
+def _placeable_until(binding: NameBinding, parts: Iterable[Part]) -> int:
+    """Up to which commit ts rows of a binding can be placed."""
+    mine = (part.since for part in parts if part.table.key == binding.name and part.until >= binding.until)
     return min(mine, default=EVER)
 
 

@@ -211,8 +211,8 @@ class SparkBatch:
         """See `Port.keep_pending`: by offset nothing waits by itself."""
         return 0
 
-    def publish_all(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
-        """See `Port.publish_all`: by offset each table shows its changes when it has them."""
+    def finish_tables(self, results: Sequence[TableResult]) -> Sequence[TableResult]:
+        """See `Port.finish_tables`: by offset each table shows its changes when it has them."""
         return [*(TableResult(table, dead_letters=count) for table, count in self.dead_letters.items()), *results]
 
     def set_aside_refused(self, messages: Messages) -> int:
@@ -220,12 +220,12 @@ class SparkBatch:
         if not messages.refused:
             return 0
         self._describe_job("dead letters")
-        raw = self._not_appended(self.raw)
+        raw = self._not_stored(self.raw)
         dead_letters = set_aside_refused(self.context, raw, messages.refused, self.batch_id)
         self.dead_letters = {table: count for table, count in dead_letters.items() if table and count}
         return dead_letters[""]
 
-    def _not_appended(self, raw: DataFrame) -> DataFrame:
+    def _not_stored(self, raw: DataFrame) -> DataFrame:
         """Without records that an unfinished batch has put into a changes table."""
         if not self.context.recovering:
             return raw
@@ -311,7 +311,8 @@ class SparkBatch:
     def _held_statements(self) -> int:
         """How many DDL messages the tries of this batch have held with the rows of their tables."""
         held = self.context.records.read("held").where(F.col("batch_id") == self.batch_id).select(*as_raw())
-        return 0 if held.isEmpty() else self.context.protocol.read(self.context.protocol.prepare(held)).control
+        is_ddl = F.coalesce(self.context.protocol.header().ddl, F.lit(False))
+        return 0 if held.isEmpty() else self.context.protocol.prepare(held).where(is_ddl).count()
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
         """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them.
@@ -351,14 +352,12 @@ class SparkBatch:
             return
         limit = self.context.settings.hold.max_records
         counts = self.context.records.held_counts().items()
-        pending_count = sum(
-            records for (_, code), records in counts if code != RELEASED
-        )  # those come in with this batch
-        if pending_count > limit:
+        held_count = sum(records for (_, code), records in counts if code != RELEASED)  # those come in with this batch
+        if held_count > limit:
             names = ", ".join(sorted({*self._blocked_tables(), *(one.table for one in outcome.tables if one.held)}))
             raise Refused(
                 "HELD_TOO_MANY",
-                f"{pending_count} records wait ({names}), more than hold.max_records ({limit})",
+                f"{held_count} records wait ({names}), more than hold.max_records ({limit})",
                 "see what for: ticdc-warehouse tables list; release a held table (tables release NAME), or raise "
                 "hold.max_records",
             )

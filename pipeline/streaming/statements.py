@@ -50,22 +50,22 @@ def classified(
     context: PipelineContext,
     messages: Messages,
     applied_up_to: Callable[[Ddl], Frontier],
-    deferred: frozenset[DdlIdentity],
+    from_held: frozenset[DdlIdentity],
     namesakes: Namesakes,
 ) -> DdlTimeline:
     """The statements understood, and told apart; those that are sent again are left out.
 
-    `applied_up_to`: up to which moment a statement is applied. `deferred`: those that come from `held`; the
+    `applied_up_to`: up to which frontier a statement is applied. `from_held`: those that come from `held`; the
     rest is sent again, if the ledger has passed it (see `_is_redelivered`). `namesakes`: tells what other streams send
     about a table of the same name.
     """
     sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.ddl.commit_ts)
     recorded = _recorded(context, [s for s in sent if not s.ddl.at])
-    new = [s for s in sent if s.ddl.identity in deferred or not _is_redelivered(s, context, recorded)]
+    new = [s for s in sent if s.ddl.identity in from_held or not _is_redelivered(s, context, recorded)]
     news = namesakes.statements(_in_order(new, context, {table.table.key for table in messages.tables}), context.tables)
     now = [s for s in news if after_ddl(s.ddl.commit_ts) <= applied_up_to(s.ddl)]
-    after = after_exchanges(now, _exchanging(context), _held(context))
-    now = [s for s in now if s not in after]
+    until_exchanged = after_exchanges(now, _exchanging(context), _held(context))
+    now = [s for s in now if s not in until_exchanged]
     barrier = _barrier(now)
     now = now if barrier is None else now[: now.index(barrier)]
     return DdlTimeline(now, [s for s in news if s not in now], barrier, _recorded_causes(context, news))
@@ -181,7 +181,7 @@ def _exchanging(context: PipelineContext) -> dict[Name, int]:
 
 def _held(context: PipelineContext) -> set[Name]:
     """The names of tables that are held."""
-    return {(pair.deferred_name or pair.source).key for pair in context.tables if pair.state is State.HELD}
+    return {(pair.wanted_name or pair.source).key for pair in context.tables if pair.state is State.HELD}
 
 
 def after_exchanges(
@@ -196,7 +196,7 @@ def after_exchanges(
     since, waits_for = dict(exchanging), dict.fromkeys(held, 0)
     blocked: set[Name] = set()
     databases: set[str] = set()
-    deferred: list[Statement] = []
+    waiting: list[Statement] = []
     for statement in statements if since or waits_for else ():
         waiting_names = [name for name, at in since.items() if at < statement.ddl.commit_ts]
         after = _concerns(statement, blocked) or any(name[0] in databases for name in _names_in(statement))
@@ -204,11 +204,11 @@ def after_exchanges(
         if after or needs or _exchanged(statement) & waits_for.keys():
             blocked |= _names_in(statement)
             databases |= dropped_databases(statement)
-            deferred.append(statement)
+            waiting.append(statement)
             continue
         _follow(statement, since)
         _follow(statement, waits_for)
-    return deferred
+    return waiting
 
 
 def _follow(statement: Statement, names: dict[Name, int]) -> None:

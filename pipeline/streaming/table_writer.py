@@ -117,8 +117,8 @@ class TableWriter:
         return taken(self.context.tables.obstacle(self.messages.table))
 
     @property
-    def was_pending(self) -> bool:
-        """See `TablePort.was_pending`: by offset a release lets in what waited."""
+    def takes_pending(self) -> bool:
+        """See `TablePort.takes_pending`: by offset a release lets in what waited."""
         return False
 
     @property

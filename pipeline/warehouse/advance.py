@@ -280,7 +280,7 @@ def _rows(publisher: Publisher, fresh: Sequence[_Append], late: Sequence[_Append
 
 
 def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | None:
-    """What `_everything` or `_rows` gives, with the number of its send.
+    """What `_everything` or `_rows` gives, with the number of its delivery.
 
     The number depends on all rows between two equal changes, so all of these are read.
     """

@@ -143,7 +143,7 @@ class Layout:
     head: int = 0
     handle: tuple[int, ...] | None = None
     ddl_at: int = 0
-    """Commit ts of the newest DDL statement that this layout has applied: an older one is a re-send."""
+    """Commit ts of the newest DDL statement that this layout has applied: an older one is a redelivery."""
     settled: bool = True
     """False from a DDL until a message with its schema has come: that message may correct what the text said."""
     altered_at: int = 0

@@ -1,7 +1,7 @@
 """Tables without a handle: their rows have no identity, so a current table is a multiset (design.md, 4.3).
 
 A delete removes one equal row. TiCDC may send the same changes several times. How often an equal change counts at a
-commit ts is the greatest number that any one send has of it. A send ends where the commit ts of a partition goes back,
+commit ts is the greatest number that any one delivery has of it. One ends where the commit ts of a partition goes back,
 and where watermarks show it (`TablePair.deliveries`).
 
 Two rows are equal if they agree in the columns that the source had at the time of the change. Columns that were dropped
@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.publisher import Publisher
 
-_LOST, _DELIVERY, _SIGN, _TIMES, _ERA, _MORE, _FEWER = "_lost", "_send", "_sign", "_times", "_era", "_more", "_fewer"
+_LOST, _DELIVERY, _SIGN, _TIMES, _ERA, _MORE, _FEWER = (
+    "_lost",
+    "_delivery",
+    "_sign",
+    "_times",
+    "_era",
+    "_more",
+    "_fewer",
+)
 _KEPT, _STAY = "_kept_lost", "_stay"
 _NOTED, _STARTS = "_noted", "_starts"
 
@@ -153,7 +161,7 @@ def _net(
 
 
 def by_delivery(publisher: Publisher, rows: DataFrame) -> DataFrame:
-    """Changes with the number of their send: a new one begins where the commit ts goes back, or where noted.
+    """Changes with the number of their delivery: a new one begins where the commit ts goes back, or where noted.
 
     It needs all rows between those that are compared, whatever their commit ts.
     """

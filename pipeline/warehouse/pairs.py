@@ -14,7 +14,6 @@ from pipeline.warehouse.state import (
     CREATED,
     CREATED_AS,
     CUT,
-    DEFERRED_NAME,
     DELIVERIES,
     DROPPED,
     ENDS,
@@ -31,6 +30,7 @@ from pipeline.warehouse.state import (
     STATE,
     STREAMS,
     TRUNCATED,
+    WANTED_NAME,
 )
 from pipeline.warehouse.stored import Place, State, StoredBinding
 
@@ -77,10 +77,10 @@ class TablePair:
     keyspace: str = ""
     """Where the rows that made the pair come from (`Origin.keyspace`); empty if any will do."""
     renamed_at: int = 0
-    deferred_name: TableName | None = None
+    wanted_name: TableName | None = None
     """The source's name that the pair is to get. It was taken, so the pair is held under its old name.
 
-    As long as another pair has that name, as far as is known, `source` is a name that no table has (`defer_rename`)."""
+    As long as another pair has that name, as far as is known, `source` is a name that no table has (`hold_rename`)."""
     truncated_at: int = 0
     """The newest TRUNCATE TABLE. By commit ts only earlier versions noted it here (now: `Layout.removals`)."""
     truncated_done: int = 0
@@ -128,7 +128,7 @@ class TablePair:
     @property
     def is_displaced(self) -> bool:
         """Whether another pair has the source's name, as far as is known."""
-        return self.deferred_name is not None and self.deferred_name.key != self.source.key
+        return self.wanted_name is not None and self.wanted_name.key != self.source.key
 
 
 def loaded(catalog: Catalog, name: WarehouseName) -> TablePair | None:
@@ -146,7 +146,7 @@ def loaded(catalog: Catalog, name: WarehouseName) -> TablePair | None:
     table.created_as = CREATED_AS.read(properties)
     table.keyspace = KEYSPACE.read(properties) or ""
     table.renamed_at = RENAMED.read(properties) or 0
-    table.deferred_name = DEFERRED_NAME.read(properties)
+    table.wanted_name = WANTED_NAME.read(properties)
     table.truncated_at = TRUNCATED.read(properties) or 0
     table.dropped_at = DROPPED.read(properties) or 0
     if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
@@ -178,13 +178,13 @@ def read_published(table: TablePair) -> None:
 
 def backfills_of(layout: Layout) -> dict[str, tuple[Column, int]]:
     """What rows of the current table must show because of the layout: `<column id>:<conversions>` → which."""
-    by_mark: dict[str, tuple[Column, int]] = {}
+    by_id: dict[str, tuple[Column, int]] = {}
     for column in layout.current:
         if column.default.kind == "literal":
-            by_mark[f"{column.id}:0"] = (column, 0)
+            by_id[f"{column.id}:0"] = (column, 0)
         for number in range(1, len(column.conversions) + 1):
-            by_mark[f"{column.id}:{number}"] = (column, number)
-    return by_mark
+            by_id[f"{column.id}:{number}"] = (column, number)
+    return by_id
 
 
 def name_at(bindings: Iterable[StoredBinding], commit_ts: int) -> TableName | None:

@@ -216,12 +216,12 @@ class Records:
         `until`: what has a later commit ts is another table's. So may be what waits by itself in `held`. Other rows of
         `held` have no commit ts, and belong to the table that has the name today.
         """
-        for name in self._used_asides():
+        for name in self._used_set_aside():
             self._close(name, source, _up_to(name, until))
 
     def rename_set_aside(self, source: TableName, to: TableName, until: int | None = None) -> None:
         """Let what is set aside of a source table follow it to its new name; `until` as in `mark_dropped`."""
-        for name in self._used_asides():
+        for name in self._used_set_aside():
             self._give(name, source, to, _up_to(name, until))
 
     def dead_letters_follow(
@@ -229,7 +229,7 @@ class Records:
     ) -> None:
         """Let dead letters under a name that another table has today follow the table that they are of.
 
-        These are letters of `batch_id` and later batches with a commit ts in `when` (after, up to). Older letters of
+        These are dead letters of `batch_id` and later batches with a commit ts in `when` (after, up to). Older letters of
         that name have followed already, and are of today's table. `to`: the name that their table has today; None if
         it is gone.
         """
@@ -242,7 +242,7 @@ class Records:
         else:
             self._give("dead_letters", source, to, which)
 
-    def _used_asides(self) -> list[str]:
+    def _used_set_aside(self) -> list[str]:
         return [name for name in SET_ASIDE if self.tables[name].head() is not None]
 
     def _close(self, name: str, source: TableName, which: str) -> None:

@@ -125,7 +125,7 @@ CREATED_AS = _key(
     "the name that this CREATE TABLE gave, where rows have made the pair",
 )  # fmt: skip
 RENAMED = _key("ticdc.renamed-at", Where.CHANGES, COMMIT_TS, "the newest RENAME")
-DEFERRED_NAME = _key(
+WANTED_NAME = _key(
     "ticdc.rename-due",
     Where.CHANGES,
     stored.TABLE_NAME.described("JSON: [schema, table], or empty"),

@@ -41,7 +41,6 @@ from pipeline.warehouse.pairs import (
 from pipeline.warehouse.state import (
     CREATED,
     CREATED_AS,
-    DEFERRED_NAME,
     DELIVERIES,
     DROPPED,
     HELD_REASON,
@@ -56,6 +55,7 @@ from pipeline.warehouse.state import (
     SOURCE_TABLE,
     STREAMS,
     TRUNCATED,
+    WANTED_NAME,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Tables:
         heirs = [
             t
             for t in self
-            if t.state != State.DROPPED and t.is_displaced and t.deferred_name and t.deferred_name.key == source.key
+            if t.state != State.DROPPED and t.is_displaced and t.wanted_name and t.wanted_name.key == source.key
         ]
         return min(heirs, key=lambda table: table.renamed_at, default=None)
 
@@ -305,13 +305,13 @@ class Tables:
         self._name(
             table,
             source,
-            {**RENAMED.entry(commit_ts), **streams, **DEFERRED_NAME.entry(None), **held, **written_bindings(bindings)},
+            {**RENAMED.entry(commit_ts), **streams, **WANTED_NAME.entry(None), **held, **written_bindings(bindings)},
         )
         table.streams = frozenset() if streams else table.streams
-        table.renamed_at, table.deferred_name, table.held_reason = commit_ts, None, reason or table.held_reason
+        table.renamed_at, table.wanted_name, table.held_reason = commit_ts, None, reason or table.held_reason
         table.bindings = bindings or table.bindings
 
-    def defer_rename(
+    def hold_rename(
         self,
         table: TablePair,
         source: TableName,
@@ -322,12 +322,12 @@ class Tables:
         """As `rename`, but the name is taken: the pair keeps its place, held, until a release renames it."""
         held = (
             written_state(State.HELD, reason)
-            | DEFERRED_NAME.entry(source)
+            | WANTED_NAME.entry(source)
             | RENAMED.entry(commit_ts)
             | STREAMS.entry(None)
         )
         self._name(table, self.stand_in_name(table, source, commit_ts), {**held, **written_bindings(bindings)})
-        table.state, table.held_reason, table.renamed_at, table.deferred_name = State.HELD, reason, commit_ts, source
+        table.state, table.held_reason, table.renamed_at, table.wanted_name = State.HELD, reason, commit_ts, source
         table.streams = frozenset()
         table.bindings = bindings or table.bindings
 
@@ -342,9 +342,9 @@ class Tables:
 
     def take_name(self, table: TablePair, noted: Mapping[str, str]) -> None:
         """Give a pair the name that it waits for, as the source has it. `noted`: further properties."""
-        if table.deferred_name is None:
+        if table.wanted_name is None:
             raise AssertionError(f"{table.source} waits for no name")
-        self._name(table, table.deferred_name, noted)
+        self._name(table, table.wanted_name, noted)
 
     def _name(self, table: TablePair, source: TableName, noted: Mapping[str, str]) -> None:
         """Let both tables of a pair say what its source table is called; its changes table last, with `noted`."""
@@ -398,7 +398,7 @@ class Tables:
             table.streams = streams
 
     def truncate(self, table: TablePair, commit_ts: int) -> None:
-        """Remember that no row with a commit ts up to `at` may show any more."""
+        """Remember that no row up to `commit_ts` may show any more."""
         table.changes.set_properties(TRUNCATED.entry(commit_ts))
         table.truncated_at = commit_ts
 

@@ -25,7 +25,7 @@ def test_letters_of_many_tables_are_written_in_one_pass_and_counted_by_its_commi
         F.lit("topic").alias("topic"), F.lit(0).alias("partition"), F.col("id").alias("offset"), F.lit(0).alias(INDEX),
         F.lit(b"").alias("key"), F.lit(b"").alias("value"), F.concat(F.lit("t"), F.col("id") % TABLES).alias("of"),
     )  # fmt: skip
-    about = MessageHeader(F.lit("shop"), F.col("of"), F.lit(7), F.lit(False))
+    about = MessageHeader(F.lit("shop"), F.col("of"), F.lit(7), F.lit(False), F.lit(False))
     rows = {TableName("shop", f"t{number}"): 2 for number in range(TABLES)}
     large = Undecodable(
         "LARGE", "too large", F.col("offset") != 0, 2 * TABLES - 1, about, {**rows, TableName("shop", "t0"): 1}

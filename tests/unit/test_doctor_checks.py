@@ -178,37 +178,37 @@ class Shelf:
 
 
 @pytest.fixture
-def table_lines(tmp_path):
+def shelf(tmp_path):
     made = Shelf(tmp_path)
     yield made
     made.catalog.close()
 
 
 class TestWarehouse:
-    def test_one_that_a_newer_version_has_written_is_wrong(self, table_lines, settings):
-        table_lines.own("batches", **FORM.entry(99))
+    def test_one_that_a_newer_version_has_written_is_wrong(self, shelf, settings):
+        shelf.own("batches", **FORM.entry(99))
         ((_, said),) = told(warehouse.examined(settings), Mark.WRONG)
         assert said.startswith("WAREHOUSE_NEWER: ")
         assert "its form is 99" in said
 
-    def test_a_held_table_is_told_with_the_way_to_release_it(self, table_lines, settings):
-        table_lines.changes("orders", "held", "DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION")
-        table_lines.changes("items", "live")
+    def test_a_held_table_is_told_with_the_way_to_release_it(self, shelf, settings):
+        shelf.changes("orders", "held", "DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION")
+        shelf.changes("items", "live")
         (held,) = [one for one in warehouse.examined(settings) if one.about == "tables"]
         assert held.sentence == "shop.orders is held: DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION"
         assert (held.mark, held.todo) == (Mark.NOTE, "ticdc-warehouse tables release shop.orders")
 
-    def test_where_nothing_waits_that_is_one_line(self, table_lines, settings):
-        table_lines.changes("items", "live")
+    def test_where_nothing_waits_that_is_one_line(self, shelf, settings):
+        shelf.changes("items", "live")
         assert [one.sentence for one in warehouse.examined(settings) if one.about == "tables"] == ["none is held"]
 
-    def test_what_waits_and_what_is_set_aside_is_told_with_the_command_that_shows_it(self, table_lines, settings):
+    def test_what_waits_and_what_is_set_aside_is_told_with_the_command_that_shows_it(self, shelf, settings):
         now = schema("held").field("recorded_at").type
         moment = pa.scalar(1_700_000_000_000_000, now).as_py()
         row = {"recorded_at": moment, "schema_name": "shop", "table_name": "orders", "status": "open"}
-        table_lines.own("held", {**row, "reason": "SCHEMA_PENDING: version 7"})
-        table_lines.own("quarantine", row, row, {**row, "status": "redriven"})
-        table_lines.own("dead_letters", row)
+        shelf.own("held", {**row, "reason": "SCHEMA_PENDING: version 7"})
+        shelf.own("quarantine", row, row, {**row, "status": "redriven"})
+        shelf.own("dead_letters", row)
         notes = [one for one in warehouse.examined(settings) if one.about == "tables"]
         assert [one.mark for one in notes] == [Mark.NOTE] * 3
         assert "shop.orders: 1 record waiting" in notes[0].sentence
@@ -219,9 +219,9 @@ class TestWarehouse:
             "1 dead letter not read yet": "ticdc-warehouse quarantine list --dead-letters",
         }
 
-    def test_a_writer_at_work_and_another_pipeline_are_told(self, table_lines, settings):
-        table_lines.own("batches", {"pipeline": "stock"})
-        lock = FileLock(table_lines.folder / ".writer.lock")
+    def test_a_writer_at_work_and_another_pipeline_are_told(self, shelf, settings):
+        shelf.own("batches", {"pipeline": "stock"})
+        lock = FileLock(shelf.folder / ".writer.lock")
         with lock:
             found = list(warehouse.examined(settings))
         assert any(one.about == "writer" and one.sentence.startswith("at work") for one in found)

@@ -120,7 +120,7 @@ def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatc
     monkeypatch.setattr(commit_ts_batch, "may_be_written", lambda *_: True)
     batch = CommitTsBatch(context, None, "q")
     batch.applier = SimpleNamespace(dead_letters_follow=nothing)
-    assert [one.table for one in batch.publish_all([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
+    assert [one.table for one in batch.finish_tables([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
     assert of_both(said(), "published")
 
 

@@ -57,7 +57,7 @@ TEXTS = {
     "CREATED": ["0", "463210358237954049"],
     "CREATED_AS": ['["shop", "orders"]'],
     "RENAMED": ["463210358237954049"],
-    "DEFERRED_NAME": ['["Shop", "Orders"]'],
+    "WANTED_NAME": ['["Shop", "Orders"]'],
     "TRUNCATED": ["0", "463210358237954049"],
     "DROPPED": ["463210358237954049"],
     "NAME_BINDINGS": [

@@ -122,8 +122,9 @@ class AvroProtocol:
         return SENTENCES
 
     def header(self) -> MessageHeader:
-        """Nothing: the registry's schema says whose a message is."""
-        return MessageHeader(*(F.lit(None).cast(kind) for kind in ("string", "string", "bigint", "boolean")))
+        """Whether it is a DDL event, and no more: the registry's schema says whose a message is."""
+        name, number, flag = (F.lit(None).cast(kind) for kind in ("string", "bigint", "boolean"))
+        return MessageHeader(name, name, number, flag, _value_route() == F.lit(bytes([DDL])))
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event."""

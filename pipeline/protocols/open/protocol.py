@@ -107,8 +107,8 @@ class OpenProtocol:
 
     def header(self) -> MessageHeader:
         """See `SourceProtocol.header`."""
-        is_watermark = head(events.KIND) == events.RESOLVED
-        return MessageHeader(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS), is_watermark)
+        is_watermark, is_ddl = (head(events.KIND) == kind for kind in (events.RESOLVED, events.DDL))
+        return MessageHeader(head(events.SCHEMA), head(events.TABLE), head(events.COMMIT_TS), is_watermark, is_ddl)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is (`events.HEAD`).
@@ -216,9 +216,9 @@ class OpenProtocol:
     def _nameless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
             for column in version.unnamed:
-                header = (version.table.key, column.name)
-                if header not in self._warned:
-                    self._warned.add(header)
+                subject = (version.table.key, column.name)
+                if subject not in self._warned:
+                    self._warned.add(subject)
                     yield (
                         f"{version.table}.{column.name}: no DDL that the changefeed has sent defines this "
                         f"{column.tidb_type}; its values are kept as numbers (MEMBERS_UNKNOWN)"
@@ -226,9 +226,9 @@ class OpenProtocol:
 
     def _keyless(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         for version in versions:
-            header = (version.table.key, "")
-            if not self.old_values and not version.handle and header not in self._warned:
-                self._warned.add(header)
+            subject = (version.table.key, "")
+            if not self.old_values and not version.handle and subject not in self._warned:
+                self._warned.add(subject)
                 yield (
                     f"{version.table} has no key, and the changefeed sends no old values: its updates cannot be told "
                     "from inserts, so that the rows before them stay; set output-old-value = true in [sink.open]"

@@ -211,7 +211,7 @@ def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
 def _sent(message: Column, whole: Column) -> MessageFields:
     kind, schema = message.getField("type"), message.getField("tableSchema")
     row = one_of(kind, _ROWS)
-    header = F.when(kind == MessageKind.BOOTSTRAP, schema)
+    described_by = F.when(kind == MessageKind.BOOTSTRAP, schema)
     return MessageFields(
         whole=whole,
         kind=F.when(row, F.lit(MessageKind.DML.value))
@@ -219,9 +219,9 @@ def _sent(message: Column, whole: Column) -> MessageFields:
         .when(one_of(kind, _STATEMENTS), F.lit(MessageKind.DDL.value)),
         version=message.getField("version"),
         op=F.when(row, kind),
-        database=F.coalesce(message.getField("database"), header.getField("schema")),
-        table=F.coalesce(message.getField("table"), header.getField("table")),
-        schema_version=F.coalesce(message.getField("schemaVersion"), header.getField("version")),
+        database=F.coalesce(message.getField("database"), described_by.getField("schema")),
+        table=F.coalesce(message.getField("table"), described_by.getField("table")),
+        schema_version=F.coalesce(message.getField("schemaVersion"), described_by.getField("version")),
         commit_ts=message.getField("commitTs"),
         sql=message.getField("sql"),
         handle_key_only=message.getField("handleKeyOnly"),

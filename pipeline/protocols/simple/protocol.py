@@ -142,8 +142,8 @@ class SimpleProtocol:
 
     def header(self) -> MessageHeader:
         """See `SourceProtocol.header`."""
-        is_watermark = field_of("kind") == MessageKind.WATERMARK
-        return MessageHeader(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark)
+        is_watermark, is_ddl = (field_of("kind") == kind for kind in (MessageKind.WATERMARK, MessageKind.DDL))
+        return MessageHeader(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark, is_ddl)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""

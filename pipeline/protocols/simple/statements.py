@@ -76,7 +76,7 @@ def _refuse_what_cannot_be_kept(statement: Ddl) -> None:
 
 
 def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseType]) -> Statements:
-    """Statements in the order of their commit ts; copies in several partitions, and re-sends, are one."""
+    """Statements in the order of their commit ts; copies in several partitions, and redeliveries, are one."""
     first: dict[tuple[int, str, TableName], Ddl] = {}
     places: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
     column_ddl: dict[tuple[int, str, TableName], ColumnDdl] = {}
@@ -107,11 +107,11 @@ def _statement(message: Mapping[str, Any], overrides: Mapping[str, WarehouseType
     """The statement, without its places. `table` is the table as it is after it: for a rename, the new name."""
     sql = str(message["sql"])
     now, then = message.get("tableSchema"), message.get("preTableSchema")
-    header = now or then
-    table = named(header) if header else _NO_TABLE
+    schema = now or then
+    table = named(schema) if schema else _NO_TABLE
     old = named(then) if then and message["type"] == _NAMING else None
     version = None if message["type"] == _GONE else _version(message, "tableSchema", overrides)
-    table_id = int((header or {}).get("tableID") or 0)
+    table_id = int((schema or {}).get("tableID") or 0)
     return Ddl(CommitTs(int(message["commitTs"])), table, classify(sql), sql, {}, version, old, table_id)
 
 

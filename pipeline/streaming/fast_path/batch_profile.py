@@ -1,4 +1,4 @@
-"""What the next batch is expected to have, as `speculation` guesses it."""
+"""What the next batch is expected to have, as `speculation` predicts it."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class BatchProfile:
         altered = messages.ddl and self.seen
         if only is None or only != self.table:
             self.seen.clear()
-        self.table = None if altered or messages.unknown or messages.was_pending or outcome.dead_letters else only
+        self.table = None if altered or messages.unknown or messages.pending_rows or outcome.dead_letters else only
         self.seen.append(messages.kinds)

@@ -123,7 +123,7 @@ def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> No
     context.records.tables["held"].refresh()
 
 
-def mark_released(context: PipelineContext, source: TableName) -> int:
+def let_next_batch_take(context: PipelineContext, source: TableName) -> int:
     """Mark a held table's records as RELEASED: the next batch takes them.
 
     Returns how many open records it has, pending ones too.

@@ -134,6 +134,10 @@ class ModelSpark:
         return Frame(rows, (*change.POSITION, *told, *own), self.catalog)
 
 
+IS_DDL = Col(lambda row: row["value"].message.kind == "ddl")
+"""Whether a record is a DDL event."""
+
+
 class ModelProtocol:
     """`SourceProtocol` over messages that need no decoding."""
 
@@ -145,6 +149,10 @@ class ModelProtocol:
     def prepare(self, raw: Frame) -> Frame:
         """See `SourceProtocol.prepare`."""
         return raw
+
+    def header(self) -> Any:
+        """See `SourceProtocol.header`."""
+        return SimpleNamespace(ddl=IS_DDL)
 
     def read(self, raw: Frame) -> Messages:
         """Route as the Avro protocol does: tables by schema id, refusals, statements, watermarks."""

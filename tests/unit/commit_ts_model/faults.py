@@ -337,7 +337,7 @@ def a_watermark_is_of_all_partitions(plant: Plant) -> str:
 
 def a_release_lets_nothing_in(plant: Plant) -> str:
     """The table lives, and what it had waited with stays."""
-    plant.setattr(release, "mark_released", lambda *_: 1)
+    plant.setattr(release, "let_next_batch_take", lambda *_: 1)
     return ROWS
 
 
@@ -506,8 +506,8 @@ def watermarks_close_nothing_that_an_earlier_batch_has_read(plant: Plant) -> str
     """A batch knows its own watermarks."""
     original = lake.multiset.redelivery_starts
 
-    def redelivery_starts(raw, protocol, tables, _frontiers, *more):
-        return original(raw, protocol, tables, {}, *more)
+    def redelivery_starts(raw, protocol, tables, _frontiers):
+        return original(raw, protocol, tables, {})
 
     plant.setattr(redeliveries, "redelivery_starts", redelivery_starts)
     return KEYLESS

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark.sql.functions as spark_functions
 from pyspark.sql import DataFrame
 from unit.batch_model import batch as by_offset
-from unit.batch_model.batch import Crash, CurrentRow, ModelRecords, extreme, image
+from unit.batch_model.batch import IS_DDL, Crash, CurrentRow, ModelRecords, extreme, image
 from unit.batch_model.frames import Col, F, Frame
 from unit.commit_ts_model import multiset
 from unit.commit_ts_model.upstream import TOO_LARGE
@@ -87,7 +87,7 @@ class CommitTsProtocol:
 
         return MessageHeader(
             of("schema"), of("table"), Col(lambda row: row["value"].message.commit_ts),
-            Col(lambda row: row["value"].message.kind == "watermark"),
+            Col(lambda row: row["value"].message.kind == "watermark"), IS_DDL,
         )  # fmt: skip
 
     def read(self, raw: Frame) -> Messages:
@@ -362,8 +362,8 @@ def _let_in(context: Any, raw: Frame, still: Col | None) -> None:
     context.records._rewrite("held", [{**row, "status": "released"} if goes(row) else row for row in rows])
 
 
-def _mark_released(context: Any, source: TableName) -> int:
-    """For `pending.mark_released`."""
+def _let_next_batch_take(context: Any, source: TableName) -> int:
+    """For `pending.let_next_batch_take`."""
     rows = context.records.tables["held"].content()
 
     def mine(row: Mapping[str, Any]) -> bool:
@@ -530,8 +530,8 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (release, "released", _released),
         (release, "CommitTsBatch", ModelCommitTsBatch),
         (pending, "let_in", _let_in),
-        (pending, "mark_released", _mark_released),
-        (release, "mark_released", _mark_released),
+        (pending, "let_next_batch_take", _let_next_batch_take),
+        (release, "let_next_batch_take", _let_next_batch_take),
         (redeliveries, "watermarks", multiset.watermarks),
         (redeliveries, "redelivery_starts", multiset.redelivery_starts),
         (advance, "_sent", multiset.sent),

@@ -57,11 +57,10 @@ def _read(raw: Frame) -> list[Record]:
 
 
 def redelivery_starts(
-    raw: Frame, protocol: Any, tables: Sequence[Any], frontiers: Mapping[Partition, Any], statements: Iterable[Any] = ()
+    raw: Frame, protocol: Any, tables: Sequence[Any], frontiers: Mapping[Partition, Any]
 ) -> dict[int, list[Place]]:
     """For `redeliveries.redelivery_starts`."""
     here = [rows_of(protocol, parts).of for parts in tables]
-    closes = {(*at, offset): ddl.commit_ts for ddl in statements for at, offset in ddl.at.items()}
     closed: defaultdict[Partition, list[int]] = defaultdict(list)
     for at, frontier in frontiers.items():
         closed[at].append(commit_ts_of(frontier))
@@ -69,9 +68,8 @@ def redelivery_starts(
     starts: dict[int, list[Place]] = defaultdict(list)
     for record in _read(raw):
         at, message = record.at, record.message
-        closed_ts = message.commit_ts if message.kind == "watermark" else closes.get(record.place)
-        if closed_ts is not None:
-            closed[at].append(closed_ts)
+        if message.kind in ("watermark", "ddl"):
+            closed[at].append(message.commit_ts)
             continue
         mine = [number for number, which in enumerate(here) if which({"value": record})]
         if not mine:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 from spark.open_events import protocol, raw_frame, record
 
-from pipeline.model.messages import Ddl, Part
+from pipeline.model.messages import Part
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.streaming.frontier import closed_by_watermark
@@ -29,10 +29,14 @@ def mark(ts):
     return json.dumps({"ts": ts, "t": 3}), ""
 
 
-def places(spark, *records, closed=0, waited=(), statements=()):
+def ddl(ts, sql="DROP TABLE c"):
+    return json.dumps({"ts": ts, "scm": "s", "tbl": "c", "t": 2}), json.dumps({"q": sql, "t": 4})
+
+
+def places(spark, *records, closed=0, waited=()):
     """The offsets and numbers of what is noted, by table; each record is a list of events."""
-    moments = {AT: closed_by_watermark(closed)} if closed else {}
-    found = redelivery_starts(prepared(spark, records, waited), protocol(), PARTS, moments, statements)
+    frontiers = {AT: closed_by_watermark(closed)} if closed else {}
+    found = redelivery_starts(prepared(spark, records, waited), protocol(), PARTS, frontiers)
     assert all(place[:2] == AT for some in found.values() for place in some)
     return {TABLES[number]: [place[2:] for place in sorted(some)] for number, some in found.items()}
 
@@ -66,15 +70,16 @@ def test_a_watermark_within_what_is_sent_again_ends_no_send(spark):
 
 
 def test_a_statement_closes_what_is_before_it(spark):
-    drop = Ddl(7, TableName("s", "c"), 4, "DROP TABLE c", {AT: 1})
-    assert places(spark, [row(6)], [row(1, "c")], [row(6)], statements=[drop]) == {"a": [(2, 0)]}
-    assert places(spark, [row(8)], [row(1, "c")], [row(8)], statements=[drop]) == {}
+    assert places(spark, [row(6)], [ddl(7)], [row(6)]) == {"a": [(2, 0)]}
+    assert places(spark, [row(8)], [ddl(7)], [row(8)]) == {}
 
 
 def test_a_statement_that_is_sent_again_hides_no_watermark(spark):
-    drop = Ddl(4, TableName("s", "c"), 4, "DROP TABLE c", {AT: 2})
-    sent = [row(6)], [mark(6)], [row(1, "c")], [row(6), row(6)]
-    assert places(spark, *sent, statements=[drop]) == {"a": [(3, 0)]}
+    assert places(spark, [row(6)], [mark(6)], [ddl(4)], [row(6), row(6)]) == {"a": [(3, 0)]}
+
+
+def test_each_copy_of_a_statement_closes_what_is_before_it(spark):
+    assert places(spark, [row(6)], [ddl(7)], [row(6)], [ddl(7)], [row(6)]) == {"a": [(2, 0), (4, 0)]}
 
 
 def test_watermarks_may_go_back_and_the_last_one_counts(spark):
