@@ -91,7 +91,7 @@ class NameHistory:
         return binding
 
     def is_past(self, binding: NameBinding) -> bool:
-        """Whether a statement gave the name to another table at the end of this binding, of which nothing else is known.
+        """Whether a statement gave the name to another table at the end of this binding, which is all that is known.
 
         Rows of it are of a table that was gone before.
         """

@@ -229,7 +229,7 @@ class Records:
     ) -> None:
         """Let dead letters under a name that another table has today follow the table that they are of.
 
-        These are dead letters of `batch_id` and later batches with a commit ts in `when` (after, up to). Older letters of
+        These are dead letters of `batch_id` and later batches with a commit ts in `when` (after, up to). Older ones of
         that name have followed already, and are of today's table. `to`: the name that their table has today; None if
         it is gone.
         """

@@ -84,8 +84,8 @@ class History:
 
     def __init__(self, protocol, seed, topic):
         self.dice = dice_of("transfers", protocol, seed)
-        self.table_lines = Shelf()
-        self.sender = SENDERS[protocol](self.table_lines, topic, "UTC")
+        self.shelf = Shelf()
+        self.sender = SENDERS[protocol](self.shelf, topic, "UTC")
         self.database = Database()
         self.states = {0: {}}
         self.next = ACCOUNTS + 1
@@ -133,7 +133,7 @@ class History:
     def _about_to_send(self, kind, commit_ts):
         if kind != "row":
             self.sender.flush()  # rows that wait for a full record
-        self.table_lines.kind, self.table_lines.commit_ts = kind, commit_ts
+        self.shelf.kind, self.shelf.commit_ts = kind, commit_ts
 
     def _ids(self, count):
         return self.dice.sample([row["id"] for row in self.database.rows("bank", "account")], count)

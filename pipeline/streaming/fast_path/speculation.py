@@ -2,8 +2,8 @@
 
 Which tables and schema versions a batch has is known when it has been read, and reading it for that alone takes a
 large batch of one table a fifth of its time. So it is appended on a branch of the changes table as if it were like
-the one before, and what it has is counted in the same pass. Where the prediction was right in every point, main shows the
-branch when it is the append's turn; where it was not, the branch goes and the batch is read first, as any other.
+the one before, and what it has is counted in the same pass. Where the prediction was right in every point, main shows
+the branch when it is the append's turn; where it was not, the branch goes and the batch is read first, as any other.
 """
 
 from __future__ import annotations
