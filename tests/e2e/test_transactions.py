@@ -238,7 +238,7 @@ def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, se
             "protocol": protocol,
             "bootstrap_servers": stack.bootstrap_servers,
             "topics": [topic],
-            "max_offsets_per_trigger": len(history.table_lines.records) // BATCHES,
+            "max_offsets_per_trigger": len(history.shelf.records) // BATCHES,
         },
         "warehouse": {"path": "./warehouse"},
         "checkpoint": "./checkpoint",
@@ -246,7 +246,7 @@ def test_at_every_cut_each_transaction_is_there_whole_or_not_at_all(protocol, se
     }
     file = tmp_path / "ticdc-warehouse.yaml"
     file.write_text(json.dumps(tree))
-    warehouse = delivered(stack, load(file), topic, history.table_lines.records, history.dice)
+    warehouse = delivered(stack, load(file), topic, history.shelf.records, history.dice)
     cuts = list(shown(warehouse))
     assert len({ts for ts, _ in cuts}) >= PIECES
     for ts, tables in cuts:
