@@ -35,15 +35,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.publisher import Publisher
 
-_LOST, _DELIVERY, _SIGN, _TIMES, _ERA, _MORE, _FEWER = (
-    "_lost",
-    "_delivery",
-    "_sign",
-    "_times",
-    "_era",
-    "_more",
-    "_fewer",
-)
+_LOST, _DELIVERY, _SIGN, _TIMES, _ERA = "_lost", "_delivery", "_sign", "_times", "_era"
+_MORE, _FEWER = "_more", "_fewer"
 _KEPT, _STAY = "_kept_lost", "_stay"
 _NOTED, _STARTS = "_noted", "_starts"
 
