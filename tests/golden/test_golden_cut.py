@@ -42,7 +42,7 @@ from support.slow import EVERY, few
 
 from pipeline.errors import Refused
 from pipeline.lake.catalog import reader
-from pipeline.lake.pending import waits
+from pipeline.lake.pending import pending_sentences
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -300,7 +300,7 @@ def test_a_start_in_the_middle_waits_for_the_schema_and_then_lets_each_row_in_on
         run.take(before)
         waiting = waiting_places(run.loaded, run.warehouse, SCHEMA_PENDING)
         assert {place[1:] for place in waiting} == without_schema
-        told = waits(reader(run.settings))
+        told = pending_sentences(reader(run.settings))
         assert told
         assert all(SCHEMA_PENDING in sentence and "send-bootstrap" in sentence for sentence in told)
         assert_none([*changes_differ(run.loaded, run.warehouse)])
@@ -308,7 +308,7 @@ def test_a_start_in_the_middle_waits_for_the_schema_and_then_lets_each_row_in_on
         run.restart()
         run.take(bootstraps)
         assert waiting_places(run.loaded, run.warehouse) == set()
-        assert waits(reader(run.settings)) == []
+        assert pending_sentences(reader(run.settings)) == []
         assert_none([*changes_differ(run.loaded, run.warehouse)])
         run.take(rest)
         assert_none([*set_aside(case, run.warehouse), *changes_differ(run.loaded, run.warehouse)])
@@ -353,7 +353,7 @@ def test_more_than_may_wait_stops_every_run_until_more_may(running, tmp_path):
         run.settings = run.loaded.settings(tmp_path, hold={"max_records": 60})
         run.restart()
         run.take(bootstraps)  # with what nobody has taken yet
-        assert waits(reader(run.settings)) == []
+        assert pending_sentences(reader(run.settings)) == []
         assert_none([*changes_differ(run.loaded, run.warehouse)])
 
 

@@ -13,7 +13,7 @@ from pipeline.model.names import TableName
 from pipeline.warehouse.conversion import converted
 from pipeline.warehouse.evolution import Policy, apply_actions, meet
 from pipeline.warehouse.layout import Column, Layout
-from pipeline.warehouse.shape import Pending, backfill, current_shape, default_value
+from pipeline.warehouse.shape import DueBackfill, backfill, current_shape, default_value
 
 pytestmark = pytest.mark.spark
 
@@ -186,7 +186,9 @@ def test_a_row_that_comes_late_shows_the_same_as_one_that_was_there(spark):
         "_schema_id bigint, c string, d string, e__v1 double, _unrepresentable map<string, string>",
     ).withColumn("e", F.lit(None).cast("float"))
     late = current_shape(layout, ZONE)
-    there = backfill(layout, [Pending(one, 0, default_due=False) for one in layout.columns if one.conversions], ZONE)
+    there = backfill(
+        layout, [DueBackfill(one, 0, default_due=False) for one in layout.columns if one.conversions], ZONE
+    )
     shapes = [rows.select(*(s.columns[name] for name in "cde"), s.unrepresentable).collect() for s in (late, there)]
     assert shapes[0] == shapes[1]
     assert [tuple(row) for row in shapes[0]] == [
@@ -251,7 +253,7 @@ def test_a_text_that_no_date_could_hold_is_the_value_of_a_column_of_texts(spark)
         (None, None, None, None),
         (None, "x", b"x" + b"\0" * 11, {"d": other}),
     ]
-    waiting = [Pending(one, 0, default_due=False) for one in layout.columns if one.conversions]
+    waiting = [DueBackfill(one, 0, default_due=False) for one in layout.columns if one.conversions]
     there = backfill(layout, waiting, "UTC")
     first = rows.where("_schema_id = 1")
     found = first.select(there.columns["c__v2"], there.columns["c"], there.unrepresentable).collect()
