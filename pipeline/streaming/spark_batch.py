@@ -31,7 +31,7 @@ from pipeline.streaming.origins import Origins, identified
 from pipeline.streaming.set_aside.dead_letters import places_since, set_aside_refused, without
 from pipeline.streaming.set_aside.pending import RELEASED, as_raw
 from pipeline.streaming.tables_view import is_outdated, write_tables_view
-from pipeline.warehouse import descriptions
+from pipeline.warehouse import changes, descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import SET_ASIDE
@@ -325,7 +325,7 @@ class SparkBatch:
         for table in self.context.tables:
             beyond = any(end > self.context.ledger.ends.get(partition, 0) for partition, end in table.ends.items())
             if table.uuid in written or beyond or table.changes.inherited(OPERATION) == operation:
-                rows = self.context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) == self.batch_id)
+                rows = changes.as_written(self.context.spark, table).where(F.col(change.BATCH_ID) == self.batch_id)
                 for row in rows.groupBy(change.OP).agg(F.count(F.lit(1)).alias("rows")).collect():
                     counts[row[change.OP]] += row["rows"]
         read = self.context.records.read

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.change import ERROR, Op
 from pipeline.model.names import quoted
-from pipeline.model.projection import Projection
+from pipeline.model.projection import Projection, walled
 from pipeline.quality.rules import RuleSet
 from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.warehouse.iceberg import MAIN
@@ -30,7 +30,7 @@ from pipeline.warehouse.state import ENDS, LATE, OPERATION, TIMES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from pipeline.model.places import PartitionId
     from pipeline.quality.rules import RuleResult
@@ -131,6 +131,18 @@ def _rows(made: _Recipe, judged: DataFrame, entry: Entry) -> DataFrame:
     """The rows that a judged frame adds."""
     stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
     return made.rows.of(judged.where(made.enters).withColumns({_STAMP: stamp}))
+
+
+def as_written(spark: SparkSession, table: TablePair) -> DataFrame:
+    """A changes table with the columns that its newest snapshot was written with.
+
+    Somebody may have altered them since (`TablePair.altered`): a table that is held for that can still be asked what a
+    try that died has appended to it. Conditions stay above the scan: Iceberg looks for their columns among today's.
+    """
+    name, head = table.name.changes.sql, table.changes.head() if table.altered else None
+    if head is None:
+        return spark.table(name)
+    return walled(spark.sql(f"SELECT * FROM {name} VERSION AS OF {head:d}"))  # noqa: S608 - a name and a number of ours
 
 
 def _write(rows: DataFrame, target: str, summary: Mapping[str, str]) -> None:

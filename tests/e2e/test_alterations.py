@@ -153,6 +153,9 @@ FAULTS = {
     "retyped in changes": (CHANGES, ["ALTER COLUMN balance TYPE decimal(20,2)"]),
     "of the row before": (CHANGES, ["RENAME COLUMN _before.balance TO money"]),
     "ours": (CHANGES, ["RENAME COLUMN _op TO op"]),
+    "ours of places": (CHANGES, ["RENAME COLUMN _offset TO at", "RENAME COLUMN _batch_id TO batch"]),
+    "ours of times": (CHANGES, ["RENAME COLUMN _commit_ts TO ts"]),
+    "ours in current": (CURRENT, ["RENAME COLUMN _commit_ts TO ts"]),
 }
 
 

@@ -8,7 +8,7 @@ from pipeline.model.change import Op
 from pipeline.quality.rules import Rule, RuleSet
 from pipeline.quality.suites import Severity
 from pipeline.streaming.fast_path.speculation import _is_right
-from pipeline.warehouse import changes
+from pipeline.warehouse import altered, changes
 
 pytestmark = pytest.mark.spark
 
@@ -93,3 +93,15 @@ def test_a_guess_is_not_right_whose_pass_was_counted_twice(appended, monkeypatch
 def test_an_append_of_nothing_counts_nothing(appended):
     found, _ = appended("WRITE ORDERED BY v", rows=0)
     assert (found.rows, found.recounted) == (0, False)
+
+
+def test_what_was_appended_can_be_asked_for_after_somebody_has_renamed_our_columns(appended):
+    _, stream = appended()
+    for ours, theirs in (("_op", "op"), ("_batch_id", "batch"), ("_offset", "at")):
+        stream.spark.sql(f"ALTER TABLE {stream.table.name.changes.sql} RENAME COLUMN {ours} TO {theirs}")
+    altered.refreshed(stream.table)
+    assert stream.table.altered
+    rows = changes.as_written(stream.spark, stream.table).where(F.col("_batch_id") >= 0)
+    by_op = {row["_op"]: row["count"] for row in rows.groupBy("_op").count().collect()}
+    assert by_op == {Op.INSERT.value: ROWS - 3 - DELETED, Op.DELETE.value: DELETED}
+    assert rows.select("_offset").distinct().count() == ROWS - 3

@@ -12,6 +12,7 @@ from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
 from pipeline.model.places import PARTITION, POSITION, STREAM
 from pipeline.model.projection import walled
+from pipeline.warehouse import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +53,7 @@ def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
 
 def places_since(context: PipelineContext, table: TablePair, batch_id: int) -> DataFrame:
     """Where the records stand (stream, partition, position) that this batch and later ones put into a changes table."""
-    rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    rows = changes.as_written(context.spark, table).where(F.col(change.BATCH_ID) >= batch_id)
     return rows.select(
         F.col(change.TOPIC).alias("topic"),
         F.col(change.PARTITION).alias("partition"),
@@ -159,7 +160,7 @@ def _placed_bytes() -> list[Column]:
 def not_in_changes(context: PipelineContext, frame: DataFrame, table: TablePair, batch_id: int) -> DataFrame:
     """The rows of a change frame that neither this batch nor a later one has put into the changes table."""
     place = list(change.POSITION)
-    rows = context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= batch_id)
+    rows = changes.as_written(context.spark, table).where(F.col(change.BATCH_ID) >= batch_id)
     return frame.join(rows.select(*place), place, "left_anti")
 
 

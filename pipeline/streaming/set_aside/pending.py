@@ -17,6 +17,7 @@ from pipeline.model.messages import INDEX, Part, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, stands_at
 from pipeline.streaming.set_aside import dead_letters
+from pipeline.warehouse import changes
 from pipeline.warehouse.records import AT, LET_IN, is_pending, where
 
 if TYPE_CHECKING:
@@ -165,10 +166,8 @@ def not_yet_stored(context: PipelineContext, raw: DataFrame) -> DataFrame:
     Their places are read here and now: the tables may get other names before the events are taken.
     """
     first_unfinished = context.ledger.unfinished
-    appended = [
-        context.spark.table(table.name.changes.sql).where(F.col(change.BATCH_ID) >= first_unfinished)
-        for table in context.tables
-    ]
+    tables = (changes.as_written(context.spark, table) for table in context.tables)
+    appended = [rows.where(F.col(change.BATCH_ID) >= first_unfinished) for rows in tables]
     places = [rows.select(*(F.col(name).alias(raw_name) for name, raw_name in _PLACE.items())) for rows in appended]
     for name in ("dead_letters", "quarantine"):
         rows = context.records.read(name).where(F.col("batch_id") >= first_unfinished)
