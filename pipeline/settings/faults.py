@@ -64,10 +64,12 @@ def refusal(faults: Iterable[SettingFault], source: str, place: Callable[[Path],
     not_yet = any(code == NOT_YET for *_, code in placed)
     count = "1 setting is" if len(lines) == 1 else f"{len(lines)} settings are"
     message = f"{count} wrong in {source}" + "".join(f"\n  {line}" for line in lines)
+    return SettingsError(NOT_YET, message, _readable()) if not_yet else SettingsError(INVALID, message, _HINT)
+
+
+def _readable() -> str:
     *others, last = (name for name, facts in PROTOCOLS.items() if facts.is_read)
-    readable = f"this version reads `kind: kafka` with `protocol: {'`, `'.join(others)}` or `{last}`"
-    hint = readable if not_yet else _HINT
-    return SettingsError(NOT_YET if not_yet else INVALID, message, hint)
+    return f"this version reads `kind: kafka` with `protocol: {'`, `'.join(others)}` or `{last}`"
 
 
 _HINT = "`ticdc-warehouse config schema` lists every key with its type and default"

@@ -532,7 +532,7 @@ def _current_row(layout: Layout, row: ChangeRow, fields: Mapping[str, int], to: 
 
 
 def _backfill(publisher: Any, pending: Sequence[Any]) -> None:
-    """For `Publisher._fill`: rows that are there show defaults and converted values from now on."""
+    """For `Publisher._backfill`: rows that are there show defaults and converted values from now on."""
     target: ModelTable = publisher.current
     layout, waiting, fields = publisher.table.layout, {item.column.id: item for item in pending}, target.fields()
     filled = tuple(
