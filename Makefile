@@ -59,12 +59,13 @@ test-e2e: java $(JARS) ## The tests with a broker and a registry, TiCDC's own by
 test-system: java $(JARS) ## The tests with containers, Airflow, a Spark cluster and the demo
 	@$(BIN)/python -m pytest -q $(SHARED) $(SYSTEM) $(PICKED)
 
-lint: $(INSTALLED) ## Style, formatting, types, layers, words
+lint: $(INSTALLED) ## Style, formatting, types, layers, words, shape
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary --config-file tests/bench/mypy.ini tests/bench
 	@$(BIN)/python tools/words.py
+	@$(BIN)/python tools/shape.py
 	@$(BIN)/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
 bench: java $(JARS) ## Measure, against the peers on the same data

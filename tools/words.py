@@ -37,7 +37,6 @@ INSTEAD = {
     "obeyed": "applied",
     "Landing": "ColumnMapping",
     "landing": "mapping (of columns), writer (of a table)",
-    "landed": "results (of tables), written",
     "errand": "operation",
     "guess": "prediction",
     "meaning": "table_ref",

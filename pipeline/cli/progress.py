@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pipeline.cli.output import Output
-    from pipeline.streaming.batch import Outcome, TableResult
+    from pipeline.ingest.phases import CommittedBatch, TableResult
 
 NO_TABLE = "no table"
 _OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))
@@ -101,19 +101,19 @@ class Progress:
         console = Console(highlight=False, emoji=False)
         return cls(out, console if output is Format.TEXT and console.is_terminal else None)
 
-    def batch(self, number: int, outcome: Outcome, _seconds: float) -> None:
+    def batch(self, number: int, committed: CommittedBatch, _seconds: float) -> None:
         """Take a committed batch; called by the thread that has committed it."""
         self.batches += 1
-        self.messages += outcome.messages.rows
-        lines = lines_of(outcome, time.time())
+        self.messages += committed.messages.rows
+        lines = lines_of(committed, time.time())
         for line in lines:
             self.tables.setdefault(line.table, Counter()).update(line.counts)
-        self.codes.update({refused.code: refused.rows for refused in outcome.messages.refused})
-        self.order_unknown.update(result.table for result in outcome.tables if result.order_unknown)
-        self.broken.update((result.table, rule) for result in outcome.tables for rule in result.broken)
+        self.codes.update({refused.code: refused.rows for refused in committed.messages.refused})
+        self.order_unknown.update(result.table for result in committed.tables if result.order_unknown)
+        self.broken.update((result.table, rule) for result in committed.tables for rule in result.broken)
         for text in aligned(number, lines):
             self._print(text)
-        for warning in outcome.messages.warnings:
+        for warning in committed.messages.warnings:
             self.warnings.append(warning)
             self._print(Text(f"! {warning}", "yellow"))
 
@@ -144,13 +144,13 @@ class Progress:
             self.console.print(text, soft_wrap=True)
 
 
-def lines_of(outcome: Outcome, now: float) -> list[TableLine]:
+def lines_of(committed: CommittedBatch, now: float) -> list[TableLine]:
     """Make the lines of a batch: its tables by name, then the messages that belong to none."""
-    lines = sorted((TableLine.of(result, now) for result in outcome.tables), key=lambda line: line.table)
+    lines = sorted((TableLine.of(result, now) for result in committed.tables), key=lambda line: line.table)
     lines = merged(lines)
-    unattributed = outcome.dead_letters - sum(result.dead_letters for result in outcome.tables)
+    unattributed = committed.dead_letters - sum(result.dead_letters for result in committed.tables)
     if unattributed:
-        codes = ", ".join(sorted({refused.code for refused in outcome.messages.refused if not refused.tables}))
+        codes = ", ".join(sorted({refused.code for refused in committed.messages.refused if not refused.tables}))
         lines.append(TableLine(NO_TABLE, Counter(dead_letters=unattributed), note=codes))
     return [line for line in lines if line.marks or line.rest]
 

@@ -17,11 +17,11 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import NO_TABLE, Progress
 from pipeline.cli.wording import counted, version
 from pipeline.errors import EnvironmentFault, PipelineError
+from pipeline.ingest.by_commit_ts.placing import TABLE_REMOVED
 from pipeline.lake import table_metadata
 from pipeline.lake.catalog import reader
 from pipeline.lake.pending import pending_sentences
 from pipeline.model.holding import way_on
-from pipeline.model.messages import Ordering
 from pipeline.observe.metrics import Metrics
 from pipeline.runtime.jars import fetch
 from pipeline.runtime.lock import WriterLock
@@ -30,8 +30,7 @@ from pipeline.service.pipeline import CATALOG_LOST
 from pipeline.settings import load
 from pipeline.settings.durations import written
 from pipeline.sources.build import REFUSALS
-from pipeline.streaming.commit_ts_batch import TABLE_REMOVED
-from pipeline.streaming.set_aside.held import last_held, why_not_created
+from pipeline.warehouse.held import last_held, why_not_created
 from pipeline.warehouse.place import WAREHOUSE_COPIED
 from pipeline.warehouse.records import WAREHOUSE_OF_ANOTHER
 
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pipeline.cli.output import Output
+    from pipeline.ingest.context import PipelineContext
     from pipeline.model.names import TableName
     from pipeline.settings import Settings
-    from pipeline.streaming.context import PipelineContext
 
 INTERRUPTED = 130
 ACCEPTABLE = (
@@ -134,7 +133,7 @@ class Run:
 
     def _say_missing(self, pipeline: Pipeline) -> None:
         """What the source has to say before the first batch: of what is missing, for example."""
-        committed = pipeline.context.ledger.committed
+        committed = pipeline.context.run.ledger.committed
         for sentence in pipeline.context.source.notes(committed, available_now=self._available_now):
             self._warnings.append(sentence)
             self._out.line(sentence)
@@ -168,12 +167,13 @@ class Run:
     def _waiting(self, pipeline: Pipeline) -> list[str]:
         """A sentence for each table with pending rows. A catalog that cannot be read is no error: all is committed."""
         context = pipeline.context
-        if context.protocol.ordering is not Ordering.BY_COMMIT_TS or not context.has_pending:
+        if not context.run.has_pending:
             return []
         try:
             catalog = reader(self._settings)
             return pending_sentences(
-                catalog, [*table_metadata.held(table_metadata.pairs(catalog)), *last_held(context)]
+                catalog,
+                [*table_metadata.held(table_metadata.pairs(catalog)), *last_held(context.tables, context.records)],
             )
         except PipelineError as error:
             return [f"what waits is not known: {error.message}"]
@@ -204,7 +204,10 @@ class Run:
 def held(pipeline: Pipeline, progress: Progress) -> list[str]:
     """Give a sentence for each held table, with its reason and the way on; also for one that has no pair yet."""
     context = pipeline.context
-    waiting = {str(source): (records, _reason(context, source)) for source, records in last_held(context).items()}
+    waiting = {
+        str(source): (records, _reason(context, source))
+        for source, records in last_held(context.tables, context.records).items()
+    }
     new = {table: counts["held"] for table, counts in progress.tables.items() if counts["held"]}
     held_tables = {**{name: (records, "") for name, records in new.items()}, **waiting}
     return [
@@ -218,7 +221,7 @@ def _reason(context: PipelineContext, source: TableName) -> str:
     table = context.tables.find(source)
     if table is not None:
         return table.held_reason
-    return why_not_created(context, source)
+    return why_not_created(context.tables, context.records, source)
 
 
 @contextmanager

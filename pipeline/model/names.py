@@ -46,6 +46,9 @@ RESERVED_COLUMNS = frozenset(CHANGE_COLUMNS) | frozenset(ICEBERG_COLUMNS)
 
 _SLUG_LENGTH = 48
 
+Name = tuple[str, str]
+"""Schema and table in lower case (`TableName.key`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableName:
@@ -55,7 +58,7 @@ class TableName:
     table: str
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Name:
         """What two spellings of one table have in common."""
         return folded(self.schema), folded(self.table)
 

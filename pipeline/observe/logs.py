@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 OURS = ("pipeline", "registry")
-SHOWN_ANYWAY = "pipeline.streaming.telemetry"
+SHOWN_ANYWAY = "pipeline.service.telemetry"
 """What it says of batches and tables, people at a terminal see in the lines of `run`."""
 
 

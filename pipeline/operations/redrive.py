@@ -14,20 +14,24 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
+from pipeline.ingest.by_commit_ts.names import made_by_rows
+from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.ordering import chosen
+from pipeline.ingest.phases import RawBatch, RoutedBatch
+from pipeline.ingest.set_aside import dead_letters
+from pipeline.ingest.table_work import TableWork
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change
-from pipeline.model.messages import Ordering, TableMessages
+from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE
 from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
 from pipeline.operations.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
 from pipeline.quality.suites import KEEPING_OUT
-from pipeline.streaming.altered import may_be_written
-from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.ddl_applier import made_by_rows
-from pipeline.streaming.set_aside import dead_letters
-from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import advance, changes, current
+from pipeline.warehouse.altered import may_be_written
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.rebuild import replay
 from pipeline.warehouse.records import AT, SUPERSEDED
@@ -39,9 +43,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from pipeline.ingest.context import PipelineContext
+    from pipeline.ingest.table_work import TableRows
     from pipeline.model.messages import Messages
     from pipeline.quality.rules import RuleSet
-    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import TablePair
 
 QUARANTINE, DEAD_LETTERS = "quarantine", "dead_letters"
@@ -115,7 +120,9 @@ def unfinished(context: PipelineContext) -> None:
 
 def _settle(context: PipelineContext, what: str, operation: str) -> None:
     """Mark what the first try has done, whatever the rules say by now, and whether it can still be read."""
-    done = [context.records.read(QUARANTINE).where(F.col("batch_id") == context.ledger.batch_id).select(*AT).distinct()]
+    done = [
+        context.records.read(QUARANTINE).where(F.col("batch_id") == context.run.ledger.batch_id).select(*AT).distinct()
+    ]
     done = done if what == DEAD_LETTERS else []
     for table in context.tables:
         if table.changes.inherited(OPERATION) == operation:
@@ -129,7 +136,7 @@ def _settle(context: PipelineContext, what: str, operation: str) -> None:
 
 def _carry_out(context: PipelineContext, selection: Selection, operation: str) -> Redriven:
     # what belongs to no batch yet comes with the next try of it
-    committed = F.col("batch_id") < context.ledger.unfinished
+    committed = F.col("batch_id") < context.run.ledger.unfinished
     records = context.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
     _describe_job(context, selection.what)
@@ -174,8 +181,6 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
 
 def _rows_of(context: PipelineContext, open_records: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
     """The records of one table, among those that had no table."""
-    if not _by_commit_ts(context):
-        return open_records.where(context.protocol.where(named))
     places = prepared.where(context.protocol.where(named)).select(*_PLACE.values())
     return open_records.join(places, list(_PLACE.values()), "left_semi").select(*open_records.columns)
 
@@ -201,7 +206,7 @@ class _Part:
             return {}
         table, rules = writer.table, self.context.rules_of(writer.messages, writer.table.layout)
         _describe_job(self.context, str(self.source))
-        decided = self._decided(writer.judged_frame({}), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        decided = self._decided(writer.judged_frame(None), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
             if counts.get(QUARANTINED):
@@ -209,8 +214,8 @@ class _Part:
             self.context.step("redrive-quarantined")
             fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
             if not fresh.isEmpty():
-                late = _by_commit_ts(self.context)
-                entry = changes.Entry(self.context.ledger.batch_id, {}, self.operation, times=writer.times, late=late)
+                batch_id, times = self.context.run.ledger.batch_id, writer.work.rows.times
+                entry = changes.Entry(batch_id, {}, self.operation, times=times, late=times is not None)
                 changes.append(table, fresh, entry)
             self.context.step("redrive-appended")
             _show(self.context, table, self.operation)
@@ -225,23 +230,22 @@ class _Part:
         versions = tuple(seen for named in self.messages.tables for seen in named.versions)
         table = self.context.tables.find(self.source)
         if table is not None:
-            may_be_written(self.context, table)
+            may_be_written(self.context.tables, table)
         if not versions or (table is not None and table.state != State.LIVE):
             return None
-        if not _by_commit_ts(self.context) and any(seen.version.handle == () for seen in versions):
-            return None  # no key names these rows
         if table is None and (self.what == QUARANTINE or self.context.tables.obstacle(self.source)):
             return None
-        part = TableMessages(self.source, versions)
-        raw = self.context.protocol.prepare(self.open_records)
-        kind = CommitTsTableWriter if _by_commit_ts(self.context) else TableWriter
-        writer = kind(self.context, raw, self.context.ledger.batch_id, part, {}, [], table)
-        if table is None and isinstance(writer, CommitTsTableWriter):
-            made = made_by_rows(self.context, self.source, min(seen.since for seen in versions))
-            if made is None:
-                return None
-            writer.bindings = (made,)
-        writer.operation, writer.forced, writer.settles = self.operation, True, False
+        messages = TableMessages(self.source, versions)
+        rows = chosen(self.context, by_offset=_rows_by_offset, by_commit_ts=_rows_by_commit_ts)(
+            self.context, messages, table
+        )
+        if rows is None:
+            return None
+        raw = RawBatch(self.open_records, f"redrive {self.what}")
+        prepared, batch_id = self.context.protocol.prepare(self.open_records), self.context.run.ledger.batch_id
+        routed = RoutedBatch(raw, batch_id, prepared, self.messages, {})
+        work = TableWork(routed, messages, (), table, rows, forced=True, named=self.operation)
+        writer = TableWriter(self.context, work, table)
         writer.evolve()
         return None if writer.held else writer
 
@@ -284,11 +288,11 @@ class _Part:
 
     def _set_aside(self, broken: DataFrame, rules: RuleSet, table: TablePair) -> None:
         """A dead letter that can be read by now, and breaks a rule; once, whichever try of this operation it is."""
-        done = self.context.records.read(QUARANTINE).where(F.col("batch_id") == self.context.ledger.batch_id)
+        done = self.context.records.read(QUARANTINE).where(F.col("batch_id") == self.context.run.ledger.batch_id)
         rows = dead_letters.quarantined(broken, rules, table.layout, self.source).join(
             done.select(*AT), list(AT), "left_anti"
         )
-        self.context.records.append(QUARANTINE, self.context.ledger.batch_id, rows)
+        self.context.records.append(QUARANTINE, self.context.run.ledger.batch_id, rows)
 
     def _mark(self, rows: DataFrame) -> None:
         status = F.when(F.col(_STATUS) == SUPERSEDED, SUPERSEDED).otherwise(REDRIVEN)
@@ -297,8 +301,19 @@ class _Part:
             self.context.records.mark(self.what, rows.select(*place, status.alias(_STATUS)))
 
 
-def _by_commit_ts(context: PipelineContext) -> bool:
-    return context.protocol.ordering is Ordering.BY_COMMIT_TS
+def _rows_by_offset(context: PipelineContext, messages: TableMessages, _table: TablePair | None) -> TableRows | None:
+    """How they enter; None where no key names these rows."""
+    if any(seen.version.handle == () for seen in messages.versions):
+        return None
+    return RowsByOffset(context, settles=False)
+
+
+def _rows_by_commit_ts(context: PipelineContext, messages: TableMessages, table: TablePair | None) -> TableRows | None:
+    """How they enter; None where the name of a table without a pair means another one."""
+    if table is not None:
+        return RowsByCommitTs(context, messages)
+    made = made_by_rows(context, messages.table, min(seen.since for seen in messages.versions))
+    return None if made is None else RowsByCommitTs(context, messages, (made,))
 
 
 def _show(context: PipelineContext, table: TablePair, operation: str) -> None:
@@ -306,8 +321,8 @@ def _show(context: PipelineContext, table: TablePair, operation: str) -> None:
 
     Without a key it is built again: the delete of a row that enters now has passed, and found nothing, or another one.
     """
-    context.unrecorded.add(table.uuid)
-    if not _by_commit_ts(context):
+    context.cuts.unrecorded.add(table.uuid)
+    if chosen(context, by_offset=True, by_commit_ts=False):
         current.publish(context.spark, table, context.timezone, operation, context.step)
     elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
         replay(context.spark, context.tables, table, context.timezone, operation, context.step)

@@ -8,35 +8,37 @@ from pyspark.sql import functions as F
 
 from pipeline import ddl as text
 from pipeline.errors import Refused
+from pipeline.ingest.by_commit_ts import namesakes
+from pipeline.ingest.by_offset.origins import Origins
+from pipeline.ingest.by_offset.statements import understood
+from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.ordering import chosen, take_batch
+from pipeline.ingest.phases import RawBatch, RoutedBatch
+from pipeline.ingest.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
+from pipeline.ingest.set_aside.pending import as_raw, let_next_batch_take, nothing, released
+from pipeline.ingest.table_work import TableWork
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
-from pipeline.model.messages import Ordering, TableMessages, Undecodable
+from pipeline.model.messages import Messages, TableMessages, Undecodable
 from pipeline.model.names import TableName, WarehouseName
 from pipeline.observe.logs import bound
-from pipeline.streaming import namesakes
-from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.commit_ts_batch import CommitTsBatch
-from pipeline.streaming.ddl_plan import understood
-from pipeline.streaming.origins import Origins
-from pipeline.streaming.set_aside import held_names
-from pipeline.streaming.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
-from pipeline.streaming.set_aside.held import NAME_TAKEN, taken
-from pipeline.streaming.set_aside.pending import as_raw, let_next_batch_take, nothing, released
-from pipeline.streaming.table_writer import TableWriter
-from pipeline.streaming.tables_view import write_tables_view
+from pipeline.warehouse import held_names
 from pipeline.warehouse.alterations import COLUMNS_CHANGED
 from pipeline.warehouse.altered import refuse, restore
+from pipeline.warehouse.held import NAME_TAKEN, taken
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import AT
 from pipeline.warehouse.state import OPERATION
+from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import Messages, SeenVersion
-    from pipeline.streaming.context import PipelineContext
-    from pipeline.streaming.epochs import Statement
+    from pipeline.ddl.statement import Statement
+    from pipeline.ingest.context import PipelineContext
+    from pipeline.model.messages import SeenVersion
     from pipeline.warehouse.pairs import TablePair
 
 NOT_HELD = "NOT_HELD"
@@ -49,8 +51,11 @@ def release(context: PipelineContext, source: TableName) -> int:
     first one ended. Raises `Refused` if the table is not held, or the reason for holding it is still there.
     """
     _describe_job(context, source)
-    if context.protocol.ordering is Ordering.BY_COMMIT_TS:
-        return _release_by_commit_ts(context, source)
+    return chosen(context, by_offset=_replayed, by_commit_ts=_let_in)(context, source)
+
+
+def _replayed(context: PipelineContext, source: TableName) -> int:
+    """By offset: replay the records here and now, before any batch takes newer ones."""
     table = context.tables.find(source)
     _columns_back(table)
     if table is not None and table.wanted_name is not None:
@@ -69,21 +74,23 @@ def release(context: PipelineContext, source: TableName) -> int:
     held_records, part = named, TableMessages(source, _versions(messages))
     statements = _statements(context, messages)
     if part.versions or (statements and table is not None):
-        table = _replay(context, held_records, part, statements, table, operation)
+        table = _replay(context, _work(context, held_records, part, statements, table, operation))
     if table is not None:
-        context.unrecorded.add(table.uuid)
-        _writer(context, held_records, None, [], table, operation).publish()
+        context.cuts.unrecorded.add(table.uuid)
+        nothing_more = TableMessages(table.source, ())
+        work = _work(context, held_records, nothing_more, (), table, operation)
+        TableWriter(context, work, table).publish()
     _describe_job(context, source)
     context.records.mark_held(source, "released")
     if table is not None:
         context.tables.set_state(table, State.LIVE)
-    write_tables_view(context, max(0, context.ledger.batch_id))
+    write_tables_view(context.tables, context.records, max(0, context.run.ledger.batch_id))
     context.step("released")
     return records
 
 
-def _release_by_commit_ts(context: PipelineContext, source: TableName) -> int:
-    """Let the records go the way of those that wait by themselves, in a batch that has nothing else.
+def _let_in(context: PipelineContext, source: TableName) -> int:
+    """By commit ts: let the records go the way of those that wait by themselves, in a batch that has nothing else.
 
     If the table is not held but waits for a schema, the rows that still have none become dead letters.
     """
@@ -105,17 +112,13 @@ def _release_by_commit_ts(context: PipelineContext, source: TableName) -> int:
     else:
         context.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
     context.step("release-begun")
-    context.has_pending = True
-    batch = CommitTsBatch(context, nothing(context), f"release of {source}")
-    batch.gives_up = source.key if gives_up else None
-    try:
-        with bound(batch=batch.batch_id):
-            micro_batch(batch, context.step)
-    finally:
-        batch.close()
+    context.run.has_pending = True
+    raw = RawBatch(nothing(context), f"release of {source}", gives_up=source.key if gives_up else None)
+    with bound(batch=context.run.batch_id):
+        take_batch(context, raw)
     namesakes.accept(context, source, streams)
     _describe_job(context, source)
-    write_tables_view(context, max(0, context.ledger.batch_id))
+    write_tables_view(context.tables, context.records, max(0, context.run.ledger.batch_id))
     context.step("released")
     return records
 
@@ -233,7 +236,7 @@ def unfinished(context: PipelineContext) -> None:
         obstacle = context.tables.obstacle(table.wanted_name, table) if table.wanted_name else None
         if obstacle is not None:
             _hold_again(context, table, taken(obstacle))
-        elif _has_no_key(context, table):
+        elif chosen(context, by_offset=not table.layout.handle, by_commit_ts=False):
             if table.changes.head() is not None:
                 context.spark.sql(f"DELETE FROM {table.name.changes.sql}")  # noqa: S608 - a name of ours
                 table.changes.refresh()
@@ -242,14 +245,9 @@ def unfinished(context: PipelineContext) -> None:
             _go_on(context, table)
 
 
-def _has_no_key(context: PipelineContext, table: TablePair) -> bool:
-    """Whether nothing names the rows of a table, neither what it has nor what waits."""
-    return context.protocol.ordering is not Ordering.BY_COMMIT_TS and not table.layout.handle
-
-
 def _hold_again(context: PipelineContext, table: TablePair, reason: str) -> None:
     context.tables.set_state(table, State.HELD, reason)
-    write_tables_view(context, max(0, context.ledger.batch_id))
+    write_tables_view(context.tables, context.records, max(0, context.run.ledger.batch_id))
 
 
 def _go_on(context: PipelineContext, table: TablePair) -> None:
@@ -265,7 +263,7 @@ def _held_records(context: PipelineContext, source: TableName) -> DataFrame:
     held = context.records.read("held").where(of_table(source) & (F.col("status") == "open"))
     place = [*AT[:3]]
     for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a stream that was made again
-        done = context.records.read(name).where(F.col("batch_id") >= context.ledger.batch_id).select(*place)
+        done = context.records.read(name).where(F.col("batch_id") >= context.run.ledger.batch_id).select(*place)
         held = held.join(done, place, "left_anti")
     return held.select(*as_raw())
 
@@ -276,9 +274,9 @@ def _set_aside_refused(
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:
         if table is not None:
-            appended = places_since(context, table, context.ledger.batch_id)
+            appended = places_since(context, table, context.run.ledger.batch_id)
             held_records = without(held_records, appended)
-        set_aside_refused(context, held_records, refused, context.ledger.batch_id)
+        set_aside_refused(context, held_records, refused, context.run.ledger.batch_id)
 
 
 def _begun(context: PipelineContext, table: TablePair | None) -> str:
@@ -294,46 +292,38 @@ def _begun(context: PipelineContext, table: TablePair | None) -> str:
 
 def _statements(context: PipelineContext, messages: Messages) -> list[Statement]:
     """The statements that came while the table was held; what was not understood is passed over now."""
-    streams = context.ledger.streams
+    streams = context.run.ledger.streams
     read = understood(context, messages, Origins.of(context.tables, streams, streams.values()))
     return [s for s in read if not s.naming and not any(isinstance(a, text.NotUnderstood) for a in s.actions)]
 
 
-def _replay(
-    context: PipelineContext,
-    held_records: DataFrame,
-    messages: TableMessages,
-    statements: list[Statement],
-    table: TablePair | None,
-    operation: str,
-) -> TablePair:
-    writer = _writer(context, held_records, messages, statements, table, operation)
+def _replay(context: PipelineContext, work: TableWork) -> TablePair:
+    """Land the records; a second try appends nothing again."""
+    writer = TableWriter(context, work, work.pair)
     writer.evolve()
     if writer.table is not None:
         refuse(writer.table, "released")
     if writer.table is None:
-        raise AssertionError(f"{messages.table} has records but was not made")
-    appended = writer.table.changes.inherited(OPERATION) == operation
-    counts = {"errors": 1, "quarantined": 1} if appended else writer.append({})
+        raise AssertionError(f"{work.messages.table} has records but was not made")
+    appended = writer.table.changes.inherited(OPERATION) == work.operation
+    counts = {"errors": 1, "quarantined": 1} if appended else writer.append(None)
     context.step("release-appended")
     if counts.get("errors"):
-        writer.set_aside_unreadable({})
+        writer.set_aside_unreadable(None)
     if counts.get("quarantined"):
-        writer.quarantine({}, again=appended)
+        writer.quarantine(None, again=appended)
     return writer.table
 
 
-def _writer(
+def _work(
     context: PipelineContext,
     held_records: DataFrame,
-    messages: TableMessages | None,
-    statements: list[Statement],
+    messages: TableMessages,
+    statements: Sequence[Statement],
     table: TablePair | None,
     operation: str,
-) -> TableWriter:
-    own = TableMessages(table.source, ()) if messages is None and table is not None else messages
-    if own is None:
-        raise AssertionError("nothing to write")
-    writer = TableWriter(context, held_records, context.ledger.batch_id, own, {}, statements, table)
-    writer.operation, writer.forced, writer.during = operation, True, "release"
-    return writer
+) -> TableWork:
+    """The table's part of what waits; a person wants it in."""
+    raw = RawBatch(held_records, "release")
+    routed = RoutedBatch(raw, context.run.ledger.batch_id, held_records, Messages(), {})
+    return TableWork(routed, messages, tuple(statements), table, RowsByOffset(context), forced=True, named=operation)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.ingest.ordering import chosen
 from pipeline.model import change
 from pipeline.model.change import Op
-from pipeline.model.messages import EVER, Ordering
+from pipeline.model.messages import EVER
 from pipeline.model.names import folded
 from pipeline.warehouse.exchange import exchanges
 from pipeline.warehouse.keys import Keys, as_it_was
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from pipeline.streaming.context import PipelineContext
+    from pipeline.ingest.context import PipelineContext
     from pipeline.warehouse.exchange import Exchange
     from pipeline.warehouse.pairs import TablePair
 
@@ -91,8 +92,7 @@ class SupersededChanges:
             moved = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
             was = others.where(moved).select(*_KNOWN, change.SCHEMA_ID, *as_it_was(table.layout))
             theirs = theirs.unionByName(_others(was, keys))
-        by_commit_ts = self.context.protocol.ordering is Ordering.BY_COMMIT_TS
-        is_later = _is_shown_later(_shown(table)) if by_commit_ts else _is_later()
+        is_later = chosen(self.context, by_offset=_is_later(), by_commit_ts=_is_shown_later(_shown(table)))
         here = F.coalesce(F.col(f"x{change.COMMIT_TS}") <= F.col(MOVED), F.lit(True))
         superseded = [_with_same_key(mine, theirs, keys, is_later & here), rows.where(self._gone())]
         superseded += [self._later_elsewhere(mine, exchange, keys) for exchange in self._exchanges(table) if keys]

@@ -10,14 +10,14 @@ from pipeline.model.names import quoted
 from pipeline.observe.logs import bound
 from pipeline.quality.samples import as_row, told
 from pipeline.quality.suites import fingerprint
-from pipeline.streaming.tables_view import write_tables_view
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pipeline.ingest.context import PipelineContext
     from pipeline.quality.rules import RuleResult
-    from pipeline.streaming.context import PipelineContext
     from pipeline.warehouse.pairs import TablePair
 
 
@@ -43,7 +43,7 @@ def audit(
         suite_fingerprint, head = fingerprint(context.rulebook.checks(table.source)), table.current.head()
         rows += [as_row(result, table.source, suite_fingerprint, head, told(result, ())) for result in results]
     context.spark.sparkContext.setJobDescription("checks on whole tables: ledger")
-    context.records.write("quality_results", max(0, context.ledger.batch_id), rows)
+    context.records.write("quality_results", max(0, context.run.ledger.batch_id), rows)
     return by_table
 
 
@@ -60,6 +60,6 @@ def audit_after(context: PipelineContext, tables: frozenset[str]) -> None:
             stops.append((table, forbidden))
         elif table.state is State.LIVE:
             context.tables.set_state(table, State.HELD, forbidden.reason)
-            write_tables_view(context, max(0, context.ledger.batch_id))
+            write_tables_view(context.tables, context.records, max(0, context.run.ledger.batch_id))
     for table, forbidden in stops:
         raise forbidden.error_of_whole(table.source)

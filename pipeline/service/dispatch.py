@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Refused
@@ -19,7 +19,7 @@ from pipeline.warehouse.tags import tag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pipeline.streaming.context import PipelineContext
+    from pipeline.ingest.context import PipelineContext
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.maintenance import Maintainer
     from pipeline.warehouse.pairs import TablePair
@@ -43,8 +43,8 @@ def operation(context: PipelineContext, maintainer: Maintainer, what: str, names
         ORPHANS: lambda: removed(maintainer, _named(context, names)),
         REBUILD: lambda: {"keys": _rebuilt(context, with_current(context.tables, TableName(*names)))},
         RELEASE: lambda: {"records": release(context, TableName(*names))},
-        REDRIVE: lambda: _by_suites_of_now(context, lambda: asdict(redrive(context, Selection(*names)))),
-        CHECK: lambda: _by_suites_of_now(context, lambda: _checked(context, names)),
+        REDRIVE: lambda: asdict(redrive(_by_suites_of_now(context), Selection(*names))),
+        CHECK: lambda: _checked(_by_suites_of_now(context), names),
         TAG: lambda: tagged(context.tables, names),
     }
     if what not in done:
@@ -53,18 +53,13 @@ def operation(context: PipelineContext, maintainer: Maintainer, what: str, names
 
 
 def _rebuilt(context: PipelineContext, table: TablePair) -> int:
-    context.unrecorded.add(table.uuid)
+    context.cuts.unrecorded.add(table.uuid)
     return rebuild(context.spark, context.tables, table, context.timezone)
 
 
-def _by_suites_of_now(context: PipelineContext, work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Do what judges; the batches of a `run` that does it go on by the suites of its start."""
-    at_start = context.rulebook
-    context.rulebook = at_start.renewed(context.settings.quality)
-    try:
-        return work()
-    finally:
-        context.rulebook = at_start
+def _by_suites_of_now(context: PipelineContext) -> PipelineContext:
+    """For what judges; the batches of a `run` that does it go on by the suites of its start."""
+    return replace(context, rulebook=context.rulebook.renewed(context.settings.quality))
 
 
 def _checked(context: PipelineContext, names: Sequence[str]) -> Mapping[str, Any]:

@@ -8,26 +8,28 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
+from pipeline.ingest.context import PipelineContext
+from pipeline.ingest.ordering import may_have_pending, take_batch
+from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.run_state import Ledger, RunState
+from pipeline.ingest.set_aside import pending
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.observe.logs import bound
 from pipeline.operations import redrive, release
 from pipeline.operations.whole_table_checks import audit_after
 from pipeline.protocols.build import protocol_of, registry_of
-from pipeline.quality.gate import Gate, QualityStop
+from pipeline.quality.gate import Gate
 from pipeline.quality.rulebook import Rulebook
 from pipeline.runtime import failpoints
 from pipeline.runtime.lock import JvmLock, WriterLock, made
 from pipeline.runtime.session import session, spread
 from pipeline.service.dispatch import operation
 from pipeline.service.mailbox import Inbox
+from pipeline.service.telemetry import Telemetry
 from pipeline.sources.build import source_of
 from pipeline.sources.source import ends_under
-from pipeline.streaming import altered
-from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.commit_ts_batch import batch_of
-from pipeline.streaming.context import Ledger, PipelineContext
-from pipeline.streaming.set_aside import pending
-from pipeline.streaming.telemetry import Telemetry
+from pipeline.warehouse import altered
+from pipeline.warehouse.consistent_points import ConsistentPoints
 from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.iceberg import MAIN, Catalog
 from pipeline.warehouse.maintenance import Maintainer
@@ -47,13 +49,10 @@ from pipeline.warehouse.tables import Tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
-
+    from pipeline.ingest.phases import CommittedBatch
     from pipeline.observe.metrics import Metrics
     from pipeline.settings import Settings
-    from pipeline.sources.source import Feed, Planned, Resumed, Taken
-    from pipeline.streaming.batch import Outcome
-    from pipeline.streaming.spark_batch import SparkBatch
+    from pipeline.sources.source import Feed, Resumed, Taken
 
 CATALOG_LOST = "CATALOG_LOST"
 _LISTED = 5
@@ -66,7 +65,7 @@ class Pipeline:
         self,
         context: PipelineContext,
         resources: ExitStack,
-        listener: Callable[[int, Outcome, float], None],
+        listener: Callable[[int, CommittedBatch, float], None],
         telemetry: Telemetry,
     ) -> None:
         self.context = context
@@ -88,7 +87,7 @@ class Pipeline:
         *,
         purpose: str = "run",
         accept: frozenset[str] = frozenset(),
-        listener: Callable[[int, Outcome, float], None] = lambda _number, _outcome, _seconds: None,
+        listener: Callable[[int, CommittedBatch, float], None] = lambda _number, _outcome, _seconds: None,
         metrics: Metrics | None = None,
     ) -> Self:
         """Take the lock, load what the warehouse knows, refuse what would lose data.
@@ -138,7 +137,7 @@ class Pipeline:
             return
         feed = source.feed(
             self._batch,
-            self.context.ledger.committed,
+            self.context.run.ledger.committed,
             self.context.settings.checkpoint,
             available_now=available_now,
         )
@@ -202,7 +201,7 @@ class Pipeline:
         Not where it is stopped on the way: a table that has half of its changes is not one to judge.
         """
         while self._left and not self._stopping.is_set():
-            self._land(pending.nothing(self.context), f"{self.context.settings.name}/rest")
+            self._land(RawBatch(pending.nothing(self.context), f"{self.context.settings.name}/rest"))
         if not self._stopping.is_set():
             audit_after(self.context, frozenset(self._with_new_rows))
         self._stopping.clear()
@@ -212,37 +211,31 @@ class Pipeline:
             raise _Stopped
         for spark in (self.context.spark, taken.raw.sparkSession):
             spread(spark, self.context.settings)
-        self._land(taken.raw, f"{self.context.settings.name}/{taken.number}", taken.planned)
+        self._land(RawBatch(taken.raw, f"{self.context.settings.name}/{taken.number}", taken.planned))
 
-    def _land(self, raw: DataFrame, query_id: str, planned: Planned | None = None) -> None:
-        started = time.monotonic()
-        batch = batch_of(self.context, raw, query_id, planned)
-        number = batch.batch_id
+    def _land(self, raw: RawBatch) -> None:
+        number = self.context.run.batch_id
         self._telemetry.begun()
         with bound(batch=number):
-            outcome = self._carry_out(batch, number)
-            if outcome is not None:
-                seconds = time.monotonic() - started
-                self._listener(number, outcome, seconds)
-                self._telemetry.batch(self.context, number, outcome, seconds)
-                self._maintain(outcome)
-            self._left = outcome is not None and batch.leaves_some
+            committed = self._taken(raw, number)
+            if committed is not None:
+                seconds = time.monotonic() - raw.started
+                self._listener(number, committed, seconds)
+                self._telemetry.batch(self.context, committed, seconds)
+                self._maintain(committed)
+            self._left = committed is not None and committed.leaves_some
             self.context.step("before-spark-commit")
 
-    def _carry_out(self, batch: SparkBatch, number: int) -> Outcome | None:
+    def _taken(self, raw: RawBatch, number: int) -> CommittedBatch | None:
         try:
-            return micro_batch(batch, self.context.step)
+            return take_batch(self.context, raw)
         except BaseException as error:
-            self.context.recovering = True
+            self.context.run.recovering = True
             self._telemetry.failed(number, error)
-            if isinstance(error, QualityStop):
-                batch.write_results()
             raise
-        finally:
-            batch.close()
 
-    def _maintain(self, outcome: Outcome) -> None:
-        tables = {table.table for table in outcome.tables}
+    def _maintain(self, committed: CommittedBatch) -> None:
+        tables = {table.table for table in committed.tables}
         self._with_new_rows |= tables
         changed = [table for table in self.context.tables if str(table.source) in tables]
         self._maintainer.after_batch(changed, self.context.records, self.context.tables)
@@ -298,12 +291,15 @@ def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], t
         telemetry.step(name)
         die(name)
 
-    context = PipelineContext(spark, settings, source, protocol, tables, records, ledger, step, rulebook, descriptions)
-    context.gate = Gate(quality.quarantine_share, quality.quarantine_rows)
-    context.recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
+    recovering = len(tables) > 0 or any(table.head() is not None for table in records.tables.values())
+    run = RunState(ledger, recovering, has_pending=may_have_pending(protocol))
+    context = PipelineContext(
+        spark, settings, source, protocol, tables, records, run, step, rulebook,
+        descriptions, ConsistentPoints(tables, records), Gate(quality.quarantine_share, quality.quarantine_rows),
+    )  # fmt: skip
     tables.sweep()
     tables.upgrade()
-    altered.opened(context)
+    altered.look_at_all(tables, records, max(0, ledger.batch_id))
     records.held_counts()  # `last_held` goes by it: what a release left half done may rename a table that has no pair
     release.unfinished(context)
     redrive.unfinished(context)

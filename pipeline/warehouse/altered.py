@@ -1,4 +1,9 @@
-"""What users have changed about the columns of a pair, found by comparing its schemas with its layout."""
+"""What users have changed about the columns of a pair, found by comparing its schemas with its layout.
+
+A table is looked at when a process begins, and before a batch writes it. A look asks the catalog once. The log
+says what is not ours, or the table is held (COLUMNS_CHANGED). A change between the look and the write fails the batch,
+and the next start says why.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import Refused
 from pipeline.model.names import confusable
+from pipeline.observe.logs import get_logger
 from pipeline.warehouse.alterations import (
     COLUMNS_CHANGED,
     IN_CHANGES,
@@ -22,7 +28,9 @@ from pipeline.warehouse.alterations import (
     undone_by,
     with_ids,
 )
-from pipeline.warehouse.state import COLUMNS, LAYOUT
+from pipeline.warehouse.pairs import State
+from pipeline.warehouse.state import COLUMNS, LAYOUT, NOT_OURS
+from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +39,61 @@ if TYPE_CHECKING:
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import TablePair
+    from pipeline.warehouse.records import Records
+    from pipeline.warehouse.tables import Tables
+
+_log = get_logger(__name__)
+
+
+def look_at_all(tables: Tables, records: Records, batch_id: int) -> None:
+    """Look at all tables, just after they were loaded. `batch_id`: of the newest batch."""
+    for pair in tables:
+        look(pair)
+        _decide(tables, pair)
+    if tables.view_is_old:
+        write_tables_view(tables, records, batch_id)
+
+
+def may_be_written(tables: Tables, pair: TablePair) -> bool:
+    """Look at a pair that is to be written, and hold it from now on if that cannot be."""
+    refreshed(pair)
+    _decide(tables, pair)
+    return not pair.altered
+
+
+def makes_room(tables: Tables, pair: TablePair, layout: Layout) -> bool:
+    """Whether the columns of a new layout have names that are free; if not, the pair is held."""
+    claimed = clashing(pair, layout)
+    if claimed:
+        remember(pair, claimed)
+        _hold(tables, pair)
+    return not claimed
+
+
+def _decide(tables: Tables, pair: TablePair) -> None:
+    _say(pair)
+    if not pair.altered or pair.state is State.DROPPED:
+        return
+    if pair.state is State.LIVE or not pair.changes.property_of(COLUMNS):
+        remember(pair)
+    if pair.state is State.LIVE:
+        _hold(tables, pair)
+
+
+def _hold(tables: Tables, pair: TablePair) -> None:
+    tables.set_state(pair, State.HELD, pair.altered)
+    tables.view_is_old = True
+    _log.warning("held", table=str(pair.source), why=pair.altered)
+
+
+def _say(pair: TablePair) -> None:
+    """Log once which columns belong to users."""
+    names = sorted({*pair.not_ours, *pair.not_ours_in_current})
+    if {*names} != (pair.changes.property_of(NOT_OURS) or set()):
+        pair.changes.set_properties(NOT_OURS.entry(frozenset(names)))
+        if names:
+            consequence = "they stay, and are NULL in new rows"
+            _log.warning("columns that are not ours", table=str(pair.source), columns=names, said=consequence)
 
 
 def refreshed(pair: TablePair) -> None:

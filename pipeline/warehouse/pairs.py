@@ -94,7 +94,7 @@ class TablePair:
     bindings: tuple[StoredBinding, ...] = ()
     """By commit ts: the names that the source has had, and when."""
     deliveries: frozenset[Place] = frozenset()
-    """By commit ts, without a key: where redeliveries begin, as watermarks show (`streaming.redeliveries`)."""
+    """By commit ts, without a key: where redeliveries begin, as watermarks show (`ingest`)."""
     ends: dict[PartitionId, int] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
     """Ids of streams with rows under the name that the newest RENAME gave, or that a person has accepted."""

@@ -238,7 +238,7 @@ FRONTIERS = _key(
     "ticdc.moments",
     Where.BATCHES_SNAPSHOT,
     _PARTITION_TS,
-    "the frontier of each partition (`streaming.frontier.Frontier`)",
+    "the frontier of each partition (`model.frontier.Frontier`)",
 )
 RESOLVED = _key(
     "ticdc.resolved",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pipeline.model.names import TableName, WarehouseName
+from pipeline.model.names import Name, TableName, WarehouseName
 from pipeline.warehouse.alterations import Noted
 from pipeline.warehouse.layout import Layout
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 N = TypeVar("N", int, str)
-
-Name = tuple[str, str]
-"""Schema and table in lower case (`TableName.key`)."""
-
 
 PartitionTs = tuple[str, int, int]
 """Stream, partition, and a commit ts or frontier of it."""

@@ -98,6 +98,8 @@ class Tables:
         self._namespace = namespace
         self._with_current = with_current
         self._tables: dict[str, TablePair] = {}
+        self.view_is_old = False
+        """Whether a table was held for its columns, which `_pipeline.tables` does not say yet."""
 
     def load(self) -> None:
         """Read every pair's state from the catalog."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from pipeline.service import Pipeline
 from pipeline.settings import load
 
 if TYPE_CHECKING:
-    from pipeline.streaming.batch import Outcome
+    from pipeline.ingest.phases import CommittedBatch
 
 
 class Ours:
@@ -30,7 +31,7 @@ class Ours:
             self._steps.append((name, time.monotonic()))
             told(name)
 
-        self._pipeline.context.step = step
+        self._pipeline.context = replace(self._pipeline.context, step=step)
 
     def close(self) -> None:
         """Let the warehouse go; Spark stays."""
@@ -48,7 +49,7 @@ class Ours:
             "batches": self._batches,
         }
 
-    def _committed(self, number: int, outcome: Outcome, seconds: float) -> None:
+    def _committed(self, number: int, outcome: CommittedBatch, seconds: float) -> None:
         now = time.monotonic()
         batch: dict[str, Any] = {
             "batch": number,

@@ -480,7 +480,7 @@ def test_a_run_on_a_spark_cluster(python, stack, tmp_path):
         assert states == SUCCESS, said[-4000:]
         assert list(judging.untrue(office.bank, office.warehouse)) == []
         assert cluster.applications() >= len(("run", "checks", "maintain"))
-        assert "pipeline.streaming.telemetry" in said  # the log, which spark-submit prints on stdout
+        assert "pipeline.service.telemetry" in said  # the log, which spark-submit prints on stdout
         office.expect(severity="fail")
         office.overdraw()
         states, said = office.run()

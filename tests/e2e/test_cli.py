@@ -33,6 +33,7 @@ from pipeline.cli import tables as tables_command
 from pipeline.cli.progress import Progress, TableLine, aligned, lines_of
 from pipeline.demo import compare
 from pipeline.devstack.ports import free_port
+from pipeline.ingest.phases import CommittedBatch, TableResult
 from pipeline.lake import table_metadata
 from pipeline.model.messages import Messages, Undecodable
 from pipeline.runtime.lock import WriterLock
@@ -41,7 +42,6 @@ from pipeline.settings.durations import written
 from pipeline.simulate import Shop, SimulatedChangefeed
 from pipeline.simulate.avro import ddl_message
 from pipeline.sources.kafka.offsets import missing
-from pipeline.streaming.batch import Outcome, TableResult
 
 ROOT = Path(__file__).parents[2]
 EXCHANGE_PARTITION = 42
@@ -527,27 +527,27 @@ class TestLines:
         ]
 
     def test_the_lines_of_a_batch_stand_in_columns(self):
-        outcome = Outcome(
-            Messages(), (TableResult("shop.orders", {"insert": 1}), TableResult("a.b", {"insert": 100, "delete": 1}))
+        outcome = CommittedBatch(
+            0, Messages(), (TableResult("shop.orders", {"insert": 1}), TableResult("a.b", {"insert": 100, "delete": 1}))
         )
         shown = [str(text) for text in aligned(7, lines_of(outcome, 0.0))]
         assert shown == ["batch 7  a.b          +100 −1  0.0 s", "batch 7  shop.orders  +1       0.0 s"]
 
     def test_a_table_that_a_statement_cut_in_two_is_one_line(self):
-        outcome = Outcome(
-            Messages(), (TableResult("a.b", {"insert": 1}, seconds=1), TableResult("a.b", {"delete": 2}, seconds=2))
+        outcome = CommittedBatch(
+            0, Messages(), (TableResult("a.b", {"insert": 1}, seconds=1), TableResult("a.b", {"delete": 2}, seconds=2))
         )
         assert [str(text) for text in aligned(0, lines_of(outcome, 0.0))] == ["batch 0  a.b  +1 −2  3.0 s"]
 
     def test_messages_of_no_table_are_a_line_with_their_codes(self):
         refused = (Undecodable("NOT_CONFLUENT", "…", None, 2), Undecodable("SCHEMA_NOT_FOUND", "…", None, 1))
-        outcome = Outcome(Messages(refused=refused), (TableResult("a.b", {"insert": 1}, dead_letters=1),), 4)
+        outcome = CommittedBatch(0, Messages(refused=refused), (TableResult("a.b", {"insert": 1}, dead_letters=1),), 4)
         assert str(aligned(0, lines_of(outcome, 0.0))[-1]) == (
             "batch 0  no table      dead letters 3  NOT_CONFLUENT, SCHEMA_NOT_FOUND"
         )
 
     def test_a_batch_of_watermarks_alone_prints_nothing(self):
-        assert lines_of(Outcome(Messages(rows=4, control=4)), 0.0) == []
+        assert lines_of(CommittedBatch(0, Messages(rows=4, control=4)), 0.0) == []
 
     def test_a_table_name_cannot_steer_the_terminal(self):
         line = TableLine.of(TableResult("a.\x1b[31mb", {"insert": 1}), 0.0)
@@ -565,7 +565,7 @@ class TestLines:
         progress = Progress(type("Out", (), {"line": lambda _, text: said.append(text)})())
         for number in range(2):
             landed = (TableResult("a.b", {"insert": 2, "delete": 1}), TableResult("a.c", {}, held=3))
-            progress.batch(number, Outcome(Messages(rows=6), landed), 0.1)
+            progress.batch(number, CommittedBatch(0, Messages(rows=6), landed), 0.1)
         facts = progress.facts()
         assert (facts["batches"], facts["messages"], facts["inserts"], facts["held"]) == (2, 12, 4, 6)
         assert facts["tables"]["a.b"]["deletes"] == 2

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from e2e.bank import ACCOUNT
 from e2e.till import Death, Till
 from support.slow import EVERY, few
+from support.steps import watch
 
 from pipeline.cli import main
 from pipeline.model.names import TableName
@@ -138,7 +139,7 @@ def test_a_cut_has_the_columns_of_its_time_and_tables_without_rows(till, capsys,
         sql = "ALTER TABLE `bank`.`account` RENAME COLUMN `owner` TO `holder`"
         renamed = till.say(sql, MODIFY_COLUMN, account, after)
         till.note("other")
-        pipeline.context.step = failing(dies_at)
+        watch(pipeline, failing(dies_at))
         takes()
     till.run()
     assert "owner" in as_of(till, capsys, before)[1]["bank.account"].column_names

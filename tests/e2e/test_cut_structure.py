@@ -11,6 +11,7 @@ from e2e.till import NAME, RENAME_TABLE, Till
 from pyiceberg.table.snapshots import ancestors_of
 from spark.open_events import record
 from support.slow import EVERY, few
+from support.steps import watch
 
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, Metrics
@@ -510,7 +511,7 @@ def test_a_table_that_another_commits_to_while_it_is_published_is_published_all_
                 left.remove(step)
                 pipeline.context.tables.find(NAME).current.mark({"by": "another"}, "main")
 
-        pipeline.context.step = meddle
+        watch(pipeline, meddle)
         till.change(1, balance=7)
         till.accounts((2, 5))
         takes()

@@ -8,6 +8,7 @@ from e2e import judging
 from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from golden.warehouse import Warehouse
 from support.slow import few
+from support.steps import watch
 
 from pipeline.cli import main
 from pipeline.errors import SettingsError
@@ -86,7 +87,7 @@ class Branch:
     def redrive(self, dies_at="", **selection):
         with Pipeline.open(load(self.file)) as pipeline:
             if dies_at:
-                pipeline.context.step = lambda step: _die(step, dies_at)
+                watch(pipeline, lambda step: _die(step, dies_at))
             return redrive(pipeline.context, Selection(**selection))
 
     @property

@@ -18,6 +18,7 @@ from e2e.bank import ACCOUNT, ENTRY, NOTE, TABLES, Bank
 from e2e.processes import Process, until
 from golden.warehouse import Warehouse
 from pyiceberg.expressions import AlwaysTrue
+from support.steps import watch
 
 from pipeline.cli import main
 from pipeline.errors import Refused
@@ -66,7 +67,7 @@ class World:
     def run(self, *accepted, dies_at=None):
         """One run over what is there, perhaps with the power cut behind a step."""
         with Pipeline.open(self.settings, accept=frozenset(accepted)) as pipeline:
-            pipeline.context.step = cut_behind(dies_at)
+            watch(pipeline, cut_behind(dies_at))
             if dies_at is None:
                 pipeline.run(available_now=True)
             else:
@@ -162,10 +163,10 @@ class TestCheckpoints:
             world.bank.rounds(1)
             world.bank.rubbish()
             for step in ("dead-letters-appended", "changes-appended", "staged", "cuts-appended"):
-                pipeline.context.step = cut_behind(step)
+                watch(pipeline, cut_behind(step))
                 with pytest.raises(PowerCut):
                     pipeline.run(available_now=True)
-            pipeline.context.step = cut_behind(None)
+            watch(pipeline, cut_behind(None))
             pipeline.run(available_now=True)
         world.assert_right()
 
@@ -305,9 +306,9 @@ class TestTopics:
 
     def pretend_more_was_read(self, context, topic, more):
         """As if the broker had lost its newest records: the tables end behind the topic."""
-        name = next(topic_id for topic_id, known in context.ledger.streams.items() if known == topic)
-        context.ledger.ends = {at: end + more * (at[0] == name) for at, end in context.ledger.ends.items()}
-        context.records.tables["batches"].mark(context.ledger.summary(), "main")
+        name = next(topic_id for topic_id, known in context.run.ledger.streams.items() if known == topic)
+        context.run.ledger.ends = {at: end + more * (at[0] == name) for at, end in context.run.ledger.ends.items()}
+        context.records.tables["batches"].mark(context.run.ledger.summary(), "main")
         for table in context.tables:
             ends = {at: end + more for at, end in table.ends.items() if at[0] == name}
             if ends:
@@ -381,14 +382,14 @@ class TestTopics:
             run = threading.Thread(target=pipeline.run)
             run.start()
             own.bank.rounds(1)
-            until(lambda: pipeline.context.ledger.batch_id > 0)
+            until(lambda: pipeline.context.run.ledger.batch_id > 0)
             other.open()
             other.rounds(1)
-            until(lambda: other.topic(ACCOUNT) in pipeline.context.ledger.streams.values())
+            until(lambda: other.topic(ACCOUNT) in pipeline.context.run.ledger.streams.values())
             pipeline.stop()
             run.join()
         other.close()
-        assert pipeline.context.ledger.batch_id > 1
+        assert pipeline.context.run.ledger.batch_id > 1
 
 
 class TestCatalog:

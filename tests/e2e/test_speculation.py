@@ -9,12 +9,13 @@ from e2e.bank import ACCOUNT, NOTE, Bank
 from e2e.processes import Process
 from golden.warehouse import Warehouse
 from support.slow import few
+from support.steps import watch
 
+from pipeline.ingest.fast_path import speculation
 from pipeline.runtime.failpoints import VARIABLE
 from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
-from pipeline.streaming.fast_path import speculation
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -61,7 +62,7 @@ class Stream:
     def begin(self):
         """The run, and a batch from which it learns what to expect."""
         self.pipeline = Pipeline.open(load(self.file))
-        self.pipeline.context.step = lambda step: self.steps.update([step])
+        watch(self.pipeline, lambda step: self.steps.update([step]))
         self.bank.rounds(20)
         self.pipeline.run(available_now=True)
 

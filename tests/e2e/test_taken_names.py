@@ -7,6 +7,7 @@ from e2e.bank import ACCOUNT, NOTE, SCHEMA, Bank
 from e2e.till import RENAME_TABLE, Death, Till, dying
 from golden.warehouse import Warehouse
 from support.slow import few
+from support.steps import watch
 
 from pipeline.errors import Refused
 from pipeline.model.names import TableName, WarehouseName
@@ -345,7 +346,7 @@ def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_
     till.say("DROP TABLE `bank`.`note`", DROP_TABLE, NOTE)
     till.run()
     with Pipeline.open(load(till.file)) as pipeline:
-        pipeline.context.step = dying("release-begun")
+        watch(pipeline, dying("release-begun"))
         with pytest.raises(Death):
             release(pipeline.context, NAME)
         (dropped,) = [pair for pair in pipeline.context.tables if pair.name.name == "note"]

@@ -12,6 +12,7 @@ from e2e.bank import ACCOUNT, NOTE, SCHEMA
 from e2e.deaths import Death
 from e2e.processes import spark_of
 from golden.warehouse import Warehouse
+from support.steps import watch
 
 from pipeline.model.names import TableName
 from pipeline.operations.redrive import Selection, redrive
@@ -151,17 +152,17 @@ class Till:
         self.sent()
         with Pipeline.open(load(self.file), metrics=metrics) as pipeline:
             if dies_at:
-                pipeline.context.step = dying(dies_at)
+                watch(pipeline, dying(dies_at))
             pipeline.run(available_now=True)
 
     def redrive(self, dies_at="", **selection):
         with Pipeline.open(load(self.file)) as pipeline:
-            pipeline.context.step = dying(dies_at)
+            watch(pipeline, dying(dies_at))
             return redrive(pipeline.context, Selection(**selection))
 
     def release(self, dies_at="", name=NAME):
         with Pipeline.open(load(self.file)) as pipeline:
-            pipeline.context.step = dying(dies_at)
+            watch(pipeline, dying(dies_at))
             return release(pipeline.context, name)
 
     @contextmanager

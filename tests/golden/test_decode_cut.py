@@ -20,9 +20,9 @@ from golden.loading import LoadedCase
 from golden.moments import Frontier, resolved, step_at, tables_at, torn
 from golden.warehouse import CurrentTable
 
+from pipeline.model.messages import EVER
 from pipeline.settings.faults import NOT_YET
 from pipeline.settings.rules import contradictions
-from pipeline.streaming.name_bindings import EVER
 from pipeline.warehouse.pairs import StoredBinding
 
 CASES = [case for case in manifest() if case.by_cut]

@@ -41,7 +41,7 @@ class Feed:
     def take(self, servers, *accept):
         with Pipeline.open(self.settings(servers), accept=frozenset(accept)) as pipeline:
             pipeline.run(available_now=True)
-            self.ledger = pipeline.context.ledger
+            self.ledger = pipeline.context.run.ledger
             self.ids = pipeline.context.source.stream_ids()
 
     def topics(self):
@@ -101,7 +101,7 @@ def noted_under_no_id(pipeline):
     for table in pipeline.context.tables:
         ends = {(ZERO, partition): end for (_, partition), end in table.ends.items()}
         table.changes.mark(ENDS.entry(ends), MAIN)
-    ledger = pipeline.context.ledger
+    ledger = pipeline.context.run.ledger
     ledger.streams = {ZERO: max(ledger.streams.values())}
     ledger.ends = {(ZERO, partition): end for (_, partition), end in ledger.ends.items()}
     pipeline.context.records.tables["batches"].mark(ledger.summary(), MAIN)

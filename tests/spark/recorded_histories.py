@@ -21,9 +21,9 @@ from unit.commit_ts_model.known import KNOWN
 from unit.commit_ts_model.process import Crash, Process
 
 from pipeline.errors import PipelineError
+from pipeline.ingest.run_state import Ledger
 from pipeline.model import change
 from pipeline.runtime.failpoints import STEPS
-from pipeline.streaming.context import Ledger
 from pipeline.warehouse.records import DEFINITIONS, where
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def state_of(
     """
     state: State = {
         "ledger": {
-            "batch": ledger.batch_id, "ends": ledger.ends, "resolved": ledger.resolved, "frontiers": ledger.frontiers,
-            "unfinished": ledger.unfinished,
+            "batch": ledger.batch_id, "ends": ledger.ends, "unfinished": ledger.unfinished,
+            "resolved": ledger.progress.resolved, "frontiers": ledger.progress.frontiers,
         },
     }  # fmt: skip
     for pair in tables:

@@ -26,17 +26,18 @@ from support.memory_source import MemoryFeed
 from unit.batch_model.batch import _OneThread as OneThread
 
 from pipeline.errors import BatchFailed, PipelineError
+from pipeline.ingest import batch
+from pipeline.ingest.by_commit_ts import publishing
+from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.run_state import Ledger
+from pipeline.ingest.set_aside import pending
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change
 from pipeline.operations import release
 from pipeline.runtime.session import session
 from pipeline.service import pipeline as service
 from pipeline.service.pipeline import Pipeline
 from pipeline.sources.source import Taken
-from pipeline.streaming import commit_ts_batch
-from pipeline.streaming.commit_ts_batch import CommitTsBatch
-from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.context import Ledger
-from pipeline.streaming.set_aside import pending
 from pipeline.warehouse.iceberg import Catalog
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import Records
@@ -92,7 +93,7 @@ class NamedFuse:
             raise Crash(step)
 
 
-class FaultyWriter(CommitTsTableWriter):
+class FaultyWriter(TableWriter):
     """A table's part of a batch, in which a fault may be."""
 
     faults: Mapping[tuple[str, str], str] = {}
@@ -110,8 +111,8 @@ class FaultyWriter(CommitTsTableWriter):
             raise BatchFailed("INJECTED", f"{self.messages.table}: {stage}")
 
 
-def one_by_one(_self: CommitTsBatch, work: Callable[[Any], Any], tables: Sequence[Any]) -> list[Any]:
-    """For `CommitTsBatch.side_by_side`: in the model's order, so that a process dies with the same work done."""
+def one_by_one(work: Callable[[Any], Any], tables: Sequence[Any], *_: object) -> list[Any]:
+    """For `workers.side_by_side`: in the model's order, so that a process dies with the same work done."""
     results, errors = [], []
     for table in tables:
         try:
@@ -158,7 +159,7 @@ class Replay:
         if act.kind == BATCH:
             self.pipeline.run()
         elif act.kind == REST:
-            self.pipeline._land(pending.nothing(context), act.query_id)
+            self.pipeline._land(RawBatch(pending.nothing(context), act.query_id))
         elif act.kind == HOLD:
             context.tables.set_state(context.tables.find(act.table), State.HELD, "by a person")
         elif act.kind == RELEASE:
@@ -210,9 +211,9 @@ def replay(folder: Path, policy: str) -> Iterator[Replay]:
     replayed = Replay(folder, policy)
     with reading(replayed.source), pytest.MonkeyPatch.context() as patch:
         patch.setattr(service.failpoints, "from_environment", lambda: replayed.fuse)
-        patch.setattr(commit_ts_batch, "CommitTsTableWriter", FaultyWriter)
-        patch.setattr(commit_ts_batch, "ThreadPoolExecutor", OneThread)
-        patch.setattr(CommitTsBatch, "side_by_side", one_by_one)
+        patch.setattr(batch, "TableWriter", FaultyWriter)
+        patch.setattr(publishing, "ThreadPoolExecutor", OneThread)
+        patch.setattr(batch, "side_by_side", one_by_one)
         try:
             yield replayed
         finally:

@@ -4,10 +4,10 @@ import pytest
 from pyspark.sql import functions as F
 from spark.test_current import Stream
 
+from pipeline.ingest.fast_path.speculation import _is_right
 from pipeline.model.change import Op
 from pipeline.quality.rules import Rule, RuleSet
 from pipeline.quality.suites import Severity
-from pipeline.streaming.fast_path.speculation import _is_right
 from pipeline.warehouse import altered, changes
 
 pytestmark = pytest.mark.spark

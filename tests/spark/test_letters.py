@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import functions as F
 
+from pipeline.ingest.set_aside.dead_letters import set_aside_refused
 from pipeline.model.messages import INDEX, MessageHeader, Undecodable
 from pipeline.model.names import TableName
-from pipeline.streaming.set_aside.dead_letters import set_aside_refused
 
 pytestmark = pytest.mark.spark
 

@@ -33,7 +33,7 @@ class Till:
         assert sorted(row.values["id"] for row in rows) == sorted(self.tidb.tables["account"].rows)
         assert [row.values for row in rows if row.values not in self.tidb.tables["account"].rows.values()] == []
         with Pipeline.open(self.settings) as pipeline:
-            ledger = pipeline.context.ledger
+            ledger = pipeline.context.run.ledger
         assert ledger.batch_id == batches - 1
         assert ledger.committed.of(self.source.known) == self.source.ends
 

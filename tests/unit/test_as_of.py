@@ -16,7 +16,7 @@ from pipeline import cli
 from pipeline.cli import tables as command
 from pipeline.errors import Refused
 from pipeline.lake import catalog, consistent_points
-from pipeline.streaming.name_bindings import EVER
+from pipeline.model.messages import EVER
 from pipeline.warehouse import state, tags
 from pipeline.warehouse.stored import StoredBinding
 

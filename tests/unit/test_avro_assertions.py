@@ -6,14 +6,14 @@ import pytest
 from golden.corpus import GoldenCase
 
 from pipeline.ddl import ActionType
+from pipeline.ingest.by_offset.origins import Origins
+from pipeline.ingest.by_offset.statements import understood
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.open import OpenProtocol
 from pipeline.protocols.simple import SimpleProtocol
-from pipeline.streaming.ddl_plan import understood
-from pipeline.streaming.origins import Origins
 from registry.columns import read_schema
 
 

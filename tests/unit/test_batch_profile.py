@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ingest.fast_path.batch_profile import BatchProfile
 from pipeline.model.messages import Messages, TableMessages
 from pipeline.model.names import TableName
-from pipeline.streaming.fast_path.batch_profile import BatchProfile
 
 A, B = TableName("s", "a"), TableName("s", "b")
 

@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 from pipeline.ddl import ActionType, parse
+from pipeline.ddl.statement import Statement
+from pipeline.ingest.ddl.exchange import after_exchanges
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
-from pipeline.streaming.epochs import Statement
-from pipeline.streaming.statements import after_exchanges
 from pipeline.warehouse.exchange import Exchange
 from pipeline.warehouse.layout import Removal
 

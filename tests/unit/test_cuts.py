@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.model.names import TableName
-from pipeline.streaming.cuts import by_name
+from pipeline.warehouse.consistent_points import by_name
 from pipeline.warehouse.pairs import State
 
 

@@ -10,8 +10,7 @@ from unit.till_in_memory import SCHEMA, Till, replaced
 from pipeline.ddl import ActionType
 from pipeline.ddl.partitions import from_json
 from pipeline.errors import Refused
-from pipeline.streaming import altered
-from pipeline.warehouse import advance
+from pipeline.warehouse import advance, altered
 
 RECOVER = "RECOVER TABLE `s`.`account`"
 BATCHES = pytest.mark.parametrize("apart", [True, False], ids=["several", "one batch"])

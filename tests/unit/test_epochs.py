@@ -3,12 +3,14 @@
 import pytest
 
 from pipeline.ddl import AddColumn, CreateTable, DropTable, RenameTable
+from pipeline.ddl.statement import Statement
+from pipeline.ddl.table_ref import CreatedTable
+from pipeline.ingest.by_offset.epochs import is_stale, rebound, restricted, split_at_ddl, timeline
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.streaming.epochs import Birth, Statement, is_stale, rebound, restricted, split_at_ddl, timeline
 from pipeline.warehouse.layout import Layout
 
 A, B, X = (TableName("s", name) for name in "abx")
@@ -32,8 +34,8 @@ def messages(*versions, table=A):
 def in_epochs(statements, tables, bindings):
     """Per epoch: the statements' commit ts, and the tables with their bounds."""
     return [
-        ([d.commit_ts for d in epoch.ddl], {(t.table.table): dict(t.bounds or {}) for t in epoch.tables})
-        for epoch in split_at_ddl(statements, tables, bindings)
+        ([s.commit_ts for s in stage.statements], {t.table.table: dict(t.bounds or {}) for t in stage.tables})
+        for stage in split_at_ddl(statements, tables, bindings)
     ]
 
 
@@ -69,7 +71,7 @@ def test_a_statement_belongs_to_the_epoch_in_which_its_name_means_a_table():
 @pytest.mark.parametrize(
     ("action", "after"),
     [
-        (CreateTable(X), {A.key: "1", B.key: "2", X.key: Birth(9, X.key)}),
+        (CreateTable(X), {A.key: "1", B.key: "2", X.key: CreatedTable(9, X.key)}),
         (CreateTable(A), {A.key: "1", B.key: "2"}),
         (DropTable(A), {B.key: "2"}),
         (RenameTable(A, X), {X.key: "1", B.key: "2"}),

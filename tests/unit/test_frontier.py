@@ -2,11 +2,7 @@
 
 from types import MappingProxyType
 
-from pipeline.model.columns import CommitTs
-from pipeline.model.messages import Ddl
-from pipeline.model.names import TableName
-from pipeline.model.places import Partition
-from pipeline.streaming.frontier import (
+from pipeline.ingest.by_commit_ts.frontier import (
     NEVER,
     EarlierTry,
     Recorded,
@@ -17,6 +13,10 @@ from pipeline.streaming.frontier import (
     reached,
     resolved,
 )
+from pipeline.model.columns import CommitTs
+from pipeline.model.messages import Ddl
+from pipeline.model.names import TableName
+from pipeline.model.places import Partition
 
 P0, P1, P2 = (Partition("t", number) for number in range(3))
 

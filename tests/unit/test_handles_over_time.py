@@ -8,12 +8,15 @@ import pytest
 from unit.test_evolution import KEEP, NAME, column
 
 from pipeline.ddl import ActionType, parse
+from pipeline.ddl.statement import Statement
+from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.run_state import Ledger, RunState
+from pipeline.ingest.table_work import TableWork
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.places import Partition
-from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.epochs import Statement
 from pipeline.warehouse.advance import segments
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State
@@ -52,8 +55,11 @@ class Warehouse:
         versions = tuple(entry for entry in entries if isinstance(entry, SeenVersion))
         statements = [entry for entry in entries if isinstance(entry, Statement)]
         protocol = SimpleNamespace(is_newest=lambda _seen: self.by_time, sends_before=True)
-        context = SimpleNamespace(protocol=protocol, policy=KEEP, tables=self, recovering=False)
-        CommitTsTableWriter(context, None, 1, TableMessages(NAME, versions), {}, statements, self.table).evolve()
+        context = SimpleNamespace(protocol=protocol, policy=KEEP, tables=self, run=RunState(Ledger(), recovering=False))
+        messages = TableMessages(NAME, versions)
+        rows, routed = RowsByCommitTs(context, messages), SimpleNamespace(batch_id=1, stream_ids={})
+        work = TableWork(routed, messages, tuple(statements), self.table, rows)
+        TableWriter(context, work, self.table).evolve()
 
     def create(self, _source, layout, *_):
         self.table = SimpleNamespace(

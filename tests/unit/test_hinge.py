@@ -16,7 +16,7 @@ OF_ANOTHER_MEANING = re.compile(
     r"|\b(?:[Oo]pen (?=quarantined|dead|records|rows|ones)|(?:are|has) open\b|open_up_to\b|OPEN\b)"
     r"|\bstatus\W{1,8}open\b|= \"open\", \"FENCED\""
 )
-BETWEEN = ("streaming", "operations", "service")
+BETWEEN = ("ingest", "operations", "service")
 """Rooms that hand messages from a protocol to the tables."""
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*")) if file.suffix in (".py", ".j2")]
 

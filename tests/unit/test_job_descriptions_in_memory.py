@@ -32,7 +32,7 @@ def test_jobs_of_a_release_say_so(till):
     with till.process() as opened:
         said = described(opened)
         opened.release(TableName(SCHEMA, "account"))
-        number = opened.context.ledger.batch_id
+        number = opened.context.run.ledger.batch_id
     assert (said[0], said[-1]) == ("release: s.account", "release: s.account")
     assert {f"batch {number}: s.account: append changes", f"batch {number}: s.account: publish current"} <= {*said}
 

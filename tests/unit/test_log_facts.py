@@ -8,20 +8,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ingest import batch
+from pipeline.ingest.batch import Writers
+from pipeline.ingest.by_commit_ts import publishing
+from pipeline.ingest.by_commit_ts.publishing import Publishing
+from pipeline.ingest.phases import CommittedBatch, TableResult
+from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.observe import logs
 from pipeline.service import pipeline
+from pipeline.service.telemetry import Telemetry
 from pipeline.sources.source import Taken
-from pipeline.streaming import commit_ts_batch
-from pipeline.streaming.batch import Outcome, TableResult
-from pipeline.streaming.commit_ts_batch import CommitTsBatch
-from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.streaming.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
 
 BATCH = 7
 ORDERS, ITEMS = TableName("shop", "orders"), TableName("shop", "items")
+ROUTED = SimpleNamespace(batch_id=BATCH, messages=None, stream_ids={})
 log = logs.get_logger("pipeline.working")
 
 
@@ -72,8 +75,7 @@ def context():
     spark = SimpleNamespace(sparkContext=SimpleNamespace(setJobDescription=nothing))
     return SimpleNamespace(
         spark=spark, settings=settings, step=Step(), timezone="UTC", tables=[pair(ORDERS), pair(ITEMS)],
-        unrecorded=set(),
-        ledger=SimpleNamespace(batch_id=BATCH - 1),
+        run=RunState(Ledger(BATCH - 1)),
         records=SimpleNamespace(tables={"cuts": Iceberg("_pipeline.cuts")}),
     )  # fmt: skip
 
@@ -102,9 +104,11 @@ def of_both(said, name):
     return said.get(name) == both and said.get(f"{name}, said by a library") == both
 
 
-def test_changes_are_appended_under_their_batch_and_table(context, said):
-    batch = SparkBatch(context, None, "q")
-    batch.side_by_side(lambda _: context.step("appended"), [TableMessages(ORDERS, ()), TableMessages(ITEMS, ())])
+def test_changes_are_appended_under_their_batch_and_table(context, said, monkeypatch):
+    monkeypatch.setattr(batch.TableWriter, "of", lambda context, _work: SimpleNamespace(context=context))
+    monkeypatch.setattr(batch, "land", lambda writer, _messages: writer.context.step("appended"))
+    parts = [SimpleNamespace(messages=TableMessages(table, ())) for table in (ORDERS, ITEMS)]
+    Writers(context, ROUTED).land(parts)
     assert of_both(said(), "appended")
 
 
@@ -115,12 +119,12 @@ def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatc
         step("published")
         return SimpleNamespace(snapshot=1)
 
-    monkeypatch.setattr(commit_ts_batch, "advance", SimpleNamespace(advance=advance, is_due=lambda *_: True))
-    monkeypatch.setattr(commit_ts_batch, "exchanges", lambda _: [])
-    monkeypatch.setattr(commit_ts_batch, "may_be_written", lambda *_: True)
-    batch = CommitTsBatch(context, None, "q")
-    batch.applier = SimpleNamespace(dead_letters_follow=nothing)
-    assert [one.table for one in batch.finish_tables([TableResult(str(ORDERS))])] == [str(ORDERS), str(ITEMS)]
+    monkeypatch.setattr(publishing, "advance", SimpleNamespace(advance=advance, is_due=lambda *_: True))
+    monkeypatch.setattr(publishing, "exchanges", lambda _: [])
+    monkeypatch.setattr(publishing, "may_be_written", lambda *_: True)
+    progress = SimpleNamespace(until=lambda *_: 1, cut_ts=0)
+    shown = Publishing(context, ROUTED, None, progress, (), ()).publish()
+    assert [table.source for table, _ in shown] == [ORDERS, ITEMS]
     assert of_both(said(), "published")
 
 
@@ -129,8 +133,6 @@ def open_pipeline(context, monkeypatch):
     """A pipeline whose batches are what the test says."""
     monkeypatch.setattr(pipeline, "spread", nothing)
     monkeypatch.setattr(Telemetry, "batch", nothing)
-    batch = SimpleNamespace(batch_id=BATCH, close=nothing, write_results=nothing, leaves_some=False)
-    monkeypatch.setattr(pipeline, "batch_of", lambda *_: batch)
     return pipeline.Pipeline(context, ExitStack(), nothing, Telemetry())
 
 
@@ -139,15 +141,15 @@ def taken(opened):
 
 
 def test_what_a_batch_does_is_said_under_it_to_its_end(open_pipeline, said, monkeypatch):
-    monkeypatch.setattr(pipeline, "micro_batch", lambda _batch, step: step("read"))
+    monkeypatch.setattr(pipeline, "take_batch", lambda context, _raw: context.step("read"))
     taken(open_pipeline)
     found = said()
     assert (found["read"], found["before-spark-commit"]) == ({(BATCH, None)}, {(BATCH, None)})
 
 
 def test_tables_are_compacted_and_expire_under_the_batch_that_has_written_them(open_pipeline, said, monkeypatch):
-    outcome = Outcome(None, (TableResult(str(ORDERS)),), 0)
-    monkeypatch.setattr(pipeline, "micro_batch", lambda _batch, _step: outcome)
+    committed = CommittedBatch(BATCH, None, (TableResult(str(ORDERS)),))
+    monkeypatch.setattr(pipeline, "take_batch", lambda *_: committed)
     taken(open_pipeline)
     done = {(BATCH, name) for name in ("shop.orders", "shop.orders__changes", "_pipeline.cuts")}
     found = said()
@@ -155,7 +157,7 @@ def test_tables_are_compacted_and_expire_under_the_batch_that_has_written_them(o
 
 
 def test_after_a_batch_nothing_is_said_under_it(open_pipeline, said, monkeypatch):
-    monkeypatch.setattr(pipeline, "micro_batch", nothing)
+    monkeypatch.setattr(pipeline, "take_batch", nothing)
     taken(open_pipeline)
     said()
     log.info("waiting")

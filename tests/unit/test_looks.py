@@ -8,13 +8,12 @@ import pytest
 from support.memory_source import MemorySource
 
 from pipeline.errors import Refused
+from pipeline.ingest.run_state import Ledger
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.observe.metrics import PREFIX, Metrics
-from pipeline.service import pipeline
-from pipeline.sources.source import Committed
-from pipeline.streaming import telemetry
-from pipeline.streaming.telemetry import Telemetry
+from pipeline.service import pipeline, telemetry
+from pipeline.service.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
 
 AT = Partition("cdc", 0)
@@ -40,11 +39,11 @@ def context(tmp_path):
     source.add(AT.stream)
     warehouse = SimpleNamespace(path=tmp_path, maintenance=None)
     return SimpleNamespace(
-        is_due=lambda *_: False, spark=None, step=None, source=source,
+        spark=None, step=None, source=source,
         settings=SimpleNamespace(warehouse=warehouse, checkpoint=tmp_path),
         tables=[SimpleNamespace(source=TableName("shop", "orders"), state=State.LIVE)],
         records=SimpleNamespace(tables={"ddl_history": ours}, counted={}),
-        ledger=SimpleNamespace(committed=Committed()),
+        run=SimpleNamespace(ledger=Ledger(), is_due=lambda *_: False),
     )  # fmt: skip
 
 

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 from unit.test_evolution import KEEP, NAME
 
+from pipeline.ingest.by_commit_ts.table_rows import MEMBERS_UNKNOWN, RowsByCommitTs
+from pipeline.ingest.table_work import EvolvedLayout
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.places import Partition
-from pipeline.streaming.commit_ts_writer import MEMBERS_UNKNOWN, CommitTsTableWriter
 from pipeline.warehouse.layout import Layout
 
 AT = {Partition("t", 0): 7}
@@ -26,12 +27,12 @@ def version(number, **columns):
 def told(layout, *versions, key_only=False):
     """The layout behind these versions, and the columns of which a process that knows nothing else has told."""
     protocol = SimpleNamespace(is_newest=lambda _seen: True, sends_before=True)
-    writer = CommitTsTableWriter(
-        SimpleNamespace(protocol=protocol, policy=KEEP), None, 1, TableMessages(NAME, ()), {}, (), None
-    )
+    rows = RowsByCommitTs(SimpleNamespace(protocol=protocol, policy=KEEP), TableMessages(NAME, ()))
+    evolved = EvolvedLayout(layout)
     for one in versions:
-        layout = writer._met(layout, SeenVersion(one, AT, AT, 1, key_only=key_only, since=int(one.version)))
-    return layout, [note.column for note in writer.notes if note.action == MEMBERS_UNKNOWN]
+        seen = SeenVersion(one, AT, AT, 1, key_only=key_only, since=int(one.version))
+        evolved = rows._met(evolved, seen)
+    return evolved.layout, [note.column for note in evolved.notes if note.action == MEMBERS_UNKNOWN]
 
 
 def test_a_column_is_told_of_once_whatever_else_changes_and_whoever_goes_on():

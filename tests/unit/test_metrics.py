@@ -9,12 +9,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.memory_source import MemorySource
 
 from pipeline.errors import EnvironmentFault
+from pipeline.ingest.by_commit_ts.frontier import closed_by_watermark
+from pipeline.ingest.run_state import ChangefeedProgress, Ledger, RunState
 from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
-from pipeline.sources.source import Committed
-from pipeline.streaming.frontier import closed_by_watermark
-from pipeline.streaming.telemetry import Telemetry, _cut_time
+from pipeline.service.telemetry import Telemetry, _cut_time
+from pipeline.warehouse.consistent_points import ConsistentPoints
 from pipeline.warehouse.pairs import State
 
 ORDERS = TableDone("shop.orders", {"insert": 4, "delete": 1}, quarantined=2, dead_letters=1, held=0, lag=1.5)
@@ -138,10 +139,11 @@ def opened_bench(*names, waiting=MappingProxyType({}), ordering=Ordering.BY_COMM
             tables={"batches": ours, "ddl_history": ours}, held_counts=lambda: waiting, counted=waiting
         ),
         protocol=SimpleNamespace(ordering=ordering),
-        is_due=lambda _what, _seconds: True,
         settings=SimpleNamespace(source=SimpleNamespace(kind="kafka")),
         source=SimpleNamespace(backlog=MemorySource(list).backlog),
-        ledger=SimpleNamespace(committed=Committed()),
+        run=SimpleNamespace(
+            ledger=Ledger(), has_pending=ordering == "by_commit_ts", is_due=lambda _what, _seconds: True
+        ),
     )
 
 
@@ -211,6 +213,7 @@ def test_a_metric_that_has_a_new_name_is_shown_under_its_former_one_too(metrics)
 
 def test_the_time_of_the_newest_cut_is_told_where_a_barrier_keeps_it_before_what_was_read():
     read, cut = (seconds * 1000 << 18 for seconds in (20, 10))
-    ledger = SimpleNamespace(resolved=closed_by_watermark(read))
-    assert _cut_time(SimpleNamespace(ledger=ledger, cut_ts=cut)) == 10
-    assert _cut_time(SimpleNamespace(ledger=ledger, cut_ts=0)) == 20  # no batch of this process yet
+    ledger = Ledger(progress=ChangefeedProgress(resolved=closed_by_watermark(read)))
+    run = RunState(ledger)
+    assert _cut_time(SimpleNamespace(run=run, cuts=ConsistentPoints(None, None, newest=cut))) == 10
+    assert _cut_time(SimpleNamespace(run=run, cuts=ConsistentPoints(None, None))) == 20  # no batch of this process yet

@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ddl import CreateTable, DropDatabase, DropTable, RenameTable
+from pipeline.ddl.name_history import NameBinding, NameHistory
+from pipeline.ddl.statement import Statement
+from pipeline.ddl.table_ref import CreatedTable, UnseenTable
 from pipeline.model.columns import CommitTs
-from pipeline.model.messages import Ddl
+from pipeline.model.messages import EVER, Ddl
 from pipeline.model.names import TableName
-from pipeline.streaming.epochs import Statement
-from pipeline.streaming.name_bindings import EVER, NameBinding, NameHistory, cause_of
 
 A, B, C = (TableName("s", name) for name in "abc")
 
@@ -19,9 +20,9 @@ def statement(ts, *actions):
 
 def apply(known, said):
     """Clause by clause, as the chronicle does."""
-    for action in said.actions if cause_of(said) not in known.causes else ():
-        known.act(action, said.ddl.commit_ts, cause_of(said))
-    known.causes.add(cause_of(said))
+    for action in said.actions if said.cause not in known.causes else ():
+        known.act(action, said.ddl.commit_ts, said.cause)
+    known.causes.add(said.cause)
 
 
 def names(*bindings):
@@ -34,7 +35,7 @@ def test_a_name_means_what_it_meant_at_that_time():
     apply(known, statement(20, CreateTable(A)))
     assert [known.at(A.key, ts).table_ref for ts in (5, 10)] == ["u", "u"]
     assert known.at(B.key, 11).table_ref == "u"
-    assert known.at(A.key, 21).table_ref == "new@20:s.a"
+    assert known.at(A.key, 21).table_ref == CreatedTable(20, A.key)
 
 
 def test_names_can_be_swapped():
@@ -49,7 +50,7 @@ def test_a_table_that_is_dropped_and_made_again_is_another():
     known = names((A.key, "u"))
     apply(known, statement(10, DropTable(A)))
     apply(known, statement(12, CreateTable(A)))
-    assert [known.at(A.key, ts).table_ref for ts in (10, 13)] == ["u", "new@12:s.a"]
+    assert [known.at(A.key, ts).table_ref for ts in (10, 13)] == ["u", CreatedTable(12, A.key)]
 
 
 def test_a_statement_that_comes_again_changes_nothing():
@@ -75,8 +76,8 @@ def test_a_name_that_is_dropped_before_its_rows_are_known_still_had_a_table():
     known = NameHistory()
     apply(known, statement(10, DropTable(A)))
     apply(known, statement(11, CreateTable(A)))
-    assert known.at(A.key, 3).table_ref == "rows@0:s.a"
-    assert known.at(A.key, 12).table_ref == "new@11:s.a"
+    assert known.at(A.key, 3).table_ref == UnseenTable(0, A.key)
+    assert known.at(A.key, 12).table_ref == CreatedTable(11, A.key)
 
 
 def test_a_database_takes_its_tables_along():

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ingest.by_offset.origins import Origins, Owner, identified
 from pipeline.model.columns import SchemaId, TableVersion
 from pipeline.model.messages import Messages, Origin, SeenVersion, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.streaming.origins import Origins, Owner, identified
 from pipeline.warehouse.pairs import State
 
 NAME = TableName("shop", "orders")

@@ -7,6 +7,9 @@ import pytest
 from unit.test_evolution import KEEP, column
 
 from pipeline.ddl import ActionType
+from pipeline.ingest.by_commit_ts import timeline
+from pipeline.ingest.by_offset import statements
+from pipeline.ingest.by_offset.origins import Origins
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, TableVersion
 from pipeline.model.messages import Ddl, Messages
@@ -14,8 +17,6 @@ from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.settings import parse
 from pipeline.settings.column_types import own_types
-from pipeline.streaming import ddl_plan, statements
-from pipeline.streaming.origins import Origins
 from pipeline.warehouse.evolution import apply_actions, meet
 from pipeline.warehouse.layout import Layout
 
@@ -34,11 +35,11 @@ checkpoint: c
 
 
 def by_cut(context, ddl):
-    return statements.understood(context, ddl)
+    return timeline.understood(context, ddl)
 
 
 def by_offset(context, ddl):
-    (statement,) = ddl_plan.understood(context, Messages(ddl=(ddl,)), Origins())
+    (statement,) = statements.understood(context, Messages(ddl=(ddl,)), Origins())
     return statement
 
 

@@ -57,7 +57,7 @@ def test_the_guide_names_files_that_exist():
 
 def test_outside_the_tables_few_files_of_the_package_name_a_protocol():
     quoted = re.compile(r"\"(?:avro|simple|open-protocol)\"")
-    rooms = ("streaming", "warehouse", "quality", "report", "sources", "cli")
+    rooms = ("ingest", "warehouse", "quality", "report", "sources", "cli")
     naming = {
         str(file.relative_to(ROOT / "pipeline"))
         for room in rooms

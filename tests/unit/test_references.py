@@ -12,7 +12,7 @@ OF_THE_CODE = re.compile(r"`((?:pipeline|registry|tests|tools|docker|docs)/[\w/.
 LINKED = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 PAGE = re.compile(r"\b(docs/[\w/-]+\.md)\b")
 MODULE = re.compile(
-    r"`((?:model|sources|protocols|streaming|report|observe|cli)(?:[./]\w+)+|(?:settings|quality|warehouse)(?:/\w+)+\.py)`"
+    r"`((?:model|sources|protocols|ingest|service|report|observe|cli)(?:[./]\w+)+|(?:settings|quality|warehouse)(?:/\w+)+\.py)`"
 )
 """With dots `settings`, `quality` and `warehouse` are sections of the configuration, too."""
 

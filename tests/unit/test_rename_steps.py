@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.ddl import CreateTable, NotUnderstood, RenameTable
+from pipeline.ddl.rename_steps import executable
+from pipeline.ddl.statement import Statement
+from pipeline.ingest.by_commit_ts import timeline
+from pipeline.ingest.by_offset.epochs import bound_after
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import EVER, Ddl
 from pipeline.model.names import TableName
-from pipeline.streaming import statements
-from pipeline.streaming.epochs import Statement, bound_after
-from pipeline.streaming.rename_steps import executable
 from pipeline.warehouse.pairs import StoredBinding
 
 
@@ -106,7 +107,7 @@ class TestByCommitTs:
         tables = [SimpleNamespace(uuid=f"u{n}", bindings=(span,)) for n, span in enumerate(bindings)]
         history = SimpleNamespace(properties={})
         context = SimpleNamespace(tables=tables, records=SimpleNamespace(tables={"ddl_history": history}))
-        found = statements._in_order([*before, *renames(text, 200)], context, ())
+        found = timeline._in_order([*before, *renames(text, 200)], context, ())
         return [" ".join(f"{a.old.table}>{a.new.table}" for a in s.actions) for s in found[len(before) :]]
 
     def test_a_table_that_was_made_after_the_oldest_statement_counts(self):

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ingest.set_aside import dead_letters
 from pipeline.model.messages import Undecodable
 from pipeline.model.names import TableName
-from pipeline.streaming.set_aside import dead_letters
 from pipeline.warehouse.records import SET_ASIDE, Records
 
 ORDERS = TableName("shop", "orders")

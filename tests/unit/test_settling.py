@@ -7,11 +7,12 @@ import pytest
 from unit.test_evolution import BASE, KEEP, NAME, column, version
 
 from pipeline.ddl import ModifyColumn
+from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.table_work import EvolvedLayout
 from pipeline.model import types
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.places import Partition
-from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse.evolution import apply_actions
 
 AT = Partition("t", 0)
@@ -20,34 +21,37 @@ ALTERED = replace(
     apply_actions(BASE, (ModifyColumn("c", column("c", types.BIGINT)),), ALTERED_AT, KEEP)[0],
     altered_in=((AT.stream, 0),),
 )
+CONTEXT = SimpleNamespace(protocol=SimpleNamespace(is_newest=lambda _seen: False), policy=KEEP)
 OLD, NEW = version(1, c=types.INT), version(2, c=types.BIGINT)
 
 
-def writer(kind, **more):
-    protocol = SimpleNamespace(is_newest=lambda _seen: False)
-    context = SimpleNamespace(protocol=protocol, policy=KEEP)
-    return kind(context, None, 1, TableMessages(NAME, ()), {}, [], None, **more)
+def by_offset(layout, seen, **more):
+    return RowsByOffset(CONTEXT, **more)._met(layout, seen, ())[0]
+
+
+def by_commit_ts(layout, seen):
+    return RowsByCommitTs(CONTEXT, TableMessages(NAME, ()))._met(EvolvedLayout(layout), seen).layout
 
 
 def seen(one, since):
     return SeenVersion(one, {AT: 7}, {AT: 7}, 1, since=since, until=since)
 
 
-@pytest.mark.parametrize("kind", [TableWriter, CommitTsTableWriter])
-def test_the_new_version_settles_it(kind):
+@pytest.mark.parametrize("met", [by_offset, by_commit_ts])
+def test_the_new_version_settles_it(met):
     assert not ALTERED.settled
-    layout = writer(kind)._met(ALTERED, seen(NEW, ALTERED_AT + 1))
+    layout = met(ALTERED, seen(NEW, ALTERED_AT + 1))
     assert (layout.settled, layout.version(2).number) == (True, ALTERED.head)
 
 
 @pytest.mark.parametrize(
-    ("kind", "more"), [(TableWriter, {"settles": False}), (CommitTsTableWriter, {})], ids=["redriven", "re-sent by cut"]
+    ("met", "more"), [(by_offset, {"settles": False}), (by_commit_ts, {})], ids=["redriven", "re-sent by cut"]
 )
-def test_a_row_from_before_it_does_not(kind, more):
-    assert writer(kind, **more)._met(ALTERED, seen(OLD, ALTERED_AT - 1)) == ALTERED
+def test_a_row_from_before_it_does_not(met, more):
+    assert met(ALTERED, seen(OLD, ALTERED_AT - 1), **more) == ALTERED
 
 
-@pytest.mark.parametrize("kind", [TableWriter, CommitTsTableWriter])
-def test_an_old_version_whose_rows_come_behind_it_does(kind):
+@pytest.mark.parametrize("met", [by_offset, by_commit_ts])
+def test_an_old_version_whose_rows_come_behind_it_does(met):
     """A statement that changes nothing of how rows are sent makes no version."""
-    assert writer(kind)._met(ALTERED, seen(OLD, ALTERED_AT + 1)).settled
+    assert met(ALTERED, seen(OLD, ALTERED_AT + 1)).settled

@@ -3,12 +3,12 @@
 import pytest
 
 from pipeline.ddl import AddColumn, CreateTable, DropDatabase, DropTable, NotUnderstood, RenameTable
+from pipeline.ddl.statement import Statement
+from pipeline.ingest.by_offset.shared_names import checked
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SourceColumn
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
-from pipeline.streaming.epochs import Statement
-from pipeline.streaming.shared_names import checked
 
 SENT = TableName("s", "a_b")
 BLANK, PLAIN, OTHER = (TableName("s", name) for name in ("a b", "a_b", "c d"))

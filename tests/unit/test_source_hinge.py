@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "pipeline"
-ROOMS = ("model", "protocols", "streaming", "operations", "warehouse", "quality", "lake", "report")
+ROOMS = ("model", "protocols", "ingest", "operations", "warehouse", "quality", "lake", "report")
 """All that records pass on their way. `sources/kafka` is Kafka; settings, the commands, `observe` (metrics),
 `simulate`, `devstack` and `demo` have names that users type and read."""
 KAFKA = re.compile(r"(?i)kafka|topic|offset|broker")
@@ -19,7 +19,7 @@ OF_ANOTHER_MEANING = re.compile(
 )
 NAMES_OF_COLUMNS = {
     "model/change.py", "model/places.py",  # of the change frame and the raw frame
-    "warehouse/records.py", "warehouse/state.py", "streaming/set_aside/fence.py", "report/ledger.py",  # what is stored
+    "warehouse/records.py", "warehouse/state.py", "ingest/set_aside/fence.py", "report/ledger.py",  # what is stored
 }  # fmt: skip
 BESIDES = {
     "model/holding.py": "the settings that leave a table out",

@@ -4,14 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ingest.by_commit_ts import timeline
+from pipeline.ingest.by_commit_ts.frontier import Frontier, closed_by_watermark
+from pipeline.ingest.by_commit_ts.namesakes import Namesakes
+from pipeline.ingest.by_commit_ts.timeline import classified
+from pipeline.ingest.run_state import ChangefeedProgress, Ledger, RunState
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl, Messages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.streaming import statements
-from pipeline.streaming.frontier import Frontier, closed_by_watermark
-from pipeline.streaming.namesakes import Namesakes
-from pipeline.streaming.statements import classified
 
 ORDERS = TableName("shop", "orders")
 SQL = "ALTER TABLE orders ADD COLUMN note INT"
@@ -25,7 +26,7 @@ def ddl(ts, at=()):
 
 def split(monkeypatch, event, *, recorded=(), frontiers=()):
     """Which statements of a batch are applied now and later, and which are sent again: neither."""
-    monkeypatch.setattr(statements.F, "col", lambda _: _Any())
+    monkeypatch.setattr(timeline.F, "col", lambda _: _Any())
     rows = [
         {"commit_ts": one.commit_ts, "schema_name": one.table.schema, "table_name": one.table.table, "sql": one.sql}
         for one in recorded
@@ -34,11 +35,11 @@ def split(monkeypatch, event, *, recorded=(), frontiers=()):
     context = SimpleNamespace(
         tables=[], overrides={},
         records=SimpleNamespace(read=lambda _: history, tables={"ddl_history": SimpleNamespace(properties={})}),
-        ledger=SimpleNamespace(resolved=closed_by_watermark(RESOLVED), frontiers=dict(frontiers), streams={}),
+        run=RunState(Ledger(progress=ChangefeedProgress(dict(frontiers), closed_by_watermark(RESOLVED)))),
     )  # fmt: skip
     due = Frontier(closed_by_watermark(RESOLVED + 10))
-    timeline = classified(context, Messages(ddl=(event,)), lambda _: due, frozenset(), Namesakes({}))
-    return [s.ddl for s in timeline.now], [s.ddl for s in timeline.later]
+    found = classified(context, Messages(ddl=(event,)), lambda _: due, frozenset(), Namesakes({}))
+    return [s.ddl for s in found.now], [s.ddl for s in found.later]
 
 
 class _Any:

@@ -9,7 +9,7 @@ from unit.till_in_memory import SCHEMA, Till, replaced
 from pipeline.ddl import ActionType
 from pipeline.errors import Refused
 from pipeline.model.names import TableName
-from pipeline.streaming.set_aside.held import NAME_TAKEN
+from pipeline.warehouse.held import NAME_TAKEN
 
 TAKEN = f"{NAME_TAKEN}: s.note__changes already belongs to the source table s.note"
 STRANGER = f"{NAME_TAKEN}: s.konto is there already, and no source table's"

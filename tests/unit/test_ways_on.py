@@ -61,9 +61,9 @@ WALKED = {
     "pipeline/settings/faults.py: config schema": SCHEMA,
     "pipeline/settings/loading.py: … --config": SCHEMA,
     "pipeline/simulate/topics.py: devstack status": DEVSTACK,
-    "pipeline/streaming/epochs.py: tables release": RELEASED,
+    "pipeline/ingest/ddl/done.py: tables release": RELEASED,
     "pipeline/service/dispatch.py: tables list": LISTED,
-    "pipeline/streaming/set_aside/held.py: tables release": NAME_RELEASED,
+    "pipeline/warehouse/held.py: tables release": NAME_RELEASED,
     "pipeline/service/pipeline.py: tables restore": RESTORED,
     "pipeline/sources/kafka/offsets.py: run": "tests/golden/test_faults_topic_ids.py"
     "::test_progress_that_was_noted_for_all_topics_as_one_is_refused_and_what_begins_afresh_is_right",
@@ -75,10 +75,10 @@ WALKED = {
     + "a_topic_that_was_made_again_is_refused_and_read_from_its_beginning_on_demand",
     "pipeline/operations/release.py: tables list": LISTED,
     "pipeline/operations/release.py: tables release": NAME_RELEASED,
-    "pipeline/streaming/renames.py: tables release": E2E
+    "pipeline/ingest/ddl/rename.py: tables release": E2E
     + "test_taken_names.py::test_a_table_that_waits_and_is_dropped_leaves_its_old_name_to_a_new_one",
     "pipeline/runtime/session.py: config spark-submit": SUBMITTED,
-    "pipeline/streaming/spark_batch.py: tables list": LISTED,
+    "pipeline/ingest/accounting.py: tables list": LISTED,
     "pipeline/warehouse/place.py: run --accept": E2E
     + "test_elsewhere.py::test_a_catalog_whose_tables_lie_elsewhere_goes_on_where_it_was_moved_to_if_that_is_accepted",
     "pipeline/warehouse/records.py: run --accept": "tests/unit/test_owner.py"

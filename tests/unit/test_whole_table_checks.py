@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.model.names import TableName
 from pipeline.operations import whole_table_checks
 from pipeline.quality.gate import Gate, QualityStop
 from pipeline.quality.rules import RuleResult
 from pipeline.quality.suites import Severity
 from pipeline.service import pipeline
-from pipeline.streaming.telemetry import Telemetry
+from pipeline.service.telemetry import Telemetry
 from pipeline.warehouse.pairs import State
 
 
@@ -26,7 +27,7 @@ def context():
         SimpleNamespace(source=TableName("bank", name), state=State.LIVE, held_reason="")
         for name in ("account", "note")
     )
-    return SimpleNamespace(tables=tables, gate=Gate(), ledger=SimpleNamespace(batch_id=3), viewed=[])
+    return SimpleNamespace(tables=tables, records=None, gate=Gate(), run=RunState(Ledger(3)), viewed=[])
 
 
 @pytest.fixture
@@ -43,7 +44,9 @@ def found(context, monkeypatch):
         }  # fmt: skip
 
     monkeypatch.setattr(whole_table_checks, "audit", audit)
-    monkeypatch.setattr(whole_table_checks, "write_tables_view", lambda _context, batch: context.viewed.append(batch))
+    monkeypatch.setattr(
+        whole_table_checks, "write_tables_view", lambda _tables, _records, batch: context.viewed.append(batch)
+    )
     return results
 
 

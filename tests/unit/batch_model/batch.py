@@ -1,14 +1,15 @@
 """The micro-batch's ports on dictionaries: the product's own classes, with Spark's part of them replaced.
 
-`SparkBatch`, `TableWriter`, `release`, `redrive`, `RuleSet`, `changes.append`, `current.publish` and `Tables` run as
-they are, on frames of dictionaries (`frames`); what stands in a current table is worked out by the few functions in
-`replacements`.
+`micro_batch`, `ByOffset`, `TableWriter`, `release`, `redrive`, `RuleSet`, `changes.append`, `current.publish` and
+`Tables` run as they are, on frames of dictionaries (`frames`); what stands in a current table is worked out by the few
+functions in `replacements`.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,22 +17,23 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
+import pyspark.sql.functions as spark_functions
+from pyspark.sql import DataFrame
 from unit.batch_model.frames import Col, F, Frame, Observation, Projection
 from unit.batch_model.suites import FENCE, broken, rule_set
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
+from pipeline.ingest import accounting, batch, table_writer
+from pipeline.ingest.fast_path import speculation
+from pipeline.ingest.set_aside import dead_letters, fence
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change, conditions, places
 from pipeline.model.messages import Ddl, Messages, Ordering, Prediction, SeenVersion, TableMessages, Undecodable
 from pipeline.model.names import TableName
 from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.streaming import ddl_plan, spark_batch, table_writer
-from pipeline.streaming.fast_path import speculation
-from pipeline.streaming.set_aside import dead_letters, fence, pending
-from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import altered, changes, current, publisher, tables
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import AT, DEFINITIONS, SET_ASIDE, Records, where
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
 
     from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
+    from pipeline.ingest.phases import TableResult
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import ColumnMapping
     from pipeline.model.places import Partition, Range
-    from pipeline.streaming.batch import TableResult
     from pipeline.warehouse.layout import Column, Layout
 
 CORRUPT = "CORRUPT_VALUE"
@@ -348,45 +350,44 @@ class ModelRecords(Records):
         return Frame(self.tables[name].content(), (*_SHARED, *_NAMES[name]), self.catalog)
 
 
-class ModelBatch(SparkBatch):
-    """One micro-batch over a list of records."""
+def one_by_one(work, items, _threads, _size):
+    """For `workers.side_by_side`: in one thread. An error waits for the others; a crash finds each table elsewhere."""
+    results, errors, crash = [], [], None
+    fuse = work.__self__.context.spark.fuse
+    for item in items:
+        if crash is not None:
+            fuse.left = fuse.others.pop() if fuse.others else 0
+        try:
+            results.append(work(item))
+        except Crash as ended:
+            crash = crash or ended
+        except Exception as error:  # noqa: BLE001 - what the product's threads do
+            errors.append(error)
+    if crash is not None:
+        fuse.left = 0
+        raise crash
+    if errors:
+        raise errors[0]
+    return results
+
+
+class ModelBooks(accounting.Books):
+    """The books of a batch, which have to agree with its tables."""
 
     __slots__ = ()
 
-    def side_by_side(self, work, tables):
-        """In one thread: an error waits for the others; a crash finds each other table somewhere else."""
-        fuse, results, errors, crash = self.context.spark.fuse, [], [], None
-        for table in tables:
-            if crash is not None:
-                fuse.left = fuse.others.pop() if fuse.others else 0
-            try:
-                results.append(work(table))
-            except Crash as ended:
-                crash = crash or ended
-            except Exception as error:  # noqa: BLE001 - what the product's threads do
-                errors.append(error)
-        if crash is not None:
-            fuse.left = 0
-            raise crash
-        return self.raised(results, errors)
+    def close(self, closing, set_aside):
+        committed = super().close(closing, set_aside)
+        self._adds_up(self.context.records.tables["batches"].content()[-1])
+        return committed
 
-    def raised(self, results, errors):
-        """The first error, once all tables have ended."""
-        if errors:
-            raise errors[0]
-        return results
-
-    def commit(self, outcome):
-        SparkBatch.commit(self, outcome)
-        self._adds_up(self.context.records.tables["batches"].content()[-1], outcome)
-
-    def _adds_up(self, row, outcome):
+    def _adds_up(self, row):
         """Whether what the ledger says of a batch is what its tables have of it."""
-        number, read = row["batch_id"], self.context.records.read
+        number, read, messages = row["batch_id"], self.context.records.read, self.landed.routed.messages
         entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
         aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in SET_ASIDE}
-        statements = {(*at, offset) for ddl in outcome.messages.ddl for at, offset in ddl.at.items()}
-        control = outcome.messages.control - sum(one["value"].place in statements for one in aside["held"])
+        statements = {(*at, offset) for ddl in messages.ddl for at, offset in ddl.at.items()}
+        control = messages.control - sum(one["value"].place in statements for one in aside["held"])
         found = {
             "changes": entered, "quarantined": len(aside["quarantine"]), "dead_letters": len(aside["dead_letters"]),
             "rows_in": entered + sum(map(len, aside.values())) + control,
@@ -395,7 +396,7 @@ class ModelBatch(SparkBatch):
         assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
 
 
-class WatchedWriter:
+class ModelWriter(TableWriter):
     """One table's part, in which a fault may be, and of which every append is looked at."""
 
     __slots__ = ()
@@ -419,7 +420,7 @@ class WatchedWriter:
 
     def _waiting(self) -> set[int]:
         """Keys whose changes wait behind one that is quarantined."""
-        if self.forced or FENCE not in self.context.rulebook.suite:
+        if self.work.forced or FENCE not in self.context.rulebook.suite:
             return set()
         rows, source = self.context.records.read("quarantine").where("status = 'open'").rows, self.messages.table
         return {row["value"].message.key for row in rows if row["table_name"] == source.table}
@@ -429,7 +430,7 @@ class WatchedWriter:
 
     def _is_fit_to_be_seen(self, added: Sequence[ChangeRow], *, let_in: bool) -> None:
         """Whether main has got what the verdict lets in, and no row that a rule keeps out."""
-        kept_out = [Severity.QUARANTINE] if self.forced else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
+        kept_out = [Severity.QUARANTINE] if self.work.forced else [Severity.QUARANTINE, Severity.HOLD, Severity.FAIL]
         book = self.context.rulebook
         bad = [row for row in added if broken(row.record.message, book.suite, *kept_out, breaks=book.breaks)]
         assert not bad, f"{self.table.source} has rows that break a rule: {bad}"
@@ -442,12 +443,6 @@ class WatchedWriter:
     def _may_fail(self, stage: str) -> None:
         if self.context.spark.faults.get(self.messages.table.key) == stage:
             raise BatchFailed("INJECTED", f"{self.messages.table}: {stage}")
-
-
-class ModelLanding(WatchedWriter, TableWriter):
-    """One table's part by offset."""
-
-    __slots__ = ()
 
 
 def shown(layout: Layout, row: ChangeRow, column: Column, fields: Mapping[str, int]) -> object:
@@ -596,22 +591,30 @@ def _memos(module: Any) -> list[tuple[str, Any]]:
     return [(name, functools.cache(plain)) for name, plain in memos]
 
 
+def written_for_spark() -> list[Any]:
+    """The modules that write Spark's expressions, and are given the model's."""
+    of_ingest = [module for name, module in sorted(sys.modules.items()) if name.startswith("pipeline.ingest")]
+    return [
+        *(conditions, places, changes, rules, samples, redrive, release, superseded),
+        *(module for module in of_ingest if getattr(module, "F", None) in (spark_functions, F)),
+    ]
+
+
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     rule_set.cache_clear()
-    written_for_spark = (
-        *(conditions, places, spark_batch, ddl_plan, table_writer, pending, release),
-        *(changes, dead_letters, fence, rules, samples, redrive, superseded),
-    )
+    modules = written_for_spark()
     return [
-        *((module, "F", F) for module in written_for_spark),
+        *((module, "F", F) for module in modules),
         *((module, "Projection", Projection) for module in (changes, rules)),
         *((module, "walled", lambda frame: frame) for module in (dead_letters, fence, table_writer, redrive, samples)),
-        *((module, "DataFrame", Frame) for module in (spark_batch, superseded)),
-        *((module, *memo) for module in written_for_spark for memo in _memos(module)),
+        *((module, "DataFrame", Frame) for module in modules if getattr(module, "DataFrame", None) is DataFrame),
+        *((module, *memo) for module in modules for memo in _memos(module)),
         (changes, "Observation", Observation),
         (altered, "look", lambda _pair: None),  # no user is at work
-        *((module, "TableWriter", ModelLanding) for module in (ddl_plan, release, redrive)),
+        (batch, "side_by_side", one_by_one),
+        (accounting, "Books", ModelBooks),
+        *((module, "TableWriter", ModelWriter) for module in (batch, release, redrive)),
         (superseded, "Keys", _Keys),
         (superseded, "current_shape", lambda *_: None),
         (superseded, "taken", lambda *_, **__: F.lit(None)),

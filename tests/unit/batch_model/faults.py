@@ -6,29 +6,32 @@ from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from unit.batch_model.batch import ModelBatch, ModelRecords
+from unit.batch_model.batch import ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
 from pipeline import ddl as text
+from pipeline.ddl.table_ref import PairRef
+from pipeline.ingest import appending, batch, reading, table_writer
+from pipeline.ingest.accounting import Books
+from pipeline.ingest.by_offset import epochs, names, ordering, table_rows
+from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
+from pipeline.ingest.by_offset.ordering import ByOffset
+from pipeline.ingest.fast_path import speculation
+from pipeline.ingest.run_state import Ledger
+from pipeline.ingest.set_aside import fence
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules
-from pipeline.streaming import batch, ddl_plan, epochs, table_writer
-from pipeline.streaming.context import Ledger
-from pipeline.streaming.ddl_plan import DdlPlan
-from pipeline.streaming.fast_path import speculation
-from pipeline.streaming.fast_path.staged import Staged
-from pipeline.streaming.set_aside import fence
-from pipeline.streaming.spark_batch import SparkBatch
-from pipeline.streaming.table_writer import TableWriter
 from pipeline.warehouse import changes, current, evolution, publisher, state
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.staged import Staged
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
     import pytest
 
-    from pipeline.streaming.context import PipelineContext
+    from pipeline.ingest.context import PipelineContext
 
     Plant = pytest.MonkeyPatch
 
@@ -51,7 +54,7 @@ def deduped_by_batch_id(plant: Plant) -> Hunt:
 
     def append(self: TableWriter, ranges: Any) -> Any:
         done = [row.batch_id for row in self.table.changes.content()]
-        return {} if self.batch_id in done else original(self, ranges)
+        return {} if self.work.routed.batch_id in done else original(self, ranges)
 
     original = TableWriter.append
     plant.setattr(TableWriter, "append", append)
@@ -61,20 +64,19 @@ def deduped_by_batch_id(plant: Plant) -> Hunt:
 def ledger_before_the_tables(plant: Plant) -> Hunt:
     """The ledger says that a batch is done when its tables have only begun."""
 
-    def read(self: SparkBatch) -> Any:
-        messages = original(self)
-        self.stream_ids = self.context.source.stream_ids()
-        if messages.rows:
-            ledger = self.context.ledger
-            ends = {(self.stream_ids[at.stream], at.number): end for at, end in messages.ends.items()}
+    def read(self: ByOffset, raw: Any, kept: Any) -> Any:
+        routed = original(self, raw, kept)
+        if routed.messages.rows:
+            ledger, ids = self.context.run.ledger, routed.stream_ids
+            ends = {(ids[at.stream], at.number): end for at, end in routed.messages.ends.items()}
             fresh = Ledger(
                 ledger.batch_id, ledger.ends | ends, ledger.streams, ledger.watermarks, unfinished=ledger.unfinished
             )
             self.context.records.write("batches", ledger.batch_id, [{}], fresh.summary())
-        return messages
+        return routed
 
-    original = SparkBatch.read
-    plant.setattr(SparkBatch, "read", read)
+    original = ByOffset.read
+    plant.setattr(ByOffset, "read", read)
     return Hunt(PLAIN)
 
 
@@ -87,7 +89,7 @@ def a_tables_own_end_ignored(plant: Plant) -> Hunt:
 
 def partitions_without_a_range_appended(plant: Plant) -> Hunt:
     """A partition of which the table has everything is not kept out."""
-    plant.setattr(TableWriter, "_only", lambda self, ranges: self._within(ranges))
+    plant.setattr(table_writer, "NOTHING", (0, 2**62))
     return Hunt(PLAIN, (ROWS, BATCH, CHECKPOINT))
 
 
@@ -163,8 +165,8 @@ def released_records_stay_open(plant: Plant) -> Hunt:
 
 def stale_versions_change_the_table(plant: Plant) -> Hunt:
     """A version that is older than the newest is taken for the newest."""
-    original = table_writer.meet
-    plant.setattr(table_writer, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
+    original = table_rows.meet
+    plant.setattr(table_rows, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
     return Hunt(PLAIN, (COLUMN, BATCH))
 
 
@@ -187,47 +189,39 @@ def key_versions_counted_as_newest(plant: Plant) -> Hunt:
         ordered = sorted(layout.versions, key=lambda version: version.number)
         return ordered[-1].version if ordered else None
 
-    plant.setattr(table_writer, "newest", newest)
+    plant.setattr(table_rows, "newest", newest)
     return Hunt(PLAIN, (ROWS, COLUMN, BATCH))
 
 
 def statements_in_the_order_of_arrival_only(plant: Plant) -> Hunt:
     """A version that stands before an applied statement is not known to be older."""
-    plant.setattr(table_writer, "is_stale", lambda *_: False)
+    plant.setattr(table_rows, "is_stale", lambda *_: False)
     return Hunt(COLUMNS, (COLUMN, BATCH))
 
 
 def refused_after_the_tables(plant: Plant) -> Hunt:
     """Dead letters of no table are written when the tables have gone on already."""
 
-    def side_by_side(self: SparkBatch, work: Any, wanted: Any) -> Any:
-        landed = original(self, work, wanted)
-        if wanted and self.ddl_plan.epoch is self.ddl_plan.epochs[-1]:
-            put(self, self.pending)
+    def later(ordering: ByOffset, planned: Any, refused: Any) -> Any:
+        landed = land(ordering, planned, refused)
+        put(ordering, planned.routed)
         return landed
 
-    put, original = SparkBatch.set_aside_refused, ModelBatch.side_by_side
-
-    def later(self: Any, messages: Any) -> int:
-        pending[id(self)] = messages
-        return 0
-
-    pending: dict[int, Any] = {}
-    plant.setattr(ModelBatch, "pending", property(lambda self: pending[id(self)]), raising=False)
-    plant.setattr(SparkBatch, "set_aside_refused", later)
-    plant.setattr(ModelBatch, "side_by_side", side_by_side)
+    put, land = batch._set_aside, ByOffset.land
+    plant.setattr(batch, "_set_aside", lambda *_: {})
+    plant.setattr(ByOffset, "land", later)
     return Hunt(PLAIN)
 
 
 def settled_records_forgotten(plant: Plant) -> Hunt:
     """A second try sets aside again what the first has set aside."""
-    plant.setattr(SparkBatch, "_without_set_aside", lambda _self, messages: messages)
+    plant.setattr(reading._Frames, "without_set_aside", lambda _self, messages: messages)
     return Hunt(PLAIN)
 
 
 def recovery_ends_with_the_first_batch(plant: Plant) -> Hunt:
     """After one committed batch, nothing of an unfinished one is looked for, though its range was longer."""
-    plant.setattr(SparkBatch, "_has_leftovers_beyond", lambda *_: False)
+    plant.setattr(Books, "_has_leftovers_beyond", lambda *_: False)
     return Hunt(PLAIN, (DAMAGE, BATCH, CHECKPOINT))
 
 
@@ -239,14 +233,15 @@ def filled_columns_not_filled(plant: Plant) -> Hunt:
 
 def a_truncate_forgotten_before_the_first_row(plant: Plant) -> Hunt:
     """TRUNCATE of a table whose first rows are in the same batch does nothing."""
-    plant.setattr(TableWriter, "_born", lambda self: setattr(self, "truncated_at", 0) or born(self))
+    original = NamesByOffset.truncate
+    plant.setattr(NamesByOffset, "truncate", lambda self, pair, *rest: pair and original(self, pair, *rest))
     return Hunt(COLUMNS)
 
 
 def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     """A copy of CREATE TABLE that comes late means another table."""
-    plant.setattr(ddl_plan._Past, "has", lambda *_: False)
-    plant.setattr(epochs.Statement, "repeated", lambda *_: False)
+    plant.setattr(PastDdl, "has", lambda *_: False)
+    plant.setattr(epochs, "_repeats", lambda *_: False)
 
     def bound_after(bindings: Any, action: Any, commit_ts: int) -> Any:
         names = dict(bindings)
@@ -255,9 +250,9 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
         return bound(names, action, commit_ts)
 
     bound = epochs.bound_after
-    for module in (epochs, ddl_plan):
+    for module in (epochs, names):
         plant.setattr(module, "bound_after", bound_after)
-    plant.setattr(DdlPlan, "_made_since", lambda *_: None)
+    plant.setattr(NamesByOffset, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
 
 
@@ -273,7 +268,7 @@ def a_new_table_known_by_its_commit_ts_alone(plant: Plant) -> Hunt:
 
 def renames_in_the_order_in_which_they_come(plant: Plant) -> Hunt:
     """RENAMEs of one commit ts are applied as they are sent."""
-    plant.setattr(ddl_plan, "executable", lambda statements, _live: list(statements))
+    plant.setattr(ordering, "executable", lambda statements, _live: list(statements))
     return Hunt(NAMES, (ROWS, BATCH, "names_change"))
 
 
@@ -285,18 +280,18 @@ def tables_that_wait_for_each_others_names(plant: Plant) -> Hunt:
 
 def statements_applied_with_each_copy(plant: Plant) -> Hunt:
     """A copy of DROP or RENAME that comes in a later batch is applied again."""
-    plant.setattr(ddl_plan._Past, "has", lambda *_: False)
+    plant.setattr(PastDdl, "has", lambda *_: False)
     return Hunt(NAMES)
 
 
 def names_bound_as_they_are_today(plant: Plant) -> Hunt:
     """A second try binds names to what the first has renamed already."""
 
-    def meanings(context: PipelineContext, *_: object) -> Any:
-        return {t.source.key: t.uuid for t in context.tables if t.state != State.DROPPED}
+    def today(context: PipelineContext, *_: object) -> Any:
+        return {t.source.key: PairRef(t.uuid) for t in context.tables if t.state != State.DROPPED}, ()
 
-    plant.setattr(DdlPlan, "_meanings", staticmethod(meanings))
-    plant.setattr(DdlPlan, "_bind_made", lambda _self: None)
+    plant.setattr(ordering, "names_before", today)
+    plant.setattr(NamesByOffset, "_bind_made", lambda _self: None)
     return Hunt(NAMES)
 
 
@@ -349,17 +344,17 @@ def forbidden_batches_shown(plant: Plant) -> Hunt:
         def drop(self) -> None:
             self.show()
 
-    def let_in(self: TableWriter, staged: Staged, rules: Any) -> Any:
-        return original(self, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}), rules)
+    def let_in(writer: TableWriter, staged: Staged) -> Any:
+        return original(writer, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}))
 
-    original = TableWriter._show_staged
-    plant.setattr(TableWriter, "_show_staged", let_in)
+    original = appending._show_staged
+    plant.setattr(appending, "_show_staged", let_in)
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 
 def stopped_batches_left_on_their_branch(plant: Plant) -> Hunt:
     """A batch that is forbidden stays on its branch."""
-    plant.setattr(Staged, "drop", lambda self: setattr(self, "is_open", False))
+    plant.setattr(Staged, "drop", lambda self: setattr(self, "waits", False))
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 
@@ -373,10 +368,10 @@ def released_rows_not_judged(plant: Plant) -> Hunt:
     """What a person lets in enters whole, with rows that are to be set aside."""
 
     def append(self: TableWriter, ranges: Any) -> Any:
-        if not self.forced:
+        if not self.work.forced:
             return original(self, ranges)
         with plant.context() as lenient:
-            lenient.setattr(TableWriter, "_rules", lambda _self: changes.NO_RULES)
+            lenient.setattr(TableWriter, "rules", property(lambda _self: changes.NO_RULES))
             return original(self, ranges)
 
     original = TableWriter.append
@@ -434,7 +429,6 @@ def fences_open_to_a_redrive(plant: Plant) -> Hunt:
     return Hunt(PLAIN, (ROWS, BATCH, SUITE, REDRIVE))
 
 
-born = TableWriter._born
 FAULTS = (
     deduped_by_batch_id,
     ledger_before_the_tables,

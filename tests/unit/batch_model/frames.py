@@ -302,7 +302,9 @@ class Frame:
             assert how == "left_semi"
             met = on.of
             return self._next(lambda: [row for row in self.rows if any(met({**row, **one}) for one in other.rows)])
-        added = {} if how == "left_anti" else dict.fromkeys(name for name in other.columns if name not in on)
+        added = (
+            {} if how in ("left_anti", "left_semi") else dict.fromkeys(name for name in other.columns if name not in on)
+        )
         assert not added.keys() & set(self.columns)
 
         def rows() -> list[Row]:
@@ -312,8 +314,8 @@ class Frame:
             joined: list[Row] = []
             for row in self.rows:
                 found = there.get(tuple(row[name] for name in on), [])
-                if how == "left_anti":
-                    joined += [] if found else [row]
+                if how in ("left_anti", "left_semi"):
+                    joined += [row] if bool(found) == (how == "left_semi") else []
                 else:
                     assert how in ("inner", "left")
                     joined += [{**row, **one} for one in found or ([added] if how == "left" else [])]

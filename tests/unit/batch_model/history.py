@@ -17,12 +17,12 @@ from unit.batch_model.suites import NONE, SUITES, broken
 from unit.batch_model.upstream import KEYS, PARTITIONS
 
 from pipeline.errors import BatchFailed, Refused
+from pipeline.ingest.set_aside.dead_letters import FENCED
 from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
-from pipeline.streaming.set_aside.dead_letters import FENCED
 from pipeline.warehouse.pairs import State, backfills_of
 from pipeline.warehouse.records import where
 from pipeline.warehouse.state import UNDER_WAY
@@ -401,7 +401,7 @@ class History:
 
         One whose name another table has that waits for its own is to be released after that.
         """
-        if table.state != State.HELD or (self.mode == NAMES and process.context.recovering):
+        if table.state != State.HELD or (self.mode == NAMES and process.context.run.recovering):
             return False
         try:
             process.release(table.source)

@@ -8,23 +8,26 @@ from typing import Any
 
 import yaml
 from support.memory_source import MemorySource
-from unit.batch_model.batch import Crash, Fuse, ModelBatch, ModelProtocol, ModelRecords, ModelSpark
+from unit.batch_model.batch import Crash, Fuse, ModelProtocol, ModelRecords, ModelSpark
 from unit.batch_model.frames import raw_frame
 from unit.batch_model.iceberg import MAIN, ModelCatalog
 from unit.batch_model.suites import FENCE, NONE, ModelRulebook
 from unit.batch_model.upstream import Broker, Source
 
-from pipeline.errors import BatchFailed
+from pipeline.ingest.context import PipelineContext
+from pipeline.ingest.ordering import take_batch
+from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.model.places import Partition
 from pipeline.operations import redrive, release
-from pipeline.quality.gate import Gate, QualityStop
+from pipeline.quality.gate import Gate
 from pipeline.settings import parse
 from pipeline.sources.kafka import offsets
 from pipeline.sources.kafka.checkpoint import agrees
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.source import Planned
-from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.context import Ledger, PipelineContext
+from pipeline.warehouse.consistent_points import ConsistentPoints
+from pipeline.warehouse.descriptions import Descriptions
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tables import Tables
 
@@ -153,7 +156,9 @@ class Process(Life):
         rulebook = ModelRulebook(self.spark, built_in=False, suite=world.suite)
         self.context = PipelineContext(
             self.spark, SETTINGS["hold" if FENCE in world.suite else "apply"], world.brought,
-            ModelProtocol(world.source.registry), self.tables, self.records, self.ledger, fuse.burn, rulebook, GATE,
+            ModelProtocol(world.source.registry), self.tables, self.records, RunState(self.ledger),
+            fuse.burn, rulebook, Descriptions(self.records),
+            ConsistentPoints(self.tables, self.records), GATE,
         )  # fmt: skip
         release.unfinished(self.context)
         redrive.unfinished(self.context)
@@ -162,23 +167,15 @@ class Process(Life):
 
     def _begin(self) -> None:
         """As `KafkaSource.feed`."""
-        state, committed = self.world.kafka(), self.context.ledger.committed
+        state, committed = self.world.kafka(), self.context.run.ledger.committed
         planned = self.world.checkpoint.planned() if self.world.checkpoint else None
         if planned is None or not agrees(planned, committed.of(state.topics)):
             start = offsets.starting_offsets(committed, state, "earliest")
             self.world.checkpoint = Checkpoint({at: max(offset, 0) for at, offset in start.items()})
 
     def take(self, raw: Any, query_id: str, planned: Planned) -> None:
-        """As `Pipeline._take`; a crash closes nothing."""
-        batch = ModelBatch(self.context, raw, query_id, planned)
-        try:
-            micro_batch(batch, self.fuse.burn)
-        except (BatchFailed, QualityStop) as error:
-            if isinstance(error, QualityStop):
-                batch.write_results()
-            batch.close()
-            raise
-        batch.close()
+        """As `Pipeline._take`."""
+        take_batch(self.context, RawBatch(raw, query_id, planned))
         self.nothing_is_staged()
 
     def release(self, source) -> int:

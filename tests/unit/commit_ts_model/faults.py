@@ -9,17 +9,23 @@ from unit.commit_ts_model import lake
 from unit.commit_ts_model.history import ASIDE, COLUMNS, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
 
 from pipeline import ddl as text
+from pipeline.ddl.name_history import NameHistory
+from pipeline.ingest import reading
+from pipeline.ingest.accounting import Books
+from pipeline.ingest.by_commit_ts import frontier, left_over, ordering, publishing, redeliveries, table_rows, timeline
+from pipeline.ingest.by_commit_ts.batch_progress import BatchProgress
+from pipeline.ingest.by_commit_ts.publishing import Publishing
+from pipeline.ingest.by_commit_ts.routing import Router
+from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.ddl import drop, exchange
+from pipeline.ingest.set_aside import pending
+from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change
 from pipeline.model.messages import EVER
 from pipeline.operations import release, superseded
 from pipeline.operations.superseded import LATER, SupersededChanges
-from pipeline.streaming import commit_ts_batch, cuts, frontier, redeliveries, routing, statements
-from pipeline.streaming.commit_ts_batch import CommitTsBatch
-from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.ddl_applier import DdlApplier
-from pipeline.streaming.name_bindings import NameHistory
-from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, publisher
+from pipeline.warehouse.consistent_points import ConsistentPoints
 from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
@@ -70,17 +76,14 @@ def a_stream_that_is_new_is_in_time(plant: Plant) -> str:
 
 def a_partition_that_was_read_to_its_end_is_late_afterwards(plant: Plant) -> str:
     """What it brings then is taken for the history of a topic that came later."""
-    original = CommitTsBatch._note_try
+    original = ordering.progress_of
 
-    def note(self, ends, streams):
-        self.frontiers = frontier.progress(
-            self.context.ledger.frontiers,
-            self.context.source.progress(self.applier.messages),
-            self.applier.messages.ddl,
-        )
-        original(self, ends, streams)
+    def progress_of(context, routed):
+        watermarks = context.source.progress(routed.messages)
+        frontiers = frontier.progress(context.run.ledger.progress.frontiers, watermarks, routed.messages.ddl)
+        return lake.replace(original(context, routed), frontiers=frontiers)
 
-    plant.setattr(CommitTsBatch, "_note_try", note)
+    plant.setattr(ordering, "progress_of", progress_of)
     return NAMES
 
 
@@ -89,22 +92,20 @@ def a_partition_that_was_read_to_its_end_is_late_afterwards(plant: Plant) -> str
 
 def every_statement_is_due(plant: Plant) -> str:
     """DDL events are applied as they come."""
-    plant.setattr(CommitTsBatch, "_applied_up_to", lambda _self, _ddl: frontier.Frontier(EVER))
+    plant.setattr(BatchProgress, "applied_up_to", lambda _self, _ddl: frontier.Frontier(EVER))
     return COLUMNS
 
 
 def statements_in_the_order_of_their_text(plant: Plant) -> str:
     """Not by commit ts."""
-    original = statements.executable
-    plant.setattr(
-        statements, "executable", lambda sent, live: sorted(original(sent, live), key=lambda one: one.ddl.sql)
-    )
+    original = timeline.executable
+    plant.setattr(timeline, "executable", lambda sent, live: sorted(original(sent, live), key=lambda one: one.ddl.sql))
     return NAMES
 
 
 def what_is_sent_again_is_applied_again(plant: Plant) -> str:
     """No statement has been passed."""
-    plant.setattr(statements, "_is_redelivered", lambda *_: False)
+    plant.setattr(timeline, "_is_redelivered", lambda *_: False)
     plant.setattr(NameHistory, "of", staticmethod(lambda bindings, _causes=(): _without_causes(bindings)))
     return NAMES
 
@@ -118,7 +119,7 @@ def _without_causes(bindings):
 
 def a_drop_is_not_applied(plant: Plant) -> str:
     """The table lives on."""
-    plant.setattr(DdlApplier, "_drop", lambda *_: "nothing")
+    plant.setattr(drop, "dropped", lambda *_: "nothing")
     return NAMES
 
 
@@ -142,7 +143,7 @@ def a_column_is_added_without_its_default(plant: Plant) -> str:
 
 def chains_are_not_put_in_order(plant: Plant) -> str:
     """RENAMEs of one commit ts are applied as they came."""
-    plant.setattr(statements, "executable", lambda sent, _live: sent)
+    plant.setattr(timeline, "executable", lambda sent, _live: sent)
     return NAMES
 
 
@@ -151,7 +152,7 @@ def chains_are_not_put_in_order(plant: Plant) -> str:
 
 def nothing_waits(plant: Plant) -> str:
     """Rows after a statement that is not applied are let in."""
-    plant.setattr(routing, "pending_parts", lambda _told: {})
+    plant.setattr(Router, "pending_parts", lambda _self: {})
     return COLUMNS
 
 
@@ -192,7 +193,7 @@ def a_second_try_lets_in_what_the_first_has(plant: Plant) -> str:
 
 def what_an_unfinished_try_held_back_is_not_looked_for(plant: Plant) -> str:
     """It is in no range that is left."""
-    plant.setattr(CommitTsBatch, "_left_over", lambda _self: {})
+    plant.setattr(left_over, "parts", lambda *_: {})
     return COLUMNS
 
 
@@ -247,12 +248,11 @@ def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
 
 def rows_beyond_the_resolved_ts_are_shown(plant: Plant) -> str:
     """A table shows all that it has."""
-    plant.setattr(CommitTsBatch, "_until", lambda _self, table: max(table.cut, _self.tidb_ts(table)))
-    plant.setattr(CommitTsBatch, "tidb_ts", _newest, raising=False)
+    plant.setattr(Publishing, "_until", lambda _self, table: max(table.cut, _newest(table)))
     return ROWS
 
 
-def _newest(_self: Any, table: Any) -> int:
+def _newest(table: Any) -> int:
     return max((row.record.message.commit_ts for row in table.changes.content()), default=0)
 
 
@@ -278,19 +278,21 @@ def a_table_says_that_it_shows_more_than_it_does(plant: Plant) -> str:
 
 def every_cut_is_exact(plant: Plant) -> str:
     """Whatever is missing."""
-    plant.setattr(cuts, "_missing", lambda *_: [])
+    plant.setattr(ConsistentPoints, "_missing", lambda *_: [])
     return COLUMNS
 
 
 def the_ledger_is_ahead_of_the_tables(plant: Plant) -> str:
     """It says that all partitions were read as far as the fastest."""
-    original = CommitTsBatch._complete
+    original = Books._ledger
 
-    def complete(self, fresh):
-        original(self, fresh)
-        fresh.resolved = max([*self.frontiers.values(), fresh.resolved])
+    def ledger(self, closing):
+        fresh = original(self, closing)
+        ahead = max([*closing.progress.frontiers.values(), closing.progress.resolved])
+        fresh.progress = lake.replace(fresh.progress, resolved=ahead)
+        return fresh
 
-    plant.setattr(CommitTsBatch, "_complete", complete)
+    plant.setattr(Books, "_ledger", ledger)
     return NAMES
 
 
@@ -302,24 +304,20 @@ def schemas_are_not_kept(plant: Plant) -> str:
 
 def versions_are_met_in_any_order(plant: Plant) -> str:
     """Statements first, whatever their time: rows of before get the columns of after."""
-    original = CommitTsTableWriter._timeline
-
-    def timeline(self):
-        return list(reversed(original(self)))
-
-    plant.setattr(CommitTsTableWriter, "_timeline", timeline)
+    original = table_rows._timeline
+    plant.setattr(table_rows, "_timeline", lambda work: list(reversed(original(work))))
     return COLUMNS
 
 
 def appends_say_nothing_of_their_times(plant: Plant) -> str:
     """Every append is of the beginning: what is newer than the cut counts as shown."""
-    plant.setattr(CommitTsTableWriter, "times", property(lambda _self: (0, 0)))
+    plant.setattr(RowsByCommitTs, "times", property(lambda _self: (0, 0)))
     return ROWS
 
 
 def a_batch_of_what_is_left_is_not_asked_for(plant: Plant) -> str:
     """A batch begins again at the first record of its partitions, whatever the ledger says."""
-    plant.setattr(commit_ts_batch.SparkBatch, "_without_set_aside", lambda _self, messages: messages)
+    plant.setattr(reading._Frames, "without_set_aside", lambda _self, messages: messages)
     return COLUMNS
 
 
@@ -343,10 +341,8 @@ def a_release_lets_nothing_in(plant: Plant) -> str:
 
 def one_table_is_not_shown(plant: Plant) -> str:
     """All others are at the cut, and it calls itself exact."""
-    original = CommitTsBatch._may_be_shown
-    plant.setattr(
-        CommitTsBatch, "_may_be_shown", lambda self, table: table.source.table != "b" and original(self, table)
-    )
+    original = Publishing._may_be_shown
+    plant.setattr(Publishing, "_may_be_shown", lambda self, table: table.source.table != "b" and original(self, table))
     return ROWS
 
 
@@ -358,13 +354,13 @@ def a_truncate_empties_nothing(plant: Plant) -> str:
 
 def a_tables_own_end_is_ignored(plant: Plant) -> str:
     """Each try appends the whole range of its batch."""
-    plant.setattr(CommitTsTableWriter, "ends", lambda _self: {})
+    plant.setattr(TableWriter, "ends", lambda _self: {})
     return ROWS
 
 
 def recovery_ends_with_the_first_batch(plant: Plant) -> str:
     """Whatever the ledger has yet to pass."""
-    plant.setattr(commit_ts_batch.SparkBatch, "_has_leftovers_beyond", lambda *_: False)
+    plant.setattr(Books, "_has_leftovers_beyond", lambda *_: False)
     return COLUMNS
 
 
@@ -407,9 +403,8 @@ def cuts_know_nothing_of_quarantine(plant: Plant) -> str:
 
 def a_second_try_sets_aside_what_the_first_has(plant: Plant) -> str:
     """It does not look what is in quarantine already."""
-    plant.setattr(
-        CommitTsBatch, "_places_set_aside", lambda self: self.context.records.read("quarantine").where("false")
-    )
+    quarantined = lambda context: context.records.read("quarantine").where("false")  # noqa: E731
+    plant.setattr(pending, "places_set_aside", quarantined)
     return ASIDE
 
 
@@ -444,7 +439,7 @@ def _names(layout: Any) -> list[str]:
 
 def an_exchange_does_not_wait_for_the_other_table(plant: Plant) -> str:
     """Each table shows what comes after it."""
-    original = CommitTsBatch._until
+    original = Publishing._until
 
     def until(self, table):
         undone, self.undone = self.undone, []
@@ -453,19 +448,19 @@ def an_exchange_does_not_wait_for_the_other_table(plant: Plant) -> str:
         finally:
             self.undone = undone
 
-    plant.setattr(CommitTsBatch, "_until", until)
+    plant.setattr(Publishing, "_until", until)
     return EXCHANGES
 
 
 def columns_change_before_rows_change_places(plant: Plant) -> str:
     """Nothing ends what a batch applies."""
-    plant.setattr(statements, "_barrier", lambda _statements: None)
+    plant.setattr(exchange, "barrier", lambda _statements: None)
     return EXCHANGES
 
 
 def what_comes_after_an_exchange_does_not_wait_for_it(plant: Plant) -> str:
     """Statements of a later batch are applied, whatever an earlier one has noted."""
-    plant.setattr(statements, "after_exchanges", lambda *_: [])
+    plant.setattr(exchange, "after_exchanges", lambda *_: [])
     return EXCHANGES
 
 
@@ -473,11 +468,11 @@ def an_exchange_that_died_begins_anew(plant: Plant) -> str:
     """The second table gets what the first one has by now."""
     original = lake._exchange
 
-    def exchange(spark, wanted, *rest):
+    def exchanged(spark, wanted, *rest):
         wanted.table.removed_done = min(wanted.table.removed_done, wanted.removal.at - 1)
         original(spark, wanted, *rest)
 
-    plant.setattr(commit_ts_batch, "exchange", exchange)
+    plant.setattr(publishing, "exchange", exchanged)
     return EXCHANGES
 
 

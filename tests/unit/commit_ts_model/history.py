@@ -17,10 +17,10 @@ from unit.commit_ts_model.process import Crash, Process, World
 from unit.commit_ts_model.upstream import EDGE, KEYS, LATER, TOO_LARGE
 
 from pipeline.errors import BatchFailed
+from pipeline.ingest.set_aside.pending import SCHEMA_PENDING
 from pipeline.model import types
 from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
-from pipeline.streaming.set_aside.pending import SCHEMA_PENDING
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import SUPERSEDED, where
 from pipeline.warehouse.state import UNDER_WAY
@@ -330,7 +330,7 @@ class History:
     @rule(8, name=TABLES, crash=(None, None, *range(12)), hold=(True, False))
     def a_table_is_held_or_released(self, name, crash, hold):
         def work(process):
-            for table in () if process.context.recovering else list(process.context.tables):
+            for table in () if process.context.run.recovering else list(process.context.tables):
                 if table.source.table != name:
                     continue
                 if hold and table.state is State.LIVE:
@@ -366,7 +366,7 @@ class History:
             table = process.context.tables.find(process.world.tidb.tables[name].name)
             waits = [row for row in self.content("held") if row["status"] == "open" and row["table_name"] == name]
             undescribed = any(row["reason"].startswith(SCHEMA_PENDING) for row in waits)
-            if undescribed and table is not None and table.state is State.LIVE and not process.context.recovering:
+            if undescribed and table is not None and table.state is State.LIVE and not process.context.run.recovering:
                 process.release(table.source)
 
         if name in self.tidb.tables:
@@ -553,7 +553,7 @@ class History:
     @staticmethod
     def release(process, table):
         """Release a held table; not while a batch is begun that may have renamed it (a limit: docs/operations.md)."""
-        if table.state is not State.HELD or process.context.recovering:
+        if table.state is not State.HELD or process.context.run.recovering:
             return False
         process.release(table.source)
         return True

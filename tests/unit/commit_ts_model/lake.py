@@ -1,6 +1,6 @@
 """The ordering by commit ts on dictionaries: the product's own classes, with Spark's part of them replaced.
 
-`CommitTsBatch`, `CommitTsTableWriter`, `DdlApplier`, `routing`, `frontier`, `pending` and `advance` run as they are, on
+`ByCommitTs`, `RowsByCommitTs`, `DdlApplier`, `routing`, `frontier`, `pending` and `advance` run as they are, on
 the frames, tables and records of the batch model by offset (`unit.batch_model`). Replaced is what asks Spark for SQL or
 windows: `replacements` lists it.
 """
@@ -8,20 +8,22 @@ windows: `replacements` lists it.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import pyspark.sql.functions as spark_functions
-from pyspark.sql import DataFrame
 from unit.batch_model import batch as by_offset
 from unit.batch_model.batch import IS_DDL, Crash, CurrentRow, ModelRecords, extreme, image
 from unit.batch_model.frames import Col, F, Frame
 from unit.commit_ts_model import multiset
 from unit.commit_ts_model.upstream import TOO_LARGE
 
+from pipeline.ingest import accounting
+from pipeline.ingest import ordering as by_ordering
+from pipeline.ingest.by_commit_ts import publishing, redeliveries
+from pipeline.ingest.by_commit_ts.ordering import ByCommitTs
+from pipeline.ingest.set_aside import pending
 from pipeline.model import change
 from pipeline.model.messages import (
     EVER,
@@ -36,12 +38,8 @@ from pipeline.model.messages import (
     Unknown,
 )
 from pipeline.model.names import TableName
-from pipeline.operations import redrive, release, superseded
+from pipeline.operations import release, superseded
 from pipeline.protocols.too_large import HANDLE_KEY_ONLY
-from pipeline.streaming import commit_ts_batch, redeliveries
-from pipeline.streaming.commit_ts_batch import CommitTsBatch
-from pipeline.streaming.commit_ts_writer import CommitTsTableWriter
-from pipeline.streaming.set_aside import pending
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
 from pipeline.warehouse.pairs import backfills_of
@@ -280,34 +278,21 @@ class ModelDescriptions(Descriptions):
         return {known_as(v): v for v in (from_row(*(row[name] for name in names)) for row in rows)}
 
 
-class ModelCommitTsBatch(CommitTsBatch):
-    """One micro-batch over a list of records."""
+class ModelBooks(by_offset.ModelBooks):
+    """The books of a batch, which have to agree with its tables."""
 
-    def side_by_side(self, work, tables):
-        return by_offset.ModelBatch.side_by_side(self, work, tables)
+    __slots__ = ()
 
-    def raised(self, results, errors):
-        return by_offset.ModelBatch.raised(self, results, errors)
+    def close(self, closing, set_aside):
+        self._adds_up(self._row(closing))
+        return super(by_offset.ModelBooks, self).close(closing, set_aside)
 
-    def _take_pending(self):
-        """How many statements do not wait any more: they are no changes."""
-        held = self.context.records.tables["held"]
-        before = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
-        super()._take_pending()
-        after = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
-        self.statements_let_in = after["released"] - before["released"]
-
-    def _row(self, outcome, level):
-        row = super()._row(outcome, level)
-        self._adds_up(row, outcome)
-        return row
-
-    def _adds_up(self, row, outcome):
+    def _adds_up(self, row):
         """Whether what the ledger says of a batch is what its tables have of it.
 
         A second try cannot know which of its rows the first has let in: it counts what stands there now.
         """
-        number, read = self.batch_id, self.context.records.read
+        number, read, messages = self._batch_id, self.context.records.read, self.landed.routed.messages
         entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
         aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in SET_ASIDE}
         found = {
@@ -317,14 +302,29 @@ class ModelCommitTsBatch(CommitTsBatch):
         assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
         statements = [one["value"] for one in aside["held"] if one["value"].message.kind == "ddl"]
         rows = entered + sum(map(len, aside.values())) - len(statements)
-        control = outcome.messages.control + (0 if self.context.recovering else self.statements_let_in)
+        let_in = 0 if self.context.run.recovering else self.context.spark.statements_let_in
+        control = messages.control + let_in
         assert row["rows_in"] == rows + control, f"batch {number}: {said}, but {rows} rows and {control} other messages"
 
 
-class ModelCommitTsWriter(by_offset.WatchedWriter, CommitTsTableWriter):
-    """One table's part."""
+class ModelByCommitTs(ByCommitTs):
+    """The ordering of a batch, which says how far it has brought the tables."""
 
     __slots__ = ()
+
+    def _take_pending(self, landed):
+        """How many statements do not wait any more: they are no changes."""
+        held = self.context.records.tables["held"]
+        before = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
+        taken = super()._take_pending(landed)
+        after = Counter(one["status"] for one in held.content() if one["value"].message.kind == "ddl")
+        self.context.spark.statements_let_in = after["released"] - before["released"]
+        return taken
+
+    def commit(self, planned, landed):
+        committed = super().commit(planned, landed)
+        self.context.spark.resolved = planned.progress.resolved
+        return committed
 
 
 # ---- in place of SQL
@@ -517,37 +517,30 @@ def _shape(_layout: Any, _timezone: str) -> Any:
 
 def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
-    of_streaming = [
-        module for name, module in sorted(sys.modules.items())
-        if name.startswith(("pipeline.streaming.", "pipeline.model.")) and module is not None
-    ]  # fmt: skip
     return [
         *by_offset.replacements(),
-        *((module, "F", F) for module in of_streaming if getattr(module, "F", None) is spark_functions),
-        *((module, "DataFrame", Frame) for module in of_streaming if getattr(module, "DataFrame", None) is DataFrame),
+        (accounting, "Books", ModelBooks),
+        (by_ordering, "ByCommitTs", ModelByCommitTs),
         (pending, "raw_records", _raw_records),
         (pending, "released", _released),
         (release, "released", _released),
-        (release, "CommitTsBatch", ModelCommitTsBatch),
         (pending, "let_in", _let_in),
         (pending, "let_next_batch_take", _let_next_batch_take),
         (release, "let_next_batch_take", _let_next_batch_take),
         (redeliveries, "watermarks", multiset.watermarks),
         (redeliveries, "redelivery_starts", multiset.redelivery_starts),
         (advance, "_sent", multiset.sent),
-        (commit_ts_batch, "ThreadPoolExecutor", by_offset._OneThread),
-        (commit_ts_batch, "CommitTsTableWriter", ModelCommitTsWriter),
+        (publishing, "ThreadPoolExecutor", by_offset._OneThread),
         (advance, "_everything", _everything),
         (advance, "_rows", rows_between),
         (advance, "_show", _show),
         (advance, "_remove", _remove),
         (publisher.Publisher, "empty", _empty),
-        (commit_ts_batch, "exchange", _exchange),
+        (publishing, "exchange", _exchange),
         *((module, "F", F) for module in (advance, keys, removals, partitions)),
         (removals, "current_shape", _shape),
         (superseded, "taken", removals.taken),
-        (redrive, "CommitTsTableWriter", ModelCommitTsWriter),
     ]
 
 
-__all__ = ["CommitTsProtocol", "CommitTsRecords", "Crash", "ModelCommitTsBatch", "ModelDescriptions", "replace"]
+__all__ = ["CommitTsProtocol", "CommitTsRecords", "Crash", "ModelDescriptions", "replace"]

@@ -1,7 +1,7 @@
 """Tables without a key in memory: where rows begin to be sent again, and what a publish makes of them.
 
-In place of the windows and joins of `pipeline.streaming.redeliveries` and `pipeline.warehouse.multiset`. Columns are
-added and renamed here, and never dropped: there is one era.
+In place of the windows and joins of `pipeline.ingest.by_commit_ts.redeliveries` and `pipeline.warehouse.multiset`.
+Columns are added and renamed here, and never dropped: there is one era.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.batch import CurrentRow, image
 
+from pipeline.ingest.by_commit_ts.frontier import commit_ts_of
+from pipeline.ingest.by_commit_ts.redeliveries import Watermarks
+from pipeline.ingest.set_aside.pending import WAS_PENDING, rows_of
 from pipeline.model import change
 from pipeline.model.messages import EVER
-from pipeline.streaming.frontier import commit_ts_of
-from pipeline.streaming.redeliveries import Watermarks
-from pipeline.streaming.set_aside.pending import WAS_PENDING, rows_of
 from pipeline.warehouse.pairs import Place
 from pipeline.warehouse.state import OPERATION
 

@@ -12,17 +12,18 @@ from unit.batch_model.iceberg import ModelCatalog
 from unit.batch_model.process import GATE, WRITTEN, Checkpoint, Life
 from unit.batch_model.suites import FENCE, NONE, IsBad, ModelRulebook, is_bad
 from unit.batch_model.upstream import Broker
-from unit.commit_ts_model.lake import CommitTsProtocol, CommitTsRecords, ModelCommitTsBatch, ModelDescriptions
+from unit.commit_ts_model.lake import CommitTsProtocol, CommitTsRecords, ModelDescriptions
 from unit.commit_ts_model.upstream import Tidb
 
-from pipeline.errors import BatchFailed
+from pipeline.ingest.context import PipelineContext
+from pipeline.ingest.ordering import take_batch
+from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.run_state import RunState
+from pipeline.ingest.set_aside import pending
 from pipeline.operations import redrive, release
-from pipeline.quality.gate import QualityStop
 from pipeline.settings import parse
 from pipeline.sources.kafka.checkpoint import agrees
-from pipeline.streaming.batch import micro_batch
-from pipeline.streaming.context import PipelineContext
-from pipeline.streaming.set_aside import pending
+from pipeline.warehouse.consistent_points import ConsistentPoints
 from pipeline.warehouse.pairs import State
 
 SOURCE = {"kind": "kafka", "protocol": "simple", "bootstrap_servers": "a:1", "topic_pattern": "t_.*"}
@@ -69,7 +70,8 @@ class Process(Life):
         settings = (FENCED if FENCE in world.suite else SETTINGS)[world.policy]
         self.context = PipelineContext(
             self.spark, settings, world.brought, CommitTsProtocol(descriptions), self.tables,
-            self.records, self.ledger, fuse.burn, rulebook, descriptions, GATE,
+            self.records, RunState(self.ledger), fuse.burn, rulebook, descriptions,
+            ConsistentPoints(self.tables, self.records), GATE,
         )  # fmt: skip
         release.unfinished(self.context)
         redrive.unfinished(self.context)
@@ -102,18 +104,10 @@ class Process(Life):
         return redrive.redrive(self.context, redrive.Selection(what))
 
     def take(self, raw, query_id, planned) -> None:
-        """As `Pipeline._land`; a crash closes nothing."""
-        batch = ModelCommitTsBatch(self.context, raw, query_id, planned)
-        try:
-            outcome = micro_batch(batch, self.fuse.burn)
-        except (BatchFailed, QualityStop) as error:
-            if isinstance(error, QualityStop):
-                batch.write_results()
-            batch.close()
-            raise
-        self.left = outcome is not None and batch.leaves_some
-        self.resolved = batch.resolved if outcome is not None else self.resolved
-        batch.close()
+        """As `Pipeline._land`."""
+        committed = take_batch(self.context, RawBatch(raw, query_id, planned))
+        self.left = committed is not None and committed.leaves_some
+        self.resolved = self.spark.resolved if committed is not None else self.resolved
         self.nothing_is_staged()
 
 

@@ -1,0 +1,191 @@
+"""The micro-batch: the one function to read first.
+
+It takes the records of one batch from a source's raw frame to tables that show them, in steps that are durable one by
+one and harmless when repeated. What differs between the two orderings of changes is in a `BatchOrdering`: in
+`by_offset.ordering` and in `by_commit_ts.ordering`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from pipeline.ingest.accounting import write_results
+from pipeline.ingest.fast_path.speculation import append_while_reading
+from pipeline.ingest.phases import TableResult
+from pipeline.ingest.reading import describe_job
+from pipeline.ingest.set_aside.dead_letters import set_aside_refused
+from pipeline.ingest.table_writer import TableWriter
+from pipeline.ingest.workers import side_by_side
+from pipeline.observe.logs import bound
+from pipeline.quality.gate import QualityStop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.ingest.context import PipelineContext
+    from pipeline.ingest.phases import CommittedBatch, LandedBatch, PlannedBatch, RawBatch, RoutedBatch
+    from pipeline.ingest.reading import Reading
+    from pipeline.ingest.table_work import TableWork
+    from pipeline.model.messages import Messages, TableMessages
+    from pipeline.model.places import Partition, Range
+
+P = TypeVar("P", bound="PlannedBatch")
+L = TypeVar("L", bound="LandedBatch")
+
+
+class BatchOrdering(Protocol[P, L]):
+    """How changes are put in order: the part of one micro-batch that depends on it."""
+
+    @property
+    def context(self) -> PipelineContext:
+        """The open pipeline."""
+        ...
+
+    def reading(self) -> Reading:
+        """How records become messages of tables."""
+        ...
+
+    def read(self, raw: RawBatch, kept: ExitStack) -> RoutedBatch:
+        """What no committed batch has, and what was pending; `kept` releases what is kept while the batch lasts."""
+        ...
+
+    def not_stored(self, frame: DataFrame) -> DataFrame:
+        """The events that no unfinished batch has put into a table."""
+        ...
+
+    def plan(self, routed: RoutedBatch) -> P:
+        """The statements in the order in which they are applied, and what names mean; nothing is written."""
+        ...
+
+    def land(self, planned: P, refused: Mapping[str, int]) -> L:
+        """Apply the statements, give each table its rows, and publish. `refused`: dead letters by table, so far."""
+        ...
+
+    def commit(self, planned: P, landed: L) -> CommittedBatch:
+        """Write what was done, the consistent point, and last the ledger: then the batch is committed."""
+        ...
+
+
+def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch | None:
+    """Take one micro-batch from the raw frame to the ledger.
+
+    `context.step` is called between durable steps with the name of the last one: a test ends the process there. After
+    a crash at any of them, or with a batch that overlaps what was committed, the same records give the same tables:
+
+    - what the ledger has committed is not read again;
+    - each changes table knows, in its own commits, how far it has come, and takes only what lies beyond;
+    - each current table knows which changes it was built from;
+    - dead letters and held records of an unfinished batch are found by their coordinates.
+
+    None: the batch had nothing new.
+    """
+    context = ordering.context
+    with ExitStack() as kept:
+        routed = append_while_reading(context, ordering.reading(), raw, kept) or ordering.read(raw, kept)
+        if routed.is_empty:
+            return None
+        context.step("read")
+        refused = _set_aside(ordering, routed)  # first: a second try, to which they are readable, leaves them there
+        context.step("dead-letters-appended")
+        planned = ordering.plan(routed)
+        for note in planned.notes:
+            note.write()
+        landed = ordering.land(planned, refused)
+        committed = ordering.commit(planned, landed)
+        context.step("ledger-appended")
+        return committed
+
+
+def _set_aside(ordering: BatchOrdering[P, L], routed: RoutedBatch) -> Mapping[str, int]:
+    """Make dead letters of the messages that no table takes; how many by table ("": of none)."""
+    if not routed.messages.refused:
+        return {}
+    describe_job(ordering.context, "dead letters")
+    frame = ordering.not_stored(routed.frame)
+    return set_aside_refused(ordering.context, frame, routed.messages.refused, routed.batch_id)
+
+
+@dataclass(slots=True)
+class Writers:
+    """Gives tables their parts of a batch, and keeps what became of each."""
+
+    context: PipelineContext
+    routed: RoutedBatch
+    writers: list[TableWriter] = field(default_factory=list)
+    results: list[TableResult] = field(default_factory=list)
+
+    def land(self, parts: Sequence[TableWork]) -> None:
+        """Land the parts of several tables, side by side. The first error is raised when all have ended."""
+        threads = self.context.settings.warehouse.table_threads
+        try:
+            results = side_by_side(self._land, parts, threads, lambda work: work.messages.rows)
+        except QualityStop:
+            write_results(self.context, self.routed.batch_id, self.writers)
+            raise
+        self.results += results
+
+    def landed(self, refused: Mapping[str, int]) -> tuple[tuple[TableWriter, ...], tuple[TableResult, ...], int]:
+        """The writers, the results, and how many dead letters are of no table; `refused` are counted, too."""
+        of_tables = [TableResult(table, dead_letters=count) for table, count in refused.items() if table and count]
+        return tuple(self.writers), (*of_tables, *self.results), refused.get("", 0)
+
+    def _land(self, work: TableWork) -> TableResult:
+        with bound(batch=self.routed.batch_id, table=str(work.messages.table)):
+            writer = TableWriter.of(self.context, work)
+            self.writers.append(writer)
+            return land(writer, self.routed.messages)
+
+
+def land(writer: TableWriter, batch: Messages) -> TableResult:
+    """One table's messages: held, or appended to its changes and published in its current table."""
+    step, messages = writer.context.step, writer.messages
+    before = begun(writer.ends(), messages, batch)
+    if not writer.held:
+        writer.evolve()
+        step("evolved")
+    ranges: Mapping[Partition, Range] = {} if writer.held else beyond(writer.ends(), messages, batch)
+    has_rows = ranges or (writer.work.rows.takes_pending and not writer.held)
+    counts = dict(writer.append(ranges)) if has_rows else {}
+    if writer.held:  # from here on, where a statement is not understood or a verdict forbids the batch
+        unreadable = writer.set_aside_unreadable(before) if before else 0
+        quarantined = writer.quarantine(before, again=True) if before else 0
+        held = writer.hold()
+        step("held-appended")
+        return TableResult(
+            str(messages.table), dead_letters=unreadable, held=held, quarantined=quarantined, broken=writer.broken()
+        )
+    step("changes-appended")
+    unreadable = writer.set_aside_unreadable(None) if counts.pop("errors", 0) or before else 0
+    step("unreadable-set-aside")
+    quarantined = writer.quarantine(None, again=bool(before)) if counts.pop("quarantined", 0) or before else 0
+    step("quarantined")
+    newest = counts.pop("newest", 0)
+    result = replace(writer.publish(), dead_letters=unreadable, quarantined=quarantined, broken=writer.broken())
+    return replace(result, counts=counts, newest=newest)
+
+
+def begun(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:
+    """What an unfinished try of these messages has appended already: it may have gone no further than that."""
+    return {
+        partition: (batch.starts[partition], min(reached[partition], batch.ends[partition]))
+        for partition in messages.partitions
+        if reached.get(partition, 0) > batch.starts[partition]
+    }
+
+
+def beyond(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:
+    """The ranges of a batch that a table does not have yet: from its own end, not from the batch's start.
+
+    Never by batch id: a restored checkpoint gives the same id to other ranges.
+    """
+    ranges: dict[Partition, Range] = {}
+    for partition in messages.partitions:
+        begin, end = (messages.bounds or {}).get(partition, (batch.starts[partition], batch.ends[partition]))
+        low, high = max(begin, batch.starts[partition], reached.get(partition, 0)), min(end, batch.ends[partition])
+        if low < high:
+            ranges[partition] = (low, high)
+    return ranges

@@ -1,0 +1,1 @@
+"""The ordering by commit ts: all tables show one consistent point."""

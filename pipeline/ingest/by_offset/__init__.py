@@ -1,0 +1,1 @@
+"""The ordering by offset: a change is newer than what stands before it in its partition."""

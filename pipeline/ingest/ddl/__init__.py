@@ -1,0 +1,1 @@
+"""What DDL events do to tables."""

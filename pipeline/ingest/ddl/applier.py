@@ -1,0 +1,61 @@
+"""Applies the DDL events of a batch, one after the other, in either ordering.
+
+What a clause does to tables is said in a module for its kind: `create`, `drop`, `rename`, `truncate`, `columns`,
+`partitions`, `exchange`, and `hold` for what is not understood. What the clause does to the columns of its table is
+applied when the table's rows are written (`columns.on_layout`, `partitions.on_layout`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipeline import ddl as text
+from pipeline.ddl.statement import Clause
+from pipeline.ingest.ddl import columns, create, drop, exchange, hold, partitions, rename, truncate
+from pipeline.ingest.ddl.done import history_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pipeline.ddl.statement import Statement
+    from pipeline.ingest.ddl.done import Done, Row
+    from pipeline.ingest.ddl.named_tables import NamedTables
+
+_KINDS: Mapping[type[text.Action], Callable[[Any, Clause, Any], Done]] = {
+    text.CreateTable: create.apply,
+    text.DropTable: drop.apply,
+    text.DropDatabase: drop.apply_to_database,
+    text.RenameTable: rename.apply,
+    text.TruncateTable: truncate.apply,
+    text.DropPartitions: partitions.apply,
+    text.TruncatePartitions: partitions.apply,
+    text.ExchangePartition: exchange.apply,
+    text.NotUnderstood: hold.apply,
+}
+"""All other kinds are about columns (`columns.apply`)."""
+
+
+@dataclass(slots=True)
+class DdlApplier:
+    """The DDL of one batch. `names` follows the statements as they are applied."""
+
+    names: NamedTables
+    history: list[Row] = field(default_factory=list)
+    """Rows of `_pipeline.ddl_history`: what was done."""
+
+    def apply(self, statement: Statement) -> None:
+        """Do what a statement asks for. A second time it does nothing."""
+        done = [self._apply(action, Clause(statement, number)) for number, action in enumerate(statement.actions)]
+        self.names.passed(statement)
+        recorded = self.names.recorded(statement, done)
+        rows = zip(statement.actions, recorded, strict=False)  # none where the history has them
+        self.history += [history_row(statement, action, what) for action, what in rows]
+
+    def _apply(self, action: text.Action, clause: Clause) -> Done:
+        before = self.names.done_before(action, clause)
+        if before is not None:
+            return before
+        done = _KINDS.get(type(action), columns.apply)(action, clause, self.names)
+        self.names.follow(action, clause)
+        return done

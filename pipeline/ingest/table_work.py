@@ -1,0 +1,112 @@
+"""One table's part of a batch, as an ordering has placed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.ddl.statement import Statement
+    from pipeline.ingest.phases import RoutedBatch, TableResult
+    from pipeline.model.columns import SchemaId
+    from pipeline.model.messages import TableMessages
+    from pipeline.model.places import Partition, Range
+    from pipeline.warehouse.evolution import Note
+    from pipeline.warehouse.layout import Layout
+    from pipeline.warehouse.pairs import State, TablePair
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """The messages of one table among the events of a batch, and the statements about its columns.
+
+    `pair` is None until a new table's pair is made. `forced`: a person wants the rows in, whatever the verdict on all
+    of them is. `named`: what an operation is called that is no batch.
+    """
+
+    routed: RoutedBatch
+    messages: TableMessages
+    statements: tuple[Statement, ...]
+    pair: TablePair | None
+    rows: TableRows
+    forced: bool = False
+    named: str = ""
+
+    @property
+    def operation(self) -> str:
+        """What names the staging branch and marks every commit."""
+        return self.named or f"batch{self.routed.batch_id}"
+
+    @property
+    def during(self) -> str:
+        """How the descriptions of Spark's jobs begin."""
+        return self.routed.raw.query_id if self.named else f"batch {self.routed.batch_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class EvolvedLayout:
+    """The columns of a table after the versions and statements of a batch.
+
+    `met`: versions that are new to it. `unclear`: why it is to be held, if it is. `partners`: pairs that are to be held
+    with it, each with the reason.
+    """
+
+    layout: Layout
+    notes: tuple[Note, ...] = ()
+    met: frozenset[SchemaId] = frozenset()
+    unclear: str = ""
+    partners: tuple[tuple[TablePair, str], ...] = ()
+
+
+class TableRows(Protocol):
+    """What only an ordering knows of one table's rows in a batch."""
+
+    @property
+    def takes_pending(self) -> bool:
+        """Whether records are let in that have waited, and stand in no range of this batch."""
+        ...
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """Between which commit ts the changes lie, where that is known."""
+        ...
+
+    def why_not_created(self, work: TableWork) -> str:
+        """Why no pair can be made of them; nothing, if it can."""
+        ...
+
+    def evolved(self, work: TableWork, pair: TablePair | None) -> EvolvedLayout:
+        """The columns after the versions and statements of this batch, in their order."""
+        ...
+
+    def create(self, work: TableWork, evolved: EvolvedLayout, noted: Mapping[str, str]) -> TablePair:
+        """Make the pair of a new table; `noted`: further properties of its changes table."""
+        ...
+
+    def noted(self, evolved: EvolvedLayout, state: State) -> Mapping[str, str]:
+        """Properties for the commit that changes the layout of a pair."""
+        ...
+
+    def settle(self, work: TableWork, pair: TablePair, evolved: EvolvedLayout) -> None:
+        """Note where the rows come from, and hold the pair where it is unclear what they are."""
+        ...
+
+    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
+        """The events among which the table's rows of these ranges are; None: all of them."""
+        ...
+
+    def status(self, pair: TablePair | None) -> str:
+        """What rows that are set aside begin as."""
+        ...
+
+    def hold(self, work: TableWork, pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
+        """Keep the raw records past these ends until the table is released; how many there were."""
+        ...
+
+    def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
+        """Bring the current table up to the changes table, where that is not done for all tables together."""
+        ...
