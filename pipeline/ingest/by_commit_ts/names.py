@@ -218,7 +218,8 @@ def _living(names: NamesByCommitTs, commit_ts: int) -> list[TableName]:
 def history_rows(names: NamesByCommitTs, history: Sequence[Row]) -> list[Row]:
     """The rows of `ddl_history`. A statement about partitions may hold its table only when the table is written."""
     tables = [t for t in names.context.tables if t.state is State.HELD and t.held_reason.startswith(NOT_UNDERSTOOD)]
-    ended = [statement for statement, table, _ in blocked_tables(names) if table.state is State.DROPPED]
+    blocked = [(s, table) for s, table, _ in blocked_tables(names) if s.cause not in names.timeline.recorded]
+    ended = [statement for statement, table in blocked if table.state is State.DROPPED]
     nothing = Done("nothing: its table was held, and is dropped")
     rows = [history_row(statement, action, nothing) for statement in ended for action in statement.actions]
     for row in history:

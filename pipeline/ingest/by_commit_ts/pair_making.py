@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pipeline.ddl.partitions import created_like, partitioning
 from pipeline.ddl.table_ref import CreatedTable, RemovedTable
-from pipeline.ingest.by_commit_ts.table_rows import with_handles
 from pipeline.ingest.by_commit_ts.timeline import about
+from pipeline.ingest.ddl import key
 from pipeline.ingest.ddl.done import Done
 from pipeline.ingest.ddl.partitions import scheme_after
 from pipeline.ingest.ddl.rename import also
@@ -73,7 +73,7 @@ def make(
     context, table = names.context, TableName(binding.schema, binding.table)
     layout = Layout(before=context.protocol.sends_before, ddl_at=binding.since)
     layout, _ = meet(layout, version, context.policy)
-    layout = defined(with_handles(layout, binding.since), scheme)
+    layout = defined(key.noted(layout, binding.since), scheme)
     created = binding.since if binding.cause else 0
     made = context.tables.create(table, layout, created, NAME_BINDINGS.entry((binding,)))
     if table_ref not in names.ambiguous:
@@ -82,9 +82,9 @@ def make(
     return made
 
 
-def first_version(names: NamesByCommitTs, key: Name, binding: NameBinding, commit_ts: int) -> SeenVersion | None:
+def first_version(names: NamesByCommitTs, name: Name, binding: NameBinding, commit_ts: int) -> SeenVersion | None:
     """The first version under a name within a binding, up to a commit ts."""
-    of_name = (table for table in names.messages.tables if table.table.key == key)
+    of_name = (table for table in names.messages.tables if table.table.key == name)
     seen = [v for table in of_name for v in table.versions if v.since <= commit_ts and v.until > binding.since]
     return min(seen, key=lambda version: version.since, default=None)
 

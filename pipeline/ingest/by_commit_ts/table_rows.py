@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.ingest.ddl import columns, partitions
+from pipeline.ingest.ddl import columns, key, partitions
 from pipeline.ingest.ddl.done import NOT_UNDERSTOOD
 from pipeline.ingest.phases import TableResult
 from pipeline.ingest.set_aside import dead_letters, pending
@@ -79,11 +79,11 @@ class RowsByCommitTs:
             if isinstance(entry, SeenVersion):
                 if not evolved.layout.columns:
                     evolved = replace(evolved, layout=replace(evolved.layout, ddl_at=max(0, commit_ts)))
-                since = _after(evolved.layout, commit_ts)
+                since = key.holds_after(evolved.layout, commit_ts)
                 evolved = self._met(evolved, entry)
             else:
                 evolved = self._applied(evolved, entry, forced=work.forced)
-            evolved = replace(evolved, layout=with_handles(evolved.layout, since))
+            evolved = replace(evolved, layout=key.noted(evolved.layout, since))
         shown = _shown(pair)
         stored = pair.layout if pair else Layout()
         return replace(evolved, layout=let_leave(forgotten(evolved.layout, shown), stored, shown))
@@ -102,7 +102,7 @@ class RowsByCommitTs:
             stale = (met_version is None and head is not None and late) or seen.since <= layout.altered_at
             layout, more = meet(layout, seen.version, self.context.policy, stale=stale)
             notes = (*notes, *more)
-        if by_time and _is_present(layout, seen):
+        if by_time and key.is_of_now(layout, seen):
             layout = keyed_as(layout, seen.version)
         layout = layout if met_version else replace(layout, met_at=layout.ddl_at)
         return replace(evolved, layout=layout, notes=notes, met=met)
@@ -205,28 +205,3 @@ def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:
         if (folded(column.name), column.source_type) not in has:
             why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
             yield Note(MEMBERS_UNKNOWN, column.name, why)
-
-
-def _is_present(layout: Layout, seen: SeenVersion) -> bool:
-    """Whether all rows of a version are of the time since the newest statement, and since the handle is what it is."""
-    return seen.since > max(layout.ddl_at, layout.handles[-1][0] if layout.handles else 0)
-
-
-def _after(layout: Layout, commit_ts: int) -> int:
-    """After which commit ts the handle of a version holds, given that the version's rows come after `commit_ts`.
-
-    If these are the first rows since the newest statement, it holds from the statement on: rows of another partition
-    that lie between the two may come in a later batch.
-    """
-    return layout.ddl_at if layout.met_at < layout.ddl_at < commit_ts else commit_ts
-
-
-def with_handles(layout: Layout, commit_ts: int) -> Layout:
-    """The layout with its handle noted, where it has changed; nothing, as long as no message has told it."""
-    if layout.handle is None:
-        return layout
-    handle = layout.handle
-    if layout.handles and layout.handles[-1][1] == handle:
-        return layout
-    since = commit_ts if layout.handles else 0
-    return replace(layout, handles=(*layout.handles, (since, handle)))

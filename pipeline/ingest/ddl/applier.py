@@ -1,8 +1,8 @@
 """Applies the DDL events of a batch, one after the other, in either ordering.
 
-What a clause does to tables is said in a module for its kind: `create`, `drop`, `rename`, `truncate`, `columns`,
-`partitions`, `exchange`, and `hold` for what is not understood. What the clause does to the columns of its table is
-applied when the table's rows are written (`columns.on_layout`, `partitions.on_layout`).
+What a clause does to tables is said in a module for its kind: `create`, `drop`, `database`, `rename`, `truncate`,
+`columns`, `key`, `partitions`, `exchange`, and `hold` for what is not understood. What it does to the columns of its
+table is applied when the table's rows are written (`columns.on_layout`, `partitions.on_layout`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import ddl as text
 from pipeline.ddl.statement import Clause
-from pipeline.ingest.ddl import columns, create, drop, exchange, hold, partitions, rename, truncate
+from pipeline.ingest.ddl import columns, create, database, drop, exchange, hold, partitions, rename, truncate
 from pipeline.ingest.ddl.done import history_row
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KINDS: Mapping[type[text.Action], Callable[[Any, Clause, Any], Done]] = {
     text.CreateTable: create.apply,
     text.DropTable: drop.apply,
-    text.DropDatabase: drop.apply_to_database,
+    text.DropDatabase: database.apply,
     text.RenameTable: rename.apply,
     text.TruncateTable: truncate.apply,
     text.DropPartitions: partitions.apply,

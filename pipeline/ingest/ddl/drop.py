@@ -1,8 +1,8 @@
-"""DROP TABLE and DROP DATABASE.
+"""DROP TABLE.
 
 - The pair: marked as dropped. With `warehouse.drop_table: drop` it is removed when its batch is committed
   (`remove_dropped`), and when it has exchanged all rows that it is to exchange.
-- Names: they mean nothing from here on; a table that is made under one of them is another.
+- Names: the name means nothing from here on; a table that is made under it is another.
 - Rows: what is set aside, or waits, is superseded.
 """
 
@@ -34,13 +34,6 @@ def apply(action: text.DropTable, clause: Clause, names: NamedTables) -> Done:
     """Drop one table."""
     pair = names.pair(action.table, clause.commit_ts)
     return Done(dropped(names, action.table.key, pair, clause.commit_ts))
-
-
-def apply_to_database(action: text.DropDatabase, clause: Clause, names: NamedTables) -> Done:
-    """Drop all tables of a database. No message names them."""
-    tables = names.in_database(action.name, clause.commit_ts)
-    done = [dropped(names, name, pair, clause.commit_ts) for name, pair in tables]
-    return Done("; ".join(done) or "no tables")
 
 
 def dropped(names: NamedTables, name: Name, pair: TablePair | None, commit_ts: int) -> str:

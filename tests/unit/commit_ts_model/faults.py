@@ -6,18 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
-from unit.commit_ts_model.history import ASIDE, COLUMNS, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
+from unit.commit_ts_model.history import ASIDE, COLUMNS, DATABASES, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
 
 from pipeline import ddl as text
 from pipeline.ddl.name_history import NameHistory
 from pipeline.ingest import reading
 from pipeline.ingest.accounting import Books
-from pipeline.ingest.by_commit_ts import frontier, left_over, ordering, publishing, redeliveries, table_rows, timeline
+from pipeline.ingest.by_commit_ts import (
+    frontier,
+    left_over,
+    names,
+    ordering,
+    pair_making,
+    publishing,
+    redeliveries,
+    table_rows,
+    timeline,
+)
 from pipeline.ingest.by_commit_ts.batch_progress import BatchProgress
+from pipeline.ingest.by_commit_ts.names import NamesByCommitTs
 from pipeline.ingest.by_commit_ts.publishing import Publishing
 from pipeline.ingest.by_commit_ts.routing import Router
 from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
-from pipeline.ingest.ddl import drop, exchange
+from pipeline.ingest.ddl import applier, columns, drop, exchange, partitions
+from pipeline.ingest.ddl.done import Done
 from pipeline.ingest.set_aside import pending
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change
@@ -506,6 +518,204 @@ def watermarks_close_nothing_that_an_earlier_batch_has_read(plant: Plant) -> str
 
     plant.setattr(redeliveries, "redelivery_starts", redelivery_starts)
     return KEYLESS
+
+
+# ---- what each kind of statement does (pipeline/ingest/ddl)
+
+
+def _kind(plant: Plant, kind: type, instead: Any) -> None:
+    """Let statements of a kind do something else. `instead`: (what they do, action, clause, names)."""
+    original = applier._KINDS.get(kind, columns.apply)
+    plant.setitem(applier._KINDS, kind, lambda *given: instead(original, *given))
+
+
+def a_create_makes_no_pair(plant: Plant) -> str:
+    """The table is there with its first rows alone."""
+    _kind(plant, text.CreateTable, lambda *_: Done("created"))
+    return NAMES
+
+
+def a_create_gives_no_name(plant: Plant) -> str:
+    """The name means what it meant."""
+    original = NameHistory.act
+
+    def act(self, action, commit_ts, cause):
+        if not isinstance(action, text.CreateTable):
+            original(self, action, commit_ts, cause)
+
+    plant.setattr(NameHistory, "act", act)
+    return NAMES
+
+
+def a_new_table_has_its_name_from_the_beginning(plant: Plant) -> str:
+    """Rows of the table that had it before are taken for its own."""
+    original = pair_making.make
+
+    def make(names, table_ref, version, binding, *scheme):
+        return original(names, table_ref, version, binding._replace(since=0), *scheme)
+
+    plant.setattr(pair_making, "make", make)
+    return NAMES
+
+
+def a_dropped_table_has_its_name_for_ever(plant: Plant) -> str:
+    """Its pair does not note when the name ended."""
+    plant.setattr(drop, "ended", lambda bindings, *_: tuple(bindings))
+    return NAMES
+
+
+def what_a_dropped_table_had_set_aside_stays(plant: Plant) -> str:
+    """Nothing of it is superseded."""
+    plant.setattr(lake.CommitTsRecords, "mark_dropped", lambda *_: None)
+    return ASIDE
+
+
+def a_dropped_pair_is_removed_at_once(plant: Plant) -> str:
+    """Not when its batch is committed: what its names meant is forgotten."""
+    original = drop.dropped
+
+    def dropped(names, name, pair, commit_ts):
+        done = original(names, name, pair, commit_ts)
+        if done == "dropped":
+            names.context.tables.forget(pair)
+        return done
+
+    plant.setattr(drop, "dropped", dropped)
+    return NAMES
+
+
+def a_database_takes_no_table_along(plant: Plant) -> str:
+    """DROP DATABASE is about no table."""
+    plant.setattr(NamesByCommitTs, "in_database", lambda *_: [])
+    return DATABASES
+
+
+def a_database_takes_its_first_table_along(plant: Plant) -> str:
+    """And none of the others."""
+    original = NamesByCommitTs.in_database
+    plant.setattr(NamesByCommitTs, "in_database", lambda *given: list(original(*given))[:1])
+    return DATABASES
+
+
+def names_outlive_their_database(plant: Plant) -> str:
+    """They mean what they meant."""
+    original = NameHistory.act
+
+    def act(self, action, commit_ts, cause):
+        if not isinstance(action, text.DropDatabase):
+            original(self, action, commit_ts, cause)
+
+    plant.setattr(NameHistory, "act", act)
+    return DATABASES
+
+
+def a_renamed_table_keeps_its_old_name_too(plant: Plant) -> str:
+    """A row of a new table of the old name is taken for its own."""
+    plant.setattr(names, "ended", lambda bindings, *_: tuple(bindings))
+    return NAMES
+
+
+def a_renamed_table_leaves_what_is_set_aside(plant: Plant) -> str:
+    """Under its old name."""
+    plant.setattr(lake.CommitTsRecords, "rename_set_aside", lambda *_: None)
+    return ASIDE
+
+
+def a_rename_takes_the_name_of_another_batch(plant: Plant) -> str:
+    """Of a statement of several clauses, or of one commit ts, each is taken for the other's second try."""
+    original = NamesByCommitTs.done_before
+
+    def done_before(self, action, clause):
+        renamed = isinstance(action, text.RenameTable) and any(
+            pair.renamed_at == clause.commit_ts for pair in self.context.tables
+        )
+        return Done("applied before") if renamed else original(self, action, clause)
+
+    plant.setattr(NamesByCommitTs, "done_before", done_before)
+    return NAMES
+
+
+def a_truncate_takes_later_rows_along(plant: Plant) -> str:
+    """Those of the next commit ts, too."""
+    original = partitions.apply_to_rows
+
+    def apply_to_rows(layout, action, commit_ts, other=""):
+        later = commit_ts + (1 << 18 if isinstance(action, text.TruncateTable) else 0)
+        return original(layout, action, later, other)
+
+    plant.setattr(partitions, "apply_to_rows", apply_to_rows)
+    return COLUMNS
+
+
+def the_text_of_a_statement_is_not_applied(plant: Plant) -> str:
+    """Columns come with their versions, without what older rows show in them."""
+    plant.setattr(
+        columns, "apply_actions", lambda layout, _, ts, __: (lake.replace(layout, ddl_at=max(ts, layout.ddl_at)), ())
+    )
+    return COLUMNS
+
+
+def a_statement_counts_as_later_than_it_is(plant: Plant) -> str:
+    """Versions and statements of just after it are taken for older ones."""
+    original = columns.apply_actions
+    plant.setattr(
+        columns, "apply_actions", lambda layout, actions, ts, policy: original(layout, actions, ts + (9 << 18), policy)
+    )
+    return COLUMNS
+
+
+def all_rows_go_with_a_partition(plant: Plant) -> str:
+    """Of whatever partition they are."""
+    plant.setattr(advance, "_remove", lambda publisher, _segment, removal: lake._empty(publisher, removal.at))
+    return EXCHANGES
+
+
+def a_partition_that_goes_is_not_noted(plant: Plant) -> str:
+    """The layout does not know of it."""
+    original = partitions.apply_to_rows
+
+    def apply_to_rows(layout, action, *rest):
+        return (layout, "") if isinstance(action, text.TruncatePartitions) else original(layout, action, *rest)
+
+    plant.setattr(partitions, "apply_to_rows", apply_to_rows)
+    return EXCHANGES
+
+
+def a_new_table_is_not_partitioned(plant: Plant) -> str:
+    """What the text says of partitions is not kept, so that nobody can tell which rows are in one."""
+    plant.setattr(pair_making, "_partitioned", lambda *_: None)
+    return EXCHANGES
+
+
+def what_is_not_understood_holds_nothing(plant: Plant) -> str:
+    """The statement is passed over."""
+    _kind(plant, text.NotUnderstood, lambda *_: Done("done"))
+    return DATABASES
+
+
+def what_is_not_understood_concerns_no_table(plant: Plant) -> str:
+    """None is held."""
+    plant.setattr(NamesByCommitTs, "concerned", lambda *_: [])
+    return DATABASES
+
+
+def a_table_that_is_to_be_held_lives(plant: Plant) -> str:
+    """What holds it is said, and not done."""
+    plant.setattr(NamesByCommitTs, "hold", lambda _self, name, _why, _ts: Done.held(name))
+    return DATABASES
+
+
+def a_statement_is_not_recorded(plant: Plant) -> str:
+    """What was done is nowhere in the history."""
+    original = applier.history_row
+    plant.setattr(applier, "history_row", lambda *given: {**original(*given), "sql": ""})
+    return COLUMNS
+
+
+def names_follow_no_statement(plant: Plant) -> str:
+    """Tables change, and names mean what they meant before."""
+    plant.setattr(NamesByCommitTs, "follow", lambda *_: None)
+    return NAMES
 
 
 FAULTS = [

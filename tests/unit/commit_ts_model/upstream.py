@@ -36,6 +36,8 @@ TICK = 1 << 18
 """A commit ts has milliseconds above a counter of 18 bits: one each makes times readable."""
 
 
+STRANGE = 9999
+"""A kind of statement that this version has not heard of."""
 TOO_LARGE = "too large"
 """The kind of a row event of which the changefeed has sent the key alone."""
 
@@ -202,7 +204,7 @@ class Tidb:
             self.changed.setdefault((table.name.table, one), []).append(self.ts)
         self._send(self.topic_of(table.name), key % PARTITIONS, message)
 
-    def _ddl(self, kind: ActionType, sql: str, table: TidbTable, old: TableName | None = None) -> None:
+    def _ddl(self, kind: int, sql: str, table: TidbTable, old: TableName | None = None) -> None:
         """One DDL event, to every partition of the topic of the name that it ends."""
         self.ddl[self.ts] += 1
         message = Message(
@@ -313,6 +315,25 @@ class Tidb:
         self._tick()
         for name in names:
             self._ddl(ActionType.DROP_TABLE, f"DROP TABLE `s`.`{name}`", self.tables.pop(name))
+        self._done()
+
+    def drop_database(self) -> None:
+        """DROP DATABASE: no message names its tables. Where each table has a topic, TiCDC sends it to none of these."""
+        self._tick()
+        self.tables.clear()
+        self.ddl[self.ts] += 1
+        message = Message(
+            "ddl", self.ts, TableName("s", ""), sql="DROP DATABASE `s`", action=int(ActionType.DROP_SCHEMA)
+        )
+        for partition in range(PARTITIONS):
+            self._send("t_all", partition, message)
+        self._done()
+
+    def do_something_strange(self, table: TidbTable) -> None:
+        """A statement that is not understood; nothing changes by it."""
+        self._tick()
+        table.version = SchemaId(self.ts // TICK)
+        self._ddl(STRANGE, f"ALTER TABLE {_sql(table)} DO SOMETHING STRANGE", table)
         self._done()
 
     def rename(self, *renames: tuple[str, str]) -> None:
