@@ -142,13 +142,14 @@ class Writers:
 
 def land(writer: TableWriter, batch: Messages) -> TableResult:
     """One table's messages: held, or appended to its changes and published in its current table."""
-    step, messages = writer.context.step, writer.messages
+    step, messages, rows = writer.context.step, writer.messages, writer.work.rows
     before = begun(writer.ends(), messages, batch)
     if not writer.held:
         writer.evolve()
         step("evolved")
-    ranges: Mapping[Partition, Range] = {} if writer.held else beyond(writer.ends(), messages, batch)
-    has_rows = ranges or (writer.work.rows.takes_pending and not writer.held)
+    given: Mapping[Partition, Range] = {} if writer.held else rows.ranges(writer.work, batch)
+    ranges = beyond(writer.ends(), given, batch)
+    has_rows = ranges or (rows.takes_pending and not writer.held)
     counts = dict(writer.append(ranges)) if has_rows else {}
     if writer.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = writer.set_aside_unreadable(before) if before else 0
@@ -177,14 +178,15 @@ def begun(reached: Mapping[Partition, int], messages: TableMessages, batch: Mess
     }
 
 
-def beyond(reached: Mapping[Partition, int], messages: TableMessages, batch: Messages) -> dict[Partition, Range]:
-    """The ranges of a batch that a table does not have yet: from its own end, not from the batch's start.
+def beyond(
+    reached: Mapping[Partition, int], given: Mapping[Partition, Range], batch: Messages
+) -> dict[Partition, Range]:
+    """Those of the given ranges that a table does not have yet: from its own end, not from the batch's start.
 
     Never by batch id: a restored checkpoint gives the same id to other ranges.
     """
     ranges: dict[Partition, Range] = {}
-    for partition in messages.partitions:
-        begin, end = (messages.bounds or {}).get(partition, (batch.starts[partition], batch.ends[partition]))
+    for partition, (begin, end) in given.items():
         low, high = max(begin, batch.starts[partition], reached.get(partition, 0)), min(end, batch.ends[partition])
         if low < high:
             ranges[partition] = (low, high)

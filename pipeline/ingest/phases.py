@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.ddl.statement import Statement
     from pipeline.ingest.ddl.applier import DdlApplier
     from pipeline.ingest.fast_path.speculation import SpeculativeAppend
     from pipeline.ingest.table_writer import TableWriter
-    from pipeline.model.messages import Messages, TableMessages
+    from pipeline.model.messages import Messages
     from pipeline.model.names import Name
     from pipeline.sources.source import Planned
     from pipeline.warehouse.iceberg import Table
@@ -58,14 +57,6 @@ class RoutedBatch:
     def is_empty(self) -> bool:
         """Whether nothing is to be done."""
         return not (self.messages.rows or self.messages.pending_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Statements, and the messages of tables that come after them."""
-
-    statements: tuple[Statement, ...]
-    tables: tuple[TableMessages, ...]
 
 
 class PropertyNote(NamedTuple):

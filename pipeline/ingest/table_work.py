@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.ddl.statement import Statement
     from pipeline.ingest.phases import RoutedBatch, TableResult
     from pipeline.model.columns import SchemaId
-    from pipeline.model.messages import TableMessages
+    from pipeline.model.messages import Messages, TableMessages
     from pipeline.model.places import Partition, Range
     from pipeline.warehouse.evolution import Note
     from pipeline.warehouse.layout import Layout
@@ -96,7 +96,15 @@ class TableRows(Protocol):
         ...
 
     def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """The events among which the table's rows of these ranges are; None: all of them."""
+        """The events from which `SourceProtocol.changes` makes the table's changes of these ranges; None: of all."""
+        ...
+
+    def records(self, work: TableWork) -> Column:
+        """Which raw records are rows of the table, or copies of its statements."""
+        ...
+
+    def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
+        """Where in the batch the rows stand: positions [from, to)."""
         ...
 
     def status(self, pair: TablePair | None) -> str:

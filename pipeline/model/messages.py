@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -102,16 +102,13 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableMessages:
-    """All row messages of one source table name in this batch, or those within `bounds` (positions [from, to)).
+    """Row messages of one source table in this batch, by the version of the table with which they were written.
 
-    `parts`: by commit ts, under which names at which times the rows of one table stand; none: under `table`.
-    `origin`: by offset, where they come from; a protocol that gives it has an entry for each origin of a name.
+    `origin`: where they come from; a protocol that gives it has an entry for each origin of a name.
     """
 
     table: TableName
     versions: tuple[SeenVersion, ...]
-    bounds: Mapping[Partition, Range] | None = None
-    parts: tuple[Part, ...] = ()
     origin: Origin | None = None
 
     @property
@@ -295,11 +292,18 @@ class SourceProtocol(Protocol):
         ...
 
     def where(self, messages: TableMessages) -> Column:
-        """Which raw messages are the table's rows; of `parts` those of any version, described or not."""
+        """Which raw messages are rows of these versions, under the table's name or the name of the version."""
         ...
 
-    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """Change frame of one table.
+    def where_named(self, parts: Sequence[Part]) -> Column:
+        """Which raw messages are rows of these names at these times, of any version, described or not.
+
+        Only a protocol whose changes are ordered by commit ts is asked.
+        """
+        ...
+
+    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
+        """Change frame of one table, from its rows (`where`, `where_named`); those of other versions are left out.
 
         The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
         where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`, `_checksum`

@@ -313,7 +313,7 @@ def _rows_by_commit_ts(context: PipelineContext, messages: TableMessages, table:
     if table is not None:
         return RowsByCommitTs(context, messages)
     made = made_by_rows(context, messages.table, min(seen.since for seen in messages.versions))
-    return None if made is None else RowsByCommitTs(context, messages, (made,))
+    return None if made is None else RowsByCommitTs(context, messages, bindings=(made,))
 
 
 def _show(context: PipelineContext, table: TablePair, operation: str) -> None:
@@ -327,7 +327,7 @@ def _show(context: PipelineContext, table: TablePair, operation: str) -> None:
     elif _is_multiset(table) and table.changes.inherited(OPERATION) == operation:
         replay(context.spark, context.tables, table, context.timezone, operation, context.step)
     else:
-        advance.advance(context.spark, table, context.timezone, operation, context.step, table.cut)
+        advance.advance(context.spark, table, context.timezone, operation, context.step, table.by_commit_ts.cut)
 
 
 def _is_multiset(table: TablePair) -> bool:

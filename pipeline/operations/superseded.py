@@ -121,12 +121,12 @@ class SupersededChanges:
 
         An update or delete of a row that went with its partition enters: the table may show the row as it was before.
         """
-        taken_at, removals = self._taken(), self.table.layout.removals
+        taken_at, removals = self._taken(), self.table.layout.by_commit_ts.removals
         emptied = [removal.at for removal in removals if removal.empties]
         alone = [removal.at for removal in removals if not (removal.other or removal.empties)]
         is_new = F.col(change.OP) == Op.INSERT.value
         taken_away = F.coalesce(taken_at.isin(*emptied) | (is_new & taken_at.isin(*alone)), F.lit(False))
-        return taken_away | (F.col(change.COMMIT_TS) <= self.table.truncated_at)
+        return taken_away | (F.col(change.COMMIT_TS) <= self.table.by_offset.truncated_at)
 
 
 def _with_same_key(mine: DataFrame, theirs: DataFrame, keys: Mapping[str, Column], further: Column) -> DataFrame:
@@ -137,7 +137,7 @@ def _with_same_key(mine: DataFrame, theirs: DataFrame, keys: Mapping[str, Column
 
 def _shown(table: TablePair) -> int:
     """Up to which commit ts a table shows its changes; a pair without a current table has nothing to show."""
-    return EVER if table.current is None else table.cut
+    return EVER if table.current is None else table.by_commit_ts.cut
 
 
 def _kinds(table: TablePair) -> list[tuple[str, str]]:

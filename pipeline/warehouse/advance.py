@@ -75,15 +75,15 @@ class _News:
     @property
     def fresh(self) -> list[_Append]:
         """Those that may have rows whose time has come."""
-        if self.until <= self.table.cut:
+        if self.until <= self.table.by_commit_ts.cut:
             return []
-        return [a for a in self.appends if a.rows and a.high > self.table.cut and a.low <= self.until]
+        return [a for a in self.appends if a.rows and a.high > self.table.by_commit_ts.cut and a.low <= self.until]
 
     @property
     def late(self) -> list[_Append]:
         """Those with rows that came when the cut had already passed them."""
-        unseen = [a for a in self.appends if a.late and a.rows and a.snapshot not in self.table.late_shown]
-        return [a for a in unseen if a.low <= self.table.cut]
+        unseen = [a for a in self.appends if a.late and a.rows and a.snapshot not in self.table.by_commit_ts.late_shown]
+        return [a for a in unseen if a.low <= self.table.by_commit_ts.cut]
 
     def passed(self) -> int | None:
         """The append up to which all is shown after this publish."""
@@ -138,16 +138,20 @@ def _batch_of(summary: Mapping[str, str]) -> int:
 def is_due(table: TablePair, until: int) -> bool:
     """Whether `advance` would do anything."""
     until = min(until, table.dropped_at) if table.dropped_at else until
-    if table.current is None or until < table.cut or until == 0:
+    if table.current is None or until < table.by_commit_ts.cut or until == 0:
         return False
     news = _News.of(table, until)
     due = backfills_of(table.layout).keys() - table.backfilled
-    gone = table.truncated_at > table.truncated_done or _removals(table, table.removed_done, until)
+    gone = table.by_offset.truncated_at > table.by_offset.truncated_done or _removals(
+        table, table.by_commit_ts.removed_done, until
+    )
     return bool(news.fresh or news.late or due or gone)
 
 
 def _removals(table: TablePair, done: int, until: int) -> list[Removal]:
-    return [removal for removal in table.layout.removals if done < removal.at <= until and not removal.other]
+    return [
+        removal for removal in table.layout.by_commit_ts.removals if done < removal.at <= until and not removal.other
+    ]
 
 
 def advance(  # noqa: PLR0913 - the session, what, how far, how
@@ -165,21 +169,21 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     `afresh`: as if it were empty; readers see the old rows until the new ones are complete.
     """
     until = min(until, table.dropped_at) if table.dropped_at else until
-    if table.current is None or until < table.cut or (until == 0 and not afresh):
+    if table.current is None or until < table.by_commit_ts.cut or (until == 0 and not afresh):
         return Published()
     publisher = Publisher(spark, table, table.current, timezone, operation, step)
     news = _News.of(table, until)
     due_backfills = [] if afresh else publisher.due_backfills()
-    truncated = table.truncated_at > table.truncated_done
+    truncated = table.by_offset.truncated_at > table.by_offset.truncated_done
     fresh, late = news.fresh, news.late
-    removals = _removals(table, 0 if afresh else table.removed_done, until)
+    removals = _removals(table, 0 if afresh else table.by_commit_ts.removed_done, until)
     if not (fresh or late or due_backfills or truncated or removals or afresh):
         return Published()
-    cut = 0 if afresh else table.cut
+    cut = 0 if afresh else table.by_commit_ts.cut
     few = not (afresh or late) and sum(a.rows for a in fresh) <= FEW_ROWS
     passed = news.passed()
     shown = news.late_shown(passed)
-    gone = max((removal.at for removal in removals), default=table.removed_done)
+    gone = max((removal.at for removal in removals), default=table.by_commit_ts.removed_done)
     summary = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
 
     def staged() -> Published:
@@ -195,7 +199,9 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
         return Published(keys, 0, publisher.current.head())
 
     done = publisher.carry_out(staged)
-    table.cut, table.applied, table.late_shown, table.removed_done = until, passed, shown, gone
+    table.applied = passed
+    over_time = table.by_commit_ts
+    over_time.cut, over_time.late_shown, over_time.removed_done = until, shown, gone
     return done
 
 
@@ -223,7 +229,7 @@ def segments(layout: Layout, cut: int, until: int, removals: Sequence[Removal] =
 
     Segments before the last one that empties the table are left out.
     """
-    handles = layout.handles or ((0, layout.handle or ()),)
+    handles = layout.by_commit_ts.handles or ((0, layout.handle or ()),)
     edges = {since for since, _ in handles[1:] if cut < since < until} | {removal.at for removal in removals} | {until}
     path: list[Segment] = []
     low = -1
@@ -293,7 +299,7 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
         for late in (False, True)
         for first, last, size in _joined([a for a in news.appends if (a.snapshot in late_snapshots) is late])
     ]
-    beyond, there = F.col(change.COMMIT_TS) > publisher.table.cut, _is_there()
+    beyond, there = F.col(change.COMMIT_TS) > publisher.table.by_commit_ts.cut, _is_there()
     order = _order(there)
     if late_snapshots:
         order = F.when(beyond, order).otherwise(_order(there & ~_is_gone(publisher.table, publisher.timezone)))
@@ -303,8 +309,8 @@ def _sent(publisher: Publisher, news: _News, *, afresh: bool) -> DataFrame | Non
 
 def _is_gone(table: TablePair, timezone: str) -> Column:
     """Whether the row of a late change has gone with its partition, or with all rows, as the table shows already."""
-    moves = [removal.at for removal in table.layout.removals if removal.other]
-    taken_at = taken(table.layout, timezone, table.removed_done)
+    moves = [removal.at for removal in table.layout.by_commit_ts.removals if removal.other]
+    taken_at = taken(table.layout, timezone, table.by_commit_ts.removed_done)
     return taken_at.isNotNull() & ~taken_at.isin(*moves)
 
 

@@ -183,7 +183,7 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     head = table.changes.head()
     news = work.everything(head) if afresh else work.news(head)
     due_backfills = [] if afresh else publisher.due_backfills()
-    truncated = table.truncated_at > table.truncated_done
+    truncated = table.by_offset.truncated_at > table.by_offset.truncated_done
     if not (news or due_backfills or truncated or afresh):
         return Published()
 

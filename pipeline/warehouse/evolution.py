@@ -15,7 +15,7 @@ from pipeline.model.names import confusable, folded, stored_column
 from pipeline.model.source_types import SourceType, more_telling, rewrites
 from pipeline.model.tidb_types import natural
 from pipeline.model.types import DOUBLE, FLOAT, STRING, absorbs, decimal_parameters, widens
-from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, Version
+from pipeline.warehouse.layout import DDL_VERSION, Column, Conversion, Layout, LayoutByOffset, Version
 
 if TYPE_CHECKING:
     from pipeline.ddl import Action
@@ -172,9 +172,16 @@ def let_leave(layout: Layout, earlier: Layout, shown: int) -> Layout:
     A column is needed if a time after `shown` has it in the handle, or in what decides on a removed partition. A column
     that had left the current table in the `earlier` layout does not come back.
     """
-    ends = [*(since for since, _ in layout.handles[1:]), EVER + 1]
-    needed = {number for (_, key), end in zip(layout.handles, ends, strict=False) if end > shown for number in key}
-    needed |= {number for removal in layout.removals if removal.at > shown for _, number, _ in removal.columns}
+    ends = [*(since for since, _ in layout.by_commit_ts.handles[1:]), EVER + 1]
+    needed = {
+        number
+        for (_, key), end in zip(layout.by_commit_ts.handles, ends, strict=False)
+        if end > shown
+        for number in key
+    }
+    needed |= {
+        number for removal in layout.by_commit_ts.removals if removal.at > shown for _, number, _ in removal.columns
+    }
     needed -= {column.id for column in earlier.columns if not column.in_current}
     for column in layout.columns:
         if column.id in needed and not column.in_current:
@@ -239,7 +246,9 @@ def apply_actions(
         notes.extend(made)
     if layout == before:
         return replace(layout, ddl_at=commit_ts), ()
-    altered = replace(layout, head=number, ddl_at=commit_ts, altered_at=commit_ts, altered_in=(), settled=False)
+    altered = replace(
+        layout, head=number, ddl_at=commit_ts, altered_at=commit_ts, by_offset=LayoutByOffset(), settled=False
+    )
     return altered, tuple(notes)
 
 

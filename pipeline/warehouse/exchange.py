@@ -40,12 +40,12 @@ class Exchange:
         """Whether both current tables show it; a pair without one has nothing to show."""
         if self.table.current is None or self.other.current is None:
             return True
-        return min(self.table.removed_done, self.other.removed_done) >= self.removal.at
+        return min(self.table.by_commit_ts.removed_done, self.other.by_commit_ts.removed_done) >= self.removal.at
 
     @property
     def begun(self) -> bool:
         """Whether one of the current tables shows it."""
-        return max(self.table.removed_done, self.other.removed_done) >= self.removal.at
+        return max(self.table.by_commit_ts.removed_done, self.other.by_commit_ts.removed_done) >= self.removal.at
 
 
 def exchanges(tables: Tables) -> list[Exchange]:
@@ -53,7 +53,7 @@ def exchanges(tables: Tables) -> list[Exchange]:
     unordered = [
         Exchange(table, other, removal)
         for table in tables
-        for removal in table.layout.removals
+        for removal in table.layout.by_commit_ts.removals
         if removal.other and (other := tables.by_uuid(removal.other)) is not None
     ]
     return sorted(unordered, key=lambda exchange: exchange.removal.at)
@@ -69,24 +69,24 @@ def exchange(spark: SparkSession, wanted: Exchange, timezone: str, operation: st
     before = _before(spark, wanted)
     went = before.where(removed(table.layout, wanted.removal))
     summary = REMOVED.entry(commit_ts) | CUT.entry(commit_ts)
-    if table.removed_done < commit_ts:
+    if table.by_commit_ts.removed_done < commit_ts:
         came = _as(spark.table(other.name.sql), other.layout, table.layout)
         table.current.stage(first.branch)
         first.remove(keys_of(table.layout, timezone), before, removed(table.layout, wanted.removal))
         first.fresh(came).append()
     other.current.stage(second.branch)
     second.fresh(_as(went, table.layout, other.layout)).overwrite(F.lit(True))
-    if table.removed_done < commit_ts:
+    if table.by_commit_ts.removed_done < commit_ts:
         first.show(summary | EXCHANGED_FROM.entry(table.current.head()))
-        table.removed_done = table.cut = commit_ts
+        table.by_commit_ts.removed_done = table.by_commit_ts.cut = commit_ts
     second.show(summary)
-    other.removed_done = other.cut = commit_ts
+    other.by_commit_ts.removed_done = other.by_commit_ts.cut = commit_ts
 
 
 def _before(spark: SparkSession, wanted: Exchange) -> DataFrame:
     """The table as it was before the statement."""
     table, current = wanted.table, wanted.table.current
-    if current is not None and table.removed_done >= wanted.removal.at:
+    if current is not None and table.by_commit_ts.removed_done >= wanted.removal.at:
         snapshot = current.inherited(EXCHANGED_FROM)
         return spark.read.option("snapshot-id", str(snapshot)).table(table.name.sql)
     return spark.table(table.name.sql)

@@ -135,6 +135,29 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class LayoutByOffset:
+    """What a layout knows in the ordering by offset alone.
+
+    `altered_in`: the partitions (stream, number) in which the statement of `Layout.altered_at` was seen. A row of
+    another one may be older than it.
+    """
+
+    altered_in: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutByCommitTs:
+    """What a layout knows in the ordering by commit ts alone."""
+
+    handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """After which commit ts the handle was which, oldest first."""
+    met_at: int = 0
+    """`Layout.ddl_at` when the newest version was met. From then on the handle is known to be what it is."""
+    removals: tuple[Removal, ...] = field(default=(), hash=False)
+    """Rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """All columns and versions of one table. `head` is the number of the newest version."""
 
@@ -148,20 +171,14 @@ class Layout:
     """False from a DDL until a message with its schema has come: that message may correct what the text said."""
     altered_at: int = 0
     """Commit ts of the newest of them that changed columns."""
-    altered_in: tuple[tuple[str, int], ...] = ()
-    """The partitions (stream, number) in which that one was seen: a row of another one may be older than it."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Source names of columns before and after each RENAME, for versions that come later than it."""
     before: bool = False
     """Whether the changes table has `_before`, a struct of all columns."""
-    handles: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """By commit ts: after which commit ts the handle was which, oldest first."""
-    met_at: int = 0
-    """By commit ts: `ddl_at` when the newest version was met. From then on the handle is known to be what it is."""
     partitions: Mapping[str, Any] | None = field(default=None, hash=False)
     """How the source is partitioned, as `ddl.partitions` writes it; None where it is not, or that is unknown."""
-    removals: tuple[Removal, ...] = field(default=(), hash=False)
-    """By commit ts: rows that went with their partition, or all of them by TRUNCATE TABLE, oldest first."""
+    by_offset: LayoutByOffset = LayoutByOffset()
+    by_commit_ts: LayoutByCommitTs = LayoutByCommitTs()
 
     def column(self, column_id: int) -> Column:
         """The column of this id."""
@@ -204,6 +221,10 @@ class Layout:
         """This layout with another handle: that of rows from before a change of the key."""
         return self if handle == self.handle else replace(self, handle=handle)
 
+    def over_time(self, by_commit_ts: LayoutByCommitTs) -> Layout:
+        """This layout with something else known by commit ts."""
+        return replace(self, by_commit_ts=by_commit_ts)
+
     def with_column(self, column: Column) -> Layout:
         """This layout with the column of the same id replaced, or the column added at the end."""
         has_column = any(c.id == column.id for c in self.columns)
@@ -222,8 +243,10 @@ class Layout:
         return f"{name}__v{number}"
 
     def to_json(self) -> str:
-        """The layout as a compact JSON text, stable for equal layouts."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+        """The layout as a compact JSON text, stable for equal layouts: one object, with what the orderings know."""
+        fields = asdict(self)
+        flat = fields.pop("by_offset") | fields.pop("by_commit_ts") | fields
+        return json.dumps(flat, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
     @staticmethod
     def from_json(text: str) -> Layout:
@@ -240,13 +263,15 @@ class Layout:
             ddl_at=raw["ddl_at"],
             settled=raw["settled"],
             altered_at=raw.get("altered_at", 0),
-            altered_in=_pairs(raw.get("altered_in", ())),
             renamed=_pairs(raw.get("renamed", ())),
             before=raw.get("before", False),
-            handles=tuple((since, tuple(handle)) for since, handle in raw.get("handles", ())),
-            met_at=raw.get("met_at", 0),
             partitions=raw.get("partitions"),
-            removals=tuple(Removal.of(one) for one in raw.get("removals", ())),
+            by_offset=LayoutByOffset(_pairs(raw.get("altered_in", ()))),
+            by_commit_ts=LayoutByCommitTs(
+                handles=tuple((since, tuple(handle)) for since, handle in raw.get("handles", ())),
+                met_at=raw.get("met_at", 0),
+                removals=tuple(Removal.of(one) for one in raw.get("removals", ())),
+            ),
         )
 
 

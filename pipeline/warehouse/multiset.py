@@ -2,7 +2,7 @@
 
 A delete removes one equal row. TiCDC may send the same changes several times. How often an equal change counts at a
 commit ts is the greatest number that any one delivery has of it. One ends where the commit ts of a partition goes back,
-and where watermarks show it (`TablePair.deliveries`).
+and where watermarks show it (`PairByCommitTs.deliveries`).
 
 Two rows are equal if they agree in the columns that the source had at the time of the change. Columns that were dropped
 or replaced by then stay in the current table, with values that no later image has. So changes apply era by era; an era
@@ -129,8 +129,8 @@ def _net(
     publisher: Publisher, keys: Keys, sent: DataFrame, names: list[str], eras: Mapping[Era, Sequence[SchemaId]]
 ) -> DataFrame:
     """Every row that the changes of an era concern: how many come, how many go, and the newest commit ts."""
-    if publisher.table.truncated_at:
-        sent = sent.where(F.col(change.COMMIT_TS) > publisher.table.truncated_at)
+    if publisher.table.by_offset.truncated_at:
+        sent = sent.where(F.col(change.COMMIT_TS) > publisher.table.by_offset.truncated_at)
     sign = F.when(F.col(change.OP) == Op.DELETE.value, -1).otherwise(1)
     layout = publisher.table.layout
     era = _era(eras)
@@ -158,7 +158,7 @@ def by_delivery(publisher: Publisher, rows: DataFrame) -> DataFrame:
 
     It needs all rows between those that are compared, whatever their commit ts.
     """
-    noted, rows = publisher.table.deliveries, placed(rows)
+    noted, rows = publisher.table.by_commit_ts.deliveries, placed(rows)
     if noted:
         schema = f"{change.TOPIC} string, {change.PARTITION} int, {change.OFFSET} bigint, {change.INDEX} int"
         noted_places = placed(publisher.spark.createDataFrame(sorted(noted), schema)).select(SOURCE, PLACE)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def recorded_bindings(tables: Tables, records: Records) -> Iterator[NameBinding]:
     """The names that pairs have had; of pairs that have been removed the history has them."""
     for pair in tables:
-        for stored in pair.bindings:
+        for stored in pair.by_commit_ts.bindings:
             yield _binding(stored, PairRef(pair.uuid))
     for stored in GONE.read(records.tables["ddl_history"].properties) or ():
         yield _binding(stored, RemovedTable())

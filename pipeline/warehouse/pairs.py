@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STAGE",
+    "PairByCommitTs",
+    "PairByOffset",
     "Place",
     "State",
     "StoredBinding",
@@ -58,6 +60,33 @@ __all__ = [
 
 STAGE = "stage_"
 """How the branches begin on which a table is made ready; the operation follows."""
+
+
+@dataclass(slots=True)
+class PairByOffset:
+    """What is known of a pair in the ordering by offset alone. By commit ts earlier versions noted a TRUNCATE so, too.
+
+    `truncated_at`: the newest TRUNCATE TABLE; `truncated_done`: the one that the current table shows.
+    """
+
+    truncated_at: int = 0
+    truncated_done: int = 0
+
+
+@dataclass(slots=True)
+class PairByCommitTs:
+    """What is known of a pair in the ordering by commit ts alone."""
+
+    cut: int = 0
+    """The commit ts up to which the current table shows the changes."""
+    late_shown: frozenset[int] = frozenset()
+    """Appends after `TablePair.applied` that came late, and are shown already."""
+    removed_done: int = 0
+    """The newest removal of partitions that the current table shows."""
+    bindings: tuple[StoredBinding, ...] = ()
+    """The names that the source has had, and when."""
+    deliveries: frozenset[Place] = frozenset()
+    """Without a key: where redeliveries begin, as watermarks show (`ingest`)."""
 
 
 @dataclass(slots=True)
@@ -81,20 +110,9 @@ class TablePair:
     """The source's name that the pair is to get. It was taken, so the pair is held under its old name.
 
     As long as another pair has that name, as far as is known, `source` is a name that no table has (`hold_rename`)."""
-    truncated_at: int = 0
-    """The newest TRUNCATE TABLE. By commit ts only earlier versions noted it here (now: `Layout.removals`)."""
-    truncated_done: int = 0
     dropped_at: int = 0
-    cut: int = 0
-    """By commit ts: the commit ts up to which the current table shows the changes."""
-    late_shown: frozenset[int] = frozenset()
-    """Appends after `applied` that came late, and are shown already."""
-    removed_done: int = 0
-    """The newest removal of partitions that the current table shows."""
-    bindings: tuple[StoredBinding, ...] = ()
-    """By commit ts: the names that the source has had, and when."""
-    deliveries: frozenset[Place] = frozenset()
-    """By commit ts, without a key: where redeliveries begin, as watermarks show (`ingest`)."""
+    by_offset: PairByOffset = field(default_factory=PairByOffset)
+    by_commit_ts: PairByCommitTs = field(default_factory=PairByCommitTs)
     ends: dict[PartitionId, int] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
     """Ids of streams with rows under the name that the newest RENAME gave, or that a person has accepted."""
@@ -147,12 +165,12 @@ def loaded(catalog: Catalog, name: WarehouseName) -> TablePair | None:
     table.keyspace = KEYSPACE.read(properties) or ""
     table.renamed_at = RENAMED.read(properties) or 0
     table.wanted_name = WANTED_NAME.read(properties)
-    table.truncated_at = TRUNCATED.read(properties) or 0
+    table.by_offset.truncated_at = TRUNCATED.read(properties) or 0
     table.dropped_at = DROPPED.read(properties) or 0
     if table.state is State.DROPPED and not table.dropped_at:  # by a version that noted it as a TRUNCATE
-        table.dropped_at = table.truncated_at
-    table.bindings = NAME_BINDINGS.read(properties) or ()
-    table.deliveries = DELIVERIES.read(properties) or frozenset()
+        table.dropped_at = table.by_offset.truncated_at
+    table.by_commit_ts.bindings = NAME_BINDINGS.read(properties) or ()
+    table.by_commit_ts.deliveries = DELIVERIES.read(properties) or frozenset()
     table.ends = changes.inherited(ENDS) or {}
     table.streams = STREAMS.read(properties) or frozenset()
     read_published(table)
@@ -169,10 +187,10 @@ def read_published(table: TablePair) -> None:
     """What the current table says of itself."""
     if table.current is not None:
         table.applied = table.current.inherited(APPLIED)
-        table.cut = table.current.inherited(CUT) or 0
-        table.removed_done = table.current.inherited(REMOVED) or 0
-        table.late_shown = table.current.inherited(LATE_SHOWN) or frozenset()
-        table.truncated_done = table.current.inherited(TRUNCATED) or 0
+        table.by_commit_ts.cut = table.current.inherited(CUT) or 0
+        table.by_commit_ts.removed_done = table.current.inherited(REMOVED) or 0
+        table.by_commit_ts.late_shown = table.current.inherited(LATE_SHOWN) or frozenset()
+        table.by_offset.truncated_done = table.current.inherited(TRUNCATED) or 0
         table.backfilled = table.current.inherited(BACKFILLED) or frozenset()
 
 

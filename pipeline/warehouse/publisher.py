@@ -132,11 +132,11 @@ class Publisher:
 
     def empty(self, commit_ts: int = EVER) -> None:
         """Delete all rows up to a commit ts. If the table shows nothing newer, whole files go without being read."""
-        self._let_go(f"{change.COMMIT_TS} <= {commit_ts:d}" if self.table.cut > commit_ts else "true")
+        self._let_go(f"{change.COMMIT_TS} <= {commit_ts:d}" if self.table.by_commit_ts.cut > commit_ts else "true")
 
     def _truncate(self) -> None:
         """Delete the rows that a TRUNCATE has ended."""
-        self._let_go(f"{change.COMMIT_TS} <= {self.table.truncated_at:d}")
+        self._let_go(f"{change.COMMIT_TS} <= {self.table.by_offset.truncated_at:d}")
 
     def _let_go(self, gone: str) -> None:
         self.spark.sql(f"DELETE FROM {self.target} WHERE {gone}")  # noqa: S608 - names of ours, values as parameters
@@ -171,21 +171,21 @@ class Publisher:
     def append(self, last: DataFrame, keys: Keys) -> None:
         """Append the rows that the last changes leave: all but deleted and truncated ones."""
         kept = last.where(f"{change.OP} <> '{Op.DELETE.value}'")
-        if self.table.truncated_at:
-            newer = F.col(change.COMMIT_TS) > self.table.truncated_at
+        if self.table.by_offset.truncated_at:
+            newer = F.col(change.COMMIT_TS) > self.table.by_offset.truncated_at
             kept = kept.where(F.coalesce(newer, F.lit(True)))
         self.fresh(keys.images.of(kept)).append()
 
     def show(self, summary: Mapping[str, str]) -> None:
         """Let readers have it. `summary`: what the snapshot says of itself besides."""
         backfilled = frozenset(backfills_of(self.table.layout))
-        truncated = TRUNCATED.entry(self.table.truncated_at)
+        truncated = TRUNCATED.entry(self.table.by_offset.truncated_at)
         own = BACKFILLED.entry(backfilled) | truncated | OPERATION.entry(self.operation)
         self.current.mark({**own, **summary}, self.branch)
         self.step("staged")
         self.current.publish(self.branch)
         self.step("published")
-        self.table.backfilled, self.table.truncated_done = backfilled, self.table.truncated_at
+        self.table.backfilled, self.table.by_offset.truncated_done = backfilled, self.table.by_offset.truncated_at
 
 
 def at_places(places: Iterable[tuple[int, int]]) -> str:

@@ -36,11 +36,11 @@ def rebuild(spark: SparkSession, tables: Tables, table: TablePair, timezone: str
             f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",
             "its current table stays as it is",
         )
-    if not (table.bindings or table.layout.handle):
+    if not (table.by_commit_ts.bindings or table.layout.handle):
         raise Refused(NO_KEY, f"{table.source} has no rows to show: {WITHOUT_KEY}", GET_A_KEY)
     spark.sparkContext.setJobDescription(f"rebuild {table.source}")
     with bound(table=str(table.source)):
-        if table.bindings:
+        if table.by_commit_ts.bindings:
             return replay(spark, tables, table, timezone, "rebuild", lambda _step: None).keys
         return current.publish(spark, table, timezone, "rebuild", lambda _step: None, afresh=True).keys
 
@@ -62,6 +62,6 @@ def replay(
         return Published()
     layout = table.layout
     tables.evolve(table, let_leave(layout, Layout(), 0))
-    done = advance.advance(spark, table, timezone, operation, step, table.cut, afresh=True)
-    tables.evolve(table, let_leave(table.layout, layout, table.cut))
+    done = advance.advance(spark, table, timezone, operation, step, table.by_commit_ts.cut, afresh=True)
+    tables.evolve(table, let_leave(table.layout, layout, table.by_commit_ts.cut))
     return done

@@ -49,7 +49,7 @@ def taken(layout: Layout, timezone: str, shown: int = EVER, moves: Collection[in
     That is the first after the change: a `Removal` up to `shown`, or one of the exchanges at `moves`, by which all rows
     went.
     """
-    removals = [removal for removal in layout.removals if removal.at <= shown]
+    removals = [removal for removal in layout.by_commit_ts.removals if removal.at <= shown]
     named = {number for removal in removals for _, number, _ in removal.columns}
     columns = (replace(column, in_current=column.in_current or column.id in named) for column in layout.columns)
     shape = current_shape(replace(layout, columns=tuple(columns)), timezone)  # a dropped column decided then
@@ -78,7 +78,7 @@ def apply_to_rows(layout: Layout, action: Action, commit_ts: int, other: str = "
     """
     why = ""
     if isinstance(action, ddl.TruncateTable):
-        return replace(layout, removals=(*layout.removals, Removal(commit_ts, None, None, ()))), why
+        return _with(layout, Removal(commit_ts, None, None, ())), why
     if isinstance(action, ddl.DropPartitions | ddl.TruncatePartitions) or (
         isinstance(action, ddl.ExchangePartition) and other
     ):
@@ -89,9 +89,14 @@ def apply_to_rows(layout: Layout, action: Action, commit_ts: int, other: str = "
             why = condition.reason
         else:
             removal = _decided(Removal(commit_ts, names, layout.partitions, columns, other))
-            layout = replace(layout, removals=(*layout.removals, removal))
+            layout = _with(layout, removal)
     scheme = None if layout.partitions is None else from_json(dict(layout.partitions))
     return defined(layout, applied(scheme, action)), why
+
+
+def _with(layout: Layout, removal: Removal) -> Layout:
+    over_time = layout.by_commit_ts
+    return layout.over_time(replace(over_time, removals=(*over_time.removals, removal)))
 
 
 def _decided(removal: Removal) -> Removal:
@@ -109,6 +114,7 @@ def forgotten(layout: Layout, shown: int) -> Layout:
 
     A removal before one that emptied the table makes no difference.
     """
-    since = max((removal.at for removal in layout.removals if removal.empties and removal.at <= shown), default=0)
-    kept = tuple(removal for removal in layout.removals if removal.other or removal.at >= since)
-    return layout if kept == layout.removals else replace(layout, removals=kept)
+    removals = layout.by_commit_ts.removals
+    since = max((removal.at for removal in removals if removal.empties and removal.at <= shown), default=0)
+    kept = tuple(removal for removal in removals if removal.other or removal.at >= since)
+    return layout if kept == removals else layout.over_time(replace(layout.by_commit_ts, removals=kept))

@@ -220,7 +220,7 @@ class Tables:
         table.created_at = created_at
         table.created_as = CREATED_AS.read(noted)
         table.keyspace = KEYSPACE.read(noted) or ""
-        table.bindings = NAME_BINDINGS.read(noted) or ()
+        table.by_commit_ts.bindings = NAME_BINDINGS.read(noted) or ()
         table.backfilled = frozenset(backfills_of(layout))
         self._tables[table.uuid] = table
         return table
@@ -311,7 +311,7 @@ class Tables:
         )
         table.streams = frozenset() if streams else table.streams
         table.renamed_at, table.wanted_name, table.held_reason = commit_ts, None, reason or table.held_reason
-        table.bindings = bindings or table.bindings
+        table.by_commit_ts.bindings = bindings or table.by_commit_ts.bindings
 
     def hold_rename(
         self,
@@ -331,7 +331,7 @@ class Tables:
         self._name(table, self.stand_in_name(table, source, commit_ts), {**held, **written_bindings(bindings)})
         table.state, table.held_reason, table.renamed_at, table.wanted_name = State.HELD, reason, commit_ts, source
         table.streams = frozenset()
-        table.bindings = bindings or table.bindings
+        table.by_commit_ts.bindings = bindings or table.by_commit_ts.bindings
 
     def stand_in_name(self, table: TablePair, source: TableName, commit_ts: int) -> TableName:
         """The name of a source table whose rename is put off: its name in the source, if no other pair has it.
@@ -371,19 +371,19 @@ class Tables:
             table.dropped_at = int(dropped_at)
         table.changes.set_properties(properties)
         table.state, table.held_reason = state, reason
-        table.bindings = bindings or table.bindings
+        table.by_commit_ts.bindings = bindings or table.by_commit_ts.bindings
 
     def set_bindings(self, table: TablePair, bindings: tuple[StoredBinding, ...]) -> None:
         """Remember which names the source has had."""
         table.changes.set_properties(written_bindings(bindings))
-        table.bindings = bindings
+        table.by_commit_ts.bindings = bindings
 
     def note_deliveries(self, table: TablePair, places: Iterable[Place]) -> None:
         """Remember where redeliveries begin."""
-        all_places = table.deliveries.union(places)
-        if all_places != table.deliveries:
+        all_places = table.by_commit_ts.deliveries.union(places)
+        if all_places != table.by_commit_ts.deliveries:
             table.changes.set_properties(DELIVERIES.entry(all_places))
-            table.deliveries = all_places
+            table.by_commit_ts.deliveries = all_places
 
     def note_streams(self, table: TablePair, streams: Iterable[str]) -> None:
         """Remember streams (ids) that bring the table under its newest name (`TablePair.streams_at`)."""
@@ -402,7 +402,7 @@ class Tables:
     def truncate(self, table: TablePair, commit_ts: int) -> None:
         """Remember that no row up to `commit_ts` may show any more."""
         table.changes.set_properties(TRUNCATED.entry(commit_ts))
-        table.truncated_at = commit_ts
+        table.by_offset.truncated_at = commit_ts
 
     def forget(self, table: TablePair) -> None:
         """Drop a pair and its files."""

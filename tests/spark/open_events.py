@@ -88,7 +88,8 @@ def events_of(prepared):
 
 def changed(open_protocol, prepared, messages, **options):
     """The change frame of one table as dictionaries, in the order in which they apply."""
-    frame = open_protocol.changes(prepared, messages, mapping_of(messages, **options))
+    mine = prepared.where(open_protocol.where(messages))
+    frame = open_protocol.changes(mine, messages, mapping_of(messages, **options))
     position = (change.COMMIT_TS, change.PARTITION, change.OFFSET, change.INDEX)
     return sorted(rows_of(frame), key=lambda row: [row[name] for name in position])
 

@@ -127,8 +127,9 @@ def state_of(
     for pair in tables:
         shown, changes = rows_of(pair)
         state[str(pair.name)] = {
-            "source": str(pair.source), "state": pair.state.value, "why": pair.held_reason, "cut": pair.cut,
-            "dropped at": pair.dropped_at, "names": pair.bindings, "ends": pair.ends,
+            "source": str(pair.source), "state": pair.state.value, "why": pair.held_reason,
+            "cut": pair.by_commit_ts.cut, "dropped at": pair.dropped_at,
+            "names": pair.by_commit_ts.bindings, "ends": pair.ends,
         }  # fmt: skip
         state[f"{pair.name}, columns"] = [(column.name, column.type) for column in pair.layout.current]
         state[f"{pair.name}, rows"] = ordered(shown)

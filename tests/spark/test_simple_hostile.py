@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import SchemaId
-from pipeline.model.messages import EVER, ColumnMapping, Part, TableMessages, Target, Unknown
+from pipeline.model.messages import EVER, ColumnMapping, Part, Target, Unknown
 from pipeline.model.names import TableName
 from pipeline.model.places import RAW, Partition
 from pipeline.protocols import end_marker
@@ -150,13 +150,14 @@ class Batch:
         (table,) = self.messages.tables
         return table
 
-    def changes(self, table=None, **targets):
-        """The change frame's rows by offset."""
+    def changes(self, table=None, within=None, **targets):
+        """The change frame's rows by offset. `within`: which rows are the table's; None: those of its names."""
         table = table or self.table
+        mine = self.prepared.where(self.protocol.where(table) if within is None else within)
         columns = {column.name: column.type for seen in table.versions for column in seen.version.columns} | targets
         fields = {seen.version.version: {name: name for name in columns} for seen in table.versions}
         mapping = ColumnMapping(tuple(Target(*one) for one in columns.items()), fields, before=True)
-        return self.protocol.changes(self.prepared, table, mapping).orderBy(change.OFFSET).collect()
+        return self.protocol.changes(mine, table, mapping).orderBy(change.OFFSET).collect()
 
     @property
     def refused(self):
@@ -359,10 +360,10 @@ def test_where_takes_rows_of_each_name_within_its_time(spark, encoding):
         insert(encoding, table="v", ts=12), insert(encoding, ts=13, handleKeyOnly=True),
     )  # fmt: skip
     parts = (Part(TableName("S", "T"), 0, 10), Part(TableName("s", "u"), 11, EVER))
-    asked = TableMessages(TableName("s", "u"), batch.table.versions, parts=parts)
-    assert [row.offset for row in batch.prepared.where(batch.protocol.where(asked)).collect()] == [1, 4]
+    within = batch.protocol.where_named(parts)
+    assert [row.offset for row in batch.prepared.where(within).collect()] == [1, 4]
     assert [row.offset for row in batch.prepared.where(batch.protocol.where(batch.table)).collect()] == [1, 2]
-    assert [row[change.OFFSET] for row in batch.changes(asked)] == [1]
+    assert [row[change.OFFSET] for row in batch.changes(within=within)] == [1]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -510,7 +511,8 @@ def test_a_message_is_decoded_once_whatever_is_asked_of_it(spark, encoding):
     batch = Batch(spark, encoding, bootstrap(encoding), insert(encoding))
     names = {"id": "id", "name": "name"}
     mapping = ColumnMapping((Target("id", "int"), Target("name", "string")), {VERSION: names}, before=True)
-    frame = batch.protocol.changes(batch.prepared, batch.table, mapping)
+    rows = batch.prepared.where(batch.protocol.where(batch.table))
+    frame = batch.protocol.changes(rows, batch.table, mapping)
     asked = frame.where((F.col("id") > 0) & F.col(change.ERROR).isNull() & (F.col("_op") != "x"))
     spark.conf.set("spark.sql.maxPlanStringLength", "1000000")
     plan = asked._jdf.queryExecution().executedPlan().toString()

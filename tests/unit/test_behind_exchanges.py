@@ -10,6 +10,7 @@ from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.warehouse.exchange import Exchange
 from pipeline.warehouse.layout import Removal
+from pipeline.warehouse.pairs import PairByCommitTs
 
 PARTS, OTHER = TableName("s", "parts"), TableName("s", "other")
 AT = 100
@@ -96,6 +97,9 @@ def test_the_drop_of_its_database_and_what_is_made_in_that_anew():
 
 def test_nothing_waits_for_an_exchange_where_there_are_no_current_tables():
     removal = Removal(AT, None, None, ())
-    bare, shown = SimpleNamespace(current=None, removed_done=0), SimpleNamespace(current=object(), removed_done=0)
+    bare, shown = (
+        SimpleNamespace(current=None, by_commit_ts=PairByCommitTs()),
+        SimpleNamespace(current=object(), by_commit_ts=PairByCommitTs()),
+    )
     assert Exchange(bare, bare, removal).done
     assert not Exchange(shown, shown, removal).done

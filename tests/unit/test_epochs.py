@@ -11,7 +11,7 @@ from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersio
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.layout import Layout, LayoutByOffset
 
 A, B, X = (TableName("s", name) for name in "abx")
 A0, A1 = Partition("a", 0), Partition("a", 1)
@@ -34,7 +34,10 @@ def messages(*versions, table=A):
 def in_epochs(statements, tables, bindings):
     """Per epoch: the statements' commit ts, and the tables with their bounds."""
     return [
-        ([s.commit_ts for s in stage.statements], {t.table.table: dict(t.bounds or {}) for t in stage.tables})
+        (
+            [s.commit_ts for s in stage.statements],
+            {rows.table.table: dict(bounds or {}) for rows, bounds in stage.rows},
+        )
         for stage in split_at_ddl(statements, tables, bindings)
     ]
 
@@ -95,7 +98,7 @@ def test_names_mean_other_tables_after_a_statement(action, after):
 )
 def test_messages_are_restricted_to_bounds(bounds, first, last):
     part = restricted(messages(seen(1, {A0: 2, A1: 3}, {A0: 8, A1: 3})), bounds)
-    assert (part and (part.versions[0].first, part.versions[0].last)) == (first and (first, last))
+    assert (part and (part.messages.versions[0].first, part.messages.versions[0].last)) == (first and (first, last))
 
 
 def order(entries):
@@ -122,10 +125,15 @@ def test_versions_and_statements_form_one_timeline(versions, statements, expecte
     ("layout", "version", "statements", "expected"),
     [
         (Layout(), seen(1, {A0: 0}), [], False),
-        (Layout(altered_at=9, altered_in=(("a", 0),)), seen(1, {A0: 7}), [], False),
-        (Layout(altered_at=9, altered_in=(("a", 0),)), seen(1, {A1: 7}), [], True),
-        (Layout(altered_at=9, altered_in=(("a", 0),)), seen(1, {A0: 7, A1: 7}), [], False),
-        (Layout(altered_at=9, altered_in=(("a", 0),)), seen(1, {A0: 2}), [statement(9, ADD, {A0: 3})], True),
+        (Layout(altered_at=9, by_offset=LayoutByOffset((("a", 0),))), seen(1, {A0: 7}), [], False),
+        (Layout(altered_at=9, by_offset=LayoutByOffset((("a", 0),))), seen(1, {A1: 7}), [], True),
+        (Layout(altered_at=9, by_offset=LayoutByOffset((("a", 0),))), seen(1, {A0: 7, A1: 7}), [], False),
+        (
+            Layout(altered_at=9, by_offset=LayoutByOffset((("a", 0),))),
+            seen(1, {A0: 2}),
+            [statement(9, ADD, {A0: 3})],
+            True,
+        ),
         (Layout(altered_at=9), seen(1, {A0: 2}, {A0: 4}), [statement(9, ADD, {A0: 3})], False),
     ],
     ids=["no statement", "it was seen", "not here", "in one of two", "a second try", "on both sides"],

@@ -9,7 +9,7 @@ from pipeline.model import types
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, SchemaId, SourceColumn, TableVersion, literal
 from pipeline.model.names import TableName
 from pipeline.warehouse.evolution import Policy, apply_actions, exactly, let_leave, meet, meet_key, newest
-from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.layout import Layout, LayoutByCommitTs
 from pipeline.warehouse.shape import dead_in, era_of
 from pipeline.warehouse.tables import schema_change
 
@@ -360,7 +360,7 @@ def test_a_version_guesses_what_older_rows_show_in_columns_that_came_with_an_unk
 
 
 def test_a_dropped_key_column_leaves_the_current_table_behind_the_rows_of_its_time():
-    known = replace(met(version(1, v=types.INT)), handles=((0, (1,)), (100, ())))
+    known = replace(met(version(1, v=types.INT)), by_commit_ts=LayoutByCommitTs(handles=((0, (1,)), (100, ()))))
     dropped, _ = apply_actions(known, (DropColumn("id"),), 200, DROP)
     assert [c.name for c in dropped.current] == ["v"]
     kept = let_leave(dropped, known, shown=50)

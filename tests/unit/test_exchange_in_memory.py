@@ -273,7 +273,7 @@ def test_a_truncate_waits_for_its_time_as_rows_do(till):
         till.put("account", number)
         till.run()
     assert till.keys("account") == [5]
-    assert len(till.tables["account"].layout.removals) == 2, "of those that are shown the newest is noted"
+    assert len(till.tables["account"].layout.by_commit_ts.removals) == 2, "of those that are shown the newest is noted"
 
 
 def test_a_truncate_that_an_earlier_version_has_noted_is_carried_out(till):

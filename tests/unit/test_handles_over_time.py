@@ -19,7 +19,7 @@ from pipeline.model.messages import Ddl, SeenVersion, TableMessages
 from pipeline.model.places import Partition
 from pipeline.warehouse.advance import segments
 from pipeline.warehouse.layout import Layout
-from pipeline.warehouse.pairs import State
+from pipeline.warehouse.pairs import PairByCommitTs, State
 
 AT = {Partition("t", 0): 7}
 FIRST, SECOND = 100, 200
@@ -63,7 +63,13 @@ class Warehouse:
 
     def create(self, _source, layout, *_):
         self.table = SimpleNamespace(
-            layout=layout, state=State.LIVE, current=None, cut=0, renamed_at=0, not_ours=(), not_ours_in_current=()
+            layout=layout,
+            state=State.LIVE,
+            current=None,
+            by_commit_ts=PairByCommitTs(),
+            renamed_at=0,
+            not_ours=(),
+            not_ours_in_current=(),
         )
         return self.table
 
@@ -122,7 +128,7 @@ def test_rows_from_before_a_statement_that_come_late_leave_the_handle():
     warehouse.batch(seen(1, A, 60), seen(2, B, 160))
     assert warehouse.table.layout == before
     warehouse.batch(seen(4, PAIR, 170))
-    assert (warehouse.table.layout.handle, warehouse.table.layout.handles) == (before.handle, before.handles)
+    assert (warehouse.table.layout.handle, warehouse.table.layout.by_commit_ts) == (before.handle, before.by_commit_ts)
 
 
 @pytest.mark.parametrize("several", [True, False], ids=["many batches", "one batch"])

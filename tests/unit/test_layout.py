@@ -1,13 +1,14 @@
 """A layout as data: it survives its JSON, also that of a warehouse written by an older release."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, literal
 from pipeline.warehouse.keys import Keys
-from pipeline.warehouse.layout import Column, Conversion, Layout, Version
+from pipeline.warehouse.layout import Column, Conversion, Layout, LayoutByCommitTs, LayoutByOffset, Removal, Version
 from pipeline.warehouse.shape import Shape
 
 CONVERTED = (Conversion(2, 2, "CHAR", "INT"),)
@@ -29,10 +30,11 @@ FULL = Layout(
     ddl_at=9,
     settled=False,
     altered_at=9,
-    altered_in=(("t", 0), ("t", 1)),
+    by_offset=LayoutByOffset((("t", 0), ("t", 1))),
     renamed=(("b", "c"),),
 )
-_LATER = {"altered_at", "altered_in", "renamed"}
+_FIRST = {"columns", "versions", "head", "handle", "ddl_at", "settled"}
+_LATER = {"altered_at", "altered_in", "renamed", "before", "handles", "met_at", "partitions", "removals"}
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,19 @@ def test_a_column_loses_values_by_a_type_of_the_users_or_as_calendars_do(tidb_ty
 
 @pytest.mark.parametrize("layout", [Layout(), FULL])
 def test_a_layout_survives_its_json(layout):
+    assert Layout.from_json(layout.to_json()) == layout
+
+
+def test_what_an_ordering_knows_stands_beside_the_rest_as_in_older_releases():
+    removal = Removal(7, ("p0",), {"kind": "range"}, (("id", 1, "INT"),), "uuid")
+    known = LayoutByCommitTs(handles=((0, (1,)), (100, ())), met_at=9, removals=(removal,))
+    layout = replace(FULL, by_commit_ts=known)
+    raw = json.loads(layout.to_json())
+    assert sorted(raw) == sorted({*_FIRST, *_LATER})
+    assert (raw["altered_in"], raw["handles"], raw["met_at"]) == ([["t", 0], ["t", 1]], [[0, [1]], [100, []]], 9)
+    assert raw["removals"] == [
+        {"at": 7, "names": ["p0"], "scheme": {"kind": "range"}, "columns": [["id", 1, "INT"]], "other": "uuid"}
+    ]
     assert Layout.from_json(layout.to_json()) == layout
 
 

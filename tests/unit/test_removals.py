@@ -10,7 +10,7 @@ from pipeline import ddl
 from pipeline.ddl.partitions import from_json, partitioning, predicate
 from pipeline.model import types
 from pipeline.model.names import TableName
-from pipeline.warehouse.layout import Layout, Removal
+from pipeline.warehouse.layout import Layout, LayoutByCommitTs, Removal
 from pipeline.warehouse.removals import apply_to_rows, defined
 
 NAME = TableName("shop", "events")
@@ -27,7 +27,7 @@ def partitioned(days, layout=None):
 def removal(layout, action, at=7):
     layout, why = apply_to_rows(layout, action, at)
     assert not why
-    return layout.removals[-1]
+    return layout.by_commit_ts.removals[-1]
 
 
 @pytest.mark.parametrize("days", [3, 1000])
@@ -35,7 +35,7 @@ def test_a_removal_is_as_large_as_what_went_and_not_as_the_table(days):
     noted = removal(partitioned(range(days)), ddl.DropPartitions(NAME, ("P1",)))
     assert [one["name"] for one in noted.scheme["partitions"]] == ["p0", "p1"]
     assert [name for name, _, _ in noted.columns] == ["c7"]
-    assert len(Layout(removals=(noted,)).to_json()) - len(Layout().to_json()) < 400
+    assert len(Layout(by_commit_ts=LayoutByCommitTs(removals=(noted,))).to_json()) - len(Layout().to_json()) < 400
 
 
 def test_it_tells_the_same_rows_as_one_that_an_earlier_version_has_noted():
@@ -44,7 +44,9 @@ def test_it_tells_the_same_rows_as_one_that_an_earlier_version_has_noted():
     older = Removal(7, ("p3",), layout.partitions, every)
     kinds = {name: kind for name, _, kind in older.columns}
     new = removal(layout, ddl.TruncatePartitions(NAME, ("p3",)))
-    (read,) = Layout.from_json(json.dumps(json.loads(Layout(removals=(older,)).to_json()))).removals
+    (read,) = Layout.from_json(
+        json.dumps(json.loads(Layout(by_commit_ts=LayoutByCommitTs(removals=(older,))).to_json()))
+    ).by_commit_ts.removals
     assert read == older
     for one in (read, new):
         found = predicate(from_json(dict(one.scheme)), one.names, kinds)
@@ -70,5 +72,5 @@ def test_an_exchange_that_nobody_carries_out_lets_no_rows_go():
     layout = partitioned(range(3))
     action = ddl.ExchangePartition(NAME, "p1", TableName("shop", "other"))
     assert apply_to_rows(layout, action, 7) == (layout, "")
-    (noted,) = apply_to_rows(layout, action, 7, "uuid")[0].removals
+    (noted,) = apply_to_rows(layout, action, 7, "uuid")[0].by_commit_ts.removals
     assert (noted.names, noted.other) == (("p1",), "uuid")

@@ -104,7 +104,10 @@ class TestByCommitTs:
     def ordered(text, pairs, *before):
         """RENAMEs at 200 in their order; `pairs`: names with since when (and until when) a table has them."""
         bindings = [StoredBinding("s", name, *when) for name, *when in pairs]
-        tables = [SimpleNamespace(uuid=f"u{n}", bindings=(span,)) for n, span in enumerate(bindings)]
+        tables = [
+            SimpleNamespace(uuid=f"u{n}", by_commit_ts=SimpleNamespace(bindings=(span,)))
+            for n, span in enumerate(bindings)
+        ]
         history = SimpleNamespace(properties={})
         context = SimpleNamespace(tables=tables, records=SimpleNamespace(tables={"ddl_history": history}))
         found = timeline._in_order([*before, *renames(text, 200)], context, ())

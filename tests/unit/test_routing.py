@@ -45,7 +45,7 @@ def router(*bindings, states=(), versions=(), unknown=(LOST,), applied=(), pendi
 
 
 def placed(told):
-    return {one.table_ref: one.messages.parts for one in told.placed(told.pending_parts())}
+    return {one.table_ref: one.parts for one in told.placed(told.pending_parts())}
 
 
 def test_rows_that_nothing_describes_are_in_the_way_of_their_table_and_not_of_the_next_of_its_name():

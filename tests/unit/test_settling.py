@@ -14,12 +14,13 @@ from pipeline.model import types
 from pipeline.model.messages import SeenVersion, TableMessages
 from pipeline.model.places import Partition
 from pipeline.warehouse.evolution import apply_actions
+from pipeline.warehouse.layout import LayoutByOffset
 
 AT = Partition("t", 0)
 ALTERED_AT = 100
 ALTERED = replace(
     apply_actions(BASE, (ModifyColumn("c", column("c", types.BIGINT)),), ALTERED_AT, KEEP)[0],
-    altered_in=((AT.stream, 0),),
+    by_offset=LayoutByOffset(((AT.stream, 0),)),
 )
 CONTEXT = SimpleNamespace(protocol=SimpleNamespace(is_newest=lambda _seen: False), policy=KEEP)
 OLD, NEW = version(1, c=types.INT), version(2, c=types.BIGINT)

@@ -126,7 +126,7 @@ def progress_of(context: PipelineContext, routed: RoutedBatch) -> BatchProgress:
 
 def _shown(context: PipelineContext) -> Frontier:
     """Up to where the table that has come furthest shows its changes."""
-    return max((frontier.closed_by_watermark(table.cut) for table in context.tables), default=NEVER)
+    return max((frontier.closed_by_watermark(table.by_commit_ts.cut) for table in context.tables), default=NEVER)
 
 
 def _tried(

@@ -39,7 +39,7 @@ def parts(context: PipelineContext, routed: RoutedBatch) -> dict[Part, str]:
             for (stream, number), (_, end) in begun.items()
             for name, identity in routed.stream_ids.items() if identity == stream
         )  # fmt: skip
-        for binding in table.bindings:
+        for binding in table.by_commit_ts.bindings:
             if binding.until > high:
                 part = Part(TableName(binding.schema, binding.table), max(binding.since, high), binding.until)
                 if not raw.where(pending.rows_of(context.protocol, [part]) & within).isEmpty():

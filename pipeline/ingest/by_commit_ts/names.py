@@ -117,7 +117,7 @@ class NamesByCommitTs(NamedTables):
 
     def bindings_after(self, pair: TablePair, rename: text.RenameTable, clause: Clause) -> tuple[StoredBinding, ...]:
         """See `NamedTables.bindings_after`."""
-        new, before = rename.new, ended(pair.bindings, rename.old.key, clause.commit_ts)
+        new, before = rename.new, ended(pair.by_commit_ts.bindings, rename.old.key, clause.commit_ts)
         return (*before, StoredBinding(new.schema, new.table, clause.commit_ts, EVER, clause.mark))
 
     def rows_until(self, commit_ts: int) -> int:

@@ -87,7 +87,7 @@ class Namesakes:
 
     def _is_judged(self, table: TablePair, name: Name) -> bool:
         """Whether the streams of a pair's rows are known; those of a pair that had several names are not noted."""
-        former = name != table.source.key and len(table.bindings) > _FIRST_AND_NEWEST
+        former = name != table.source.key and len(table.by_commit_ts.bindings) > _FIRST_AND_NEWEST
         return table.state is State.LIVE and table.source.key not in self.released and not former
 
     def statements(self, statements: Iterable[Statement], pairs: Iterable[TablePair]) -> list[Statement]:
@@ -166,7 +166,9 @@ def accept(context: PipelineContext, source: TableName, streams: Collection[str]
 def _named(pairs: Iterable[TablePair], name: Name, commit_ts: int) -> TablePair | None:
     """The pair that had a name at a commit ts: a try that died may have given it another one since."""
     for pair in pairs:
-        bound = [binding for binding in pair.bindings if TableName(binding.schema, binding.table).key == name]
+        bound = [
+            binding for binding in pair.by_commit_ts.bindings if TableName(binding.schema, binding.table).key == name
+        ]
         if any(binding.since < commit_ts <= binding.until for binding in bound):
             return pair
     return None

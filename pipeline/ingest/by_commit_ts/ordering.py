@@ -157,7 +157,7 @@ class ByCommitTs:
         shown = publishing.publish()
         writers, results, unattributed = tables.landed(Counter(refused) + Counter(placed.dead_letters))
         results = _with_snapshots(results, shown, placed.of_removed)
-        still = self._still(writers, placed, statements)
+        still = self._still(writers, placed, [statement for statement, _, _ in statements])
         return LandedByCommitTs(
             placed.routed, writers, results, unattributed, placed, tuple(shown), newly_pending, still,
             leaves_some=names.timeline.barrier is not None or placed.left_some,
@@ -175,11 +175,12 @@ class ByCommitTs:
     def _work(self, planned: PlanByCommitTs, placed: PlacedBatch, mine: PlacedRows) -> TableWork:
         """The part of the batch that belongs to one pair."""
         names, messages, waiting = planned.names, mine.messages, self._pending
-        pair, parts = names.pair_of(mine.table_ref), messages.parts
+        pair, parts = names.pair_of(mine.table_ref), mine.parts
         drops = [part.until in names.timeline.drops(part.table.key) for part in parts]
         rows = RowsByCommitTs(
             self.context,
             messages,
+            parts,
             tuple(StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in parts[-1:]),
             names.partners,
             placed.deliveries.of(mine),
@@ -203,21 +204,15 @@ class ByCommitTs:
         return newly_pending
 
     def _still(
-        self,
-        writers: Sequence[TableWriter],
-        placed: PlacedBatch,
-        kept: Sequence[tuple[Statement, TableName, str]],
+        self, writers: Sequence[TableWriter], placed: PlacedBatch, statements: Sequence[Statement]
     ) -> Column | None:
         """Which pending records stay pending; None: none does."""
-        held = [writer for writer in writers if writer.has_held]
-        parts = [*placed.pending, *(part for writer in held for part in writer.messages.parts)]
-        statements = [*(statement for statement, _, _ in kept), *(s for writer in held for s in writer.work.statements)]
-        wanted = [pending.rows_of(self.context.protocol, parts)] if parts else []
+        wanted = [writer.work.rows.records(writer.work) for writer in writers if writer.has_held]
+        wanted += [pending.rows_of(self.context.protocol, tuple(placed.pending))] if placed.pending else []
         wanted += [pending.is_copy_of(statements)] if statements else []
         if not wanted:
             return None
-        over = [where for where in (self._given_up, placed.undescribed) if where is not None]
-        return any_of(wanted) & ~F.coalesce(any_of(over), F.lit(False)) if over else any_of(wanted)
+        return any_of(wanted) & ~F.coalesce(any_of([self._given_up, placed.undescribed]), F.lit(False))
 
     def commit(self, planned: PlanByCommitTs, landed: LandedByCommitTs) -> CommittedBatch:
         """See `BatchOrdering.commit`. What was dropped goes when nobody will take this batch again."""

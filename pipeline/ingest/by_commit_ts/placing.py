@@ -91,7 +91,7 @@ def _set_aside_gone(context: PipelineContext, routed: RoutedBatch, gone: Sequenc
     protocol = context.protocol
     why = "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known"
     refused = [
-        Undecodable(TABLE_REMOVED, why, rows_of(protocol, part.messages.parts), part.messages.rows, protocol.header())
+        Undecodable(TABLE_REMOVED, why, rows_of(protocol, part.parts), part.messages.rows, protocol.header())
         for part in gone
     ]
     if not refused:

@@ -99,7 +99,7 @@ class Publishing:
             if not all(self._may_be_shown(table) for table in both):
                 continue
             for table in both:
-                if table.removed_done < commit_ts:
+                if table.by_commit_ts.removed_done < commit_ts:
                     self._advanced((table, commit_ts))
             describe_job(context, f"{noted.table.source}: exchange rows with {noted.other.source}")
             with bound(table=str(noted.table.source)):

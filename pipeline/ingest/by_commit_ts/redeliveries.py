@@ -71,7 +71,7 @@ class Deliveries:
         """Those of a table whose rows, or some of them, have no key; of what has waited, too."""
         if not has_keyless_rows(placed.messages):
             return ()
-        earlier = (place for part in placed.messages.parts for place in self.of_pending.get(part.table.key, ()))
+        earlier = (place for part in placed.parts for place in self.of_pending.get(part.table.key, ()))
         return [*self.of_tables.get(placed.table_ref, ()), *earlier]
 
 
@@ -99,7 +99,7 @@ def seen(
     restarts = passed_watermarks.restarts
     for table in tables if restarts else ():
         context.tables.note_deliveries(table, restarts)
-    parts = [*(rows.messages.parts for rows in keyless), *pending_by_name.values()]
+    parts = [*(rows.parts for rows in keyless), *pending_by_name.values()]
     begun = redelivery_starts(routed.frame, protocol, parts, ledger.progress.frontiers) if parts else {}
     places = [[*begun.get(number, ()), *restarts] for number in range(len(parts))]
     of_tables = {rows.table_ref: mine for rows, mine in zip(keyless, places, strict=False)}
@@ -117,7 +117,7 @@ def has_keyless_rows(messages: TableMessages) -> bool:
 
 def is_keyless(layout: Layout) -> bool:
     """Whether rows of a table are, or at some time were, a multiset."""
-    return not layout.handle or any(not handle for _, handle in layout.handles)
+    return not layout.handle or any(not handle for _, handle in layout.by_commit_ts.handles)
 
 
 def watermarks(raw: DataFrame, protocol: SourceProtocol, newest: Mapping[Partition, CommitTs]) -> Watermarks:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """Messages of one table: of a pair, or of what will make it."""
+    """Messages of one table: of a pair, or of what will make it. `parts`: their names, and when they had them."""
 
     table_ref: TableRef
     messages: TableMessages
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +140,7 @@ class Router:
     def _placed(self, table_ref: TableRef, parts: list[Part], seen: Mapping[int, SeenVersion]) -> PlacedRows:
         pair = self.names.pair_of(table_ref)
         name = pair.source if pair is not None else parts[-1].table
-        return PlacedRows(
-            table_ref, TableMessages(name, tuple(seen.values()), parts=tuple(sorted(parts, key=_by_time)))
-        )
+        return PlacedRows(table_ref, TableMessages(name, tuple(seen.values())), tuple(sorted(parts, key=_by_time)))
 
     def _bindings(self, key: Name, version: SeenVersion | Unknown) -> Iterator[NameBinding]:
         """What a name means between the first and the last row of a version."""

@@ -28,12 +28,12 @@ from pipeline.warehouse.state import NAME_BINDINGS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.ddl.statement import Statement
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.table_work import TableWork
-    from pipeline.model.messages import TableMessages
+    from pipeline.model.messages import Messages, Part, TableMessages
     from pipeline.model.places import Partition, Range
     from pipeline.warehouse.pairs import Place, TablePair
 
@@ -47,6 +47,8 @@ class RowsByCommitTs:
 
     context: PipelineContext
     messages: TableMessages
+    parts: tuple[Part, ...] = ()
+    """Under which names at which times the rows stand; none: under the table's own (a redrive)."""
     bindings: tuple[StoredBinding, ...] = ()
     """The names that a pair which is yet to be made has had."""
     partners: Mapping[int, str] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class RowsByCommitTs:
     @property
     def times(self) -> tuple[int, int] | None:
         """See `TableRows.times`."""
-        placeable = max((part.until for part in self.messages.parts), default=EVER)
+        placeable = max((part.until for part in self.parts), default=EVER)
         low = min((seen.since for seen in self.messages.versions), default=0)
         return low, max((min(seen.until, placeable) for seen in self.messages.versions), default=EVER)
 
@@ -104,7 +106,7 @@ class RowsByCommitTs:
             notes = (*notes, *more)
         if by_time and key.is_of_now(layout, seen):
             layout = keyed_as(layout, seen.version)
-        layout = layout if met_version else replace(layout, met_at=layout.ddl_at)
+        layout = layout if met_version else layout.over_time(replace(layout.by_commit_ts, met_at=layout.ddl_at))
         return replace(evolved, layout=layout, notes=notes, met=met)
 
     def _applied(self, evolved: EvolvedLayout, statement: Statement, *, forced: bool) -> EvolvedLayout:
@@ -154,11 +156,18 @@ class RowsByCommitTs:
             self.context.tables.note_streams(pair, {work.routed.stream_ids[stream] for stream in streams})
 
     def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """See `TableRows.within`: and all that has waited."""
-        outside = F.lit(False)
-        for partition, (low, high) in (ranges or {}).items():
-            outside = outside | (stands_in(partition) & ~F.col(POSITION).between(low, high - 1))
-        return work.routed.frame.where(F.col(WAS_PENDING) | ~outside) if ranges else work.routed.frame
+        """See `TableRows.within`."""
+        protocol = self.context.protocol
+        mine = protocol.where_named(self.parts) if self.parts else protocol.where(self.messages)
+        return _inside(work.routed.frame, ranges or {}).where(mine)
+
+    def records(self, work: TableWork) -> Column:
+        """See `TableRows.records`."""
+        return pending.is_copy_of(work.statements) | pending.rows_of(self.context.protocol, self.parts)
+
+    def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
+        """See `TableRows.ranges`: anywhere."""
+        return {at: (batch.starts[at], batch.ends[at]) for at in work.messages.partitions}
 
     def status(self, pair: TablePair | None) -> str:
         """See `TableRows.status`: those of a table that was dropped are superseded by that."""
@@ -168,15 +177,22 @@ class RowsByCommitTs:
         """See `TableRows.hold`: what has waited stays where it is."""
         if pair is not None:
             self._note_places(work, pair)
-        mine = pending.is_copy_of(work.statements) | pending.rows_of(self.context.protocol, work.messages.parts)
         beyond = {partition: (end, 2**62) for partition, end in ends.items()}
-        rows = self.within(work, beyond).where(mine & ~F.col(WAS_PENDING))
+        rows = _inside(work.routed.frame, beyond).where(self.records(work) & ~F.col(WAS_PENDING))
         gone = self.ended if pair is None else pair.state is State.DROPPED
         return pending.write_held(self.context, rows, work, reason, DROPPED if gone else "open")
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
         """See `TableRows.publish`: all tables show their changes together (`publishing`)."""
         return TableResult(str(work.messages.table if pair is None else pair.source))
+
+
+def _inside(frame: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """The events of these ranges, those of partitions that are not named, and all that has waited."""
+    outside = F.lit(False)
+    for partition, (low, high) in ranges.items():
+        outside = outside | (stands_in(partition) & ~F.col(POSITION).between(low, high - 1))
+    return frame.where(F.col(WAS_PENDING) | ~outside) if ranges else frame
 
 
 def _timeline(work: TableWork) -> list[Entry]:
@@ -195,7 +211,7 @@ def _shown(pair: TablePair | None) -> int:
     """The commit ts up to which the current table needs to know nothing any more."""
     if pair is None:
         return 0
-    return EVER if pair.current is None else pair.cut
+    return EVER if pair.current is None else pair.by_commit_ts.cut
 
 
 def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:

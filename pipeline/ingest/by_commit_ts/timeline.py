@@ -183,7 +183,7 @@ def _pairs_of(statement: Statement, context: PipelineContext) -> Iterator[TableP
     """The pairs that have, or had, a name that a statement names."""
     names, schemas = {name.key for name in concerned(statement) if name.table}, dropped_databases(statement)
     for pair in context.tables:
-        keys = [TableName(binding.schema, binding.table).key for binding in pair.bindings]
+        keys = [TableName(binding.schema, binding.table).key for binding in pair.by_commit_ts.bindings]
         if any(key in names or key[0] in schemas for key in keys):
             yield pair
 

@@ -9,12 +9,11 @@ and the versions of the table form one timeline, in the order of the partition.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline import ddl as text
 from pipeline.ddl.statement import followed
 from pipeline.ddl.table_ref import CreatedTable, TableRef, UnseenTable
-from pipeline.ingest.phases import Stage
 from pipeline.model.messages import SeenVersion, TableMessages
 
 if TYPE_CHECKING:
@@ -23,11 +22,25 @@ if TYPE_CHECKING:
     from pipeline.ddl.statement import Statement
     from pipeline.model.messages import Ddl
     from pipeline.model.names import Name
-    from pipeline.model.places import Partition
+    from pipeline.model.places import Partition, Range
     from pipeline.warehouse.layout import Layout
 
 Bindings = dict["Name", TableRef]
 """Which table a name means."""
+
+
+class StagedRows(NamedTuple):
+    """Messages of one table name. `bounds`: the positions [from, to) at which they stand; None: the whole batch."""
+
+    messages: TableMessages
+    bounds: Mapping[Partition, Range] | None = None
+
+
+class Stage(NamedTuple):
+    """Statements, and the messages of tables that come after them."""
+
+    statements: tuple[Statement, ...]
+    rows: tuple[StagedRows, ...]
 
 
 def rebound(bindings: Bindings, statement: Statement) -> Bindings:
@@ -62,8 +75,8 @@ def split_at_ddl(
             dividing.append(statement)
             meanings.append(rebound(meanings[-1], statement))
     if not dividing:
-        return _with_others([Stage((), tuple(tables))], (), meanings, others)
-    parts: list[list[TableMessages]] = [[] for _ in meanings]
+        return _with_others([Stage((), tuple(map(StagedRows, tables)))], (), meanings, others)
+    parts: list[list[StagedRows]] = [[] for _ in meanings]
     for table in tables:
         for number, part in _divided(table, dividing, meanings):
             parts[number].append(part)
@@ -99,17 +112,17 @@ def _with_others(
 
 def _with_statement(stage: Stage, statement: Statement) -> Stage:
     """The stage with one more statement; its table is worked on even if no row of it is there."""
-    tables, table = stage.tables, statement.ddl.table
-    if table.table and all(messages.table.key != table.key for messages in tables):
-        tables = (*tables, TableMessages(table, ()))
-    return Stage((*stage.statements, statement), tables)
+    rows, table = stage.rows, statement.ddl.table
+    if table.table and all(mine.messages.table.key != table.key for mine in rows):
+        rows = (*rows, StagedRows(TableMessages(table, ())))
+    return Stage((*stage.statements, statement), rows)
 
 
 def _divided(
     table: TableMessages, dividing: Sequence[Statement], meanings: Sequence[Bindings]
-) -> Iterable[tuple[int, TableMessages]]:
+) -> Iterable[tuple[int, StagedRows]]:
     """The table's messages in pieces, each with the number of its stage."""
-    pieces: dict[int, dict[Partition, tuple[int, int]]] = {}
+    pieces: dict[int, dict[Partition, Range]] = {}
     for partition in table.partitions:
         copies = [(statement.ddl.at.get(partition), number) for number, statement in enumerate(dividing, 1)]
         edges = [(0, 0), *sorted((position, number) for position, number in copies if position is not None)]
@@ -131,7 +144,7 @@ def _meaningful(name: Name, least: int, meanings: Sequence[Bindings]) -> int:
     return next((n for n in range(least, len(meanings)) if name in meanings[n]), least)
 
 
-def restricted(table: TableMessages, bounds: Mapping[Partition, tuple[int, int]]) -> TableMessages | None:
+def restricted(table: TableMessages, bounds: Mapping[Partition, Range]) -> StagedRows | None:
     """The table's messages within position ranges [from, to); None where there are none."""
     versions = []
     for seen in table.versions:
@@ -143,7 +156,7 @@ def restricted(table: TableMessages, bounds: Mapping[Partition, tuple[int, int]]
         if inside:
             last = {partition: min(seen.last[partition], bounds[partition][1] - 1) for partition in inside}
             versions.append(replace(seen, first=inside, last=last))
-    return replace(table, versions=tuple(versions), bounds=dict(bounds)) if versions else None
+    return StagedRows(replace(table, versions=tuple(versions)), dict(bounds)) if versions else None
 
 
 def timeline(table: TableMessages, statements: Sequence[Statement]) -> list[SeenVersion | Statement]:
@@ -178,6 +191,6 @@ def is_stale(layout: Layout, seen: SeenVersion, statements: Sequence[Statement])
     """
     copies = next((s.ddl.at for s in statements if s.ddl.commit_ts == layout.altered_at), {})
     return layout.altered_at > 0 and not any(
-        last > copies[partition] if partition in copies else partition in layout.altered_in
+        last > copies[partition] if partition in copies else partition in layout.by_offset.altered_in
         for partition, last in seen.last.items()
     )

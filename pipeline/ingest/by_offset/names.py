@@ -129,7 +129,7 @@ class NamesByOffset(NamedTables):
         """See `NamedTables.truncate`."""
         if pair is None:
             self.truncated[name.key] = commit_ts
-        elif pair.truncated_at < commit_ts:
+        elif pair.by_offset.truncated_at < commit_ts:
             self.context.tables.truncate(pair, commit_ts)
 
     def concerned(self, statement: Statement) -> Sequence[TableName]:

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import ExitStack
 
+    from pipeline.ingest.by_offset.epochs import Stage, StagedRows
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import CommittedBatch, RawBatch, RoutedBatch, Stage
+    from pipeline.ingest.phases import CommittedBatch, RawBatch, RoutedBatch
     from pipeline.model.columns import CommitTs
-    from pipeline.model.messages import TableMessages
     from pipeline.model.places import Partition
 
 
@@ -119,18 +119,18 @@ class ByOffset:
                 describe_job(self.context, "statements")
                 planned.ddl.apply(statement)
                 self.context.step("ddl-applied")
-            writers.land([self._work(planned, stage, messages) for messages in stage.tables])
+            writers.land([self._work(planned, stage, rows) for rows in stage.rows])
         return LandedBatch(planned.routed, *writers.landed(refused))
 
-    def _work(self, planned: PlanByOffset, stage: Stage, messages: TableMessages) -> TableWork:
+    def _work(self, planned: PlanByOffset, stage: Stage, staged: StagedRows) -> TableWork:
         """The part of the batch that belongs to the table which a name means now."""
-        key, names, routed = messages.table.key, planned.names, planned.routed
-        pair, table_ref = names.of(messages.table), names.bindings.get(key)
+        names, table = planned.names, staged.messages.table
+        pair, table_ref, key = names.of(table), names.bindings.get(table.key), table.key
         created = table_ref if isinstance(table_ref, CreatedTable) else None
         applied_until = names.past.newest.get(key, 0) if pair is None else 0
         statements = tuple(s for s in stage.statements if s.ddl.table.key == key and not s.naming)
-        rows = RowsByOffset(self.context, names, names.entered, created, applied_until)
-        return TableWork(routed, messages, statements, pair, rows)
+        rows = RowsByOffset(self.context, names, staged.bounds, names.entered, created, applied_until)
+        return TableWork(planned.routed, staged.messages, statements, pair, rows)
 
     def commit(self, planned: PlanByOffset, landed: LandedBatch) -> CommittedBatch:
         """See `BatchOrdering.commit`."""

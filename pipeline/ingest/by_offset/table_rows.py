@@ -19,7 +19,7 @@ from pipeline.model.places import PARTITION, POSITION, STREAM, stands_in
 from pipeline.warehouse import current
 from pipeline.warehouse.evolution import keyed_as, meet, meet_key, newest, surely_keyed
 from pipeline.warehouse.held import taken
-from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.layout import Layout, LayoutByOffset
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.state import BORN, CREATED_AS, KEYSPACE
 from pipeline.warehouse.stored import BoundAt
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.table_work import TableWork
     from pipeline.model.columns import SchemaId
+    from pipeline.model.messages import Messages
     from pipeline.model.places import Partition, Range
     from pipeline.warehouse.evolution import Note
     from pipeline.warehouse.pairs import TablePair
@@ -47,6 +48,8 @@ class RowsByOffset:
     context: PipelineContext
     names: NamesByOffset | None = None
     """None outside of a batch."""
+    bounds: Mapping[Partition, Range] | None = None
+    """The positions [from, to) at which the messages' stage stands; None: the whole batch."""
     entered: int = 0
     """Commit ts of the statement with which the messages' stage begins."""
     created: CreatedTable | None = None
@@ -131,10 +134,10 @@ class RowsByOffset:
             self.context.tables.set_state(pair, State.HELD, evolved.unclear)
 
     def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """See `TableRows.within`: within the messages' bounds, too. A whole partition needs no predicate."""
-        bounds = dict(work.messages.bounds or {})
+        """See `TableRows.within`: within the bounds of the stage, too. A whole partition needs no predicate."""
+        bounds = dict(self.bounds or {})
         for partition, (low, high) in (ranges or {}).items():
-            if work.messages.bounds is not None and partition not in bounds:
+            if self.bounds is not None and partition not in bounds:
                 continue
             begin, end = bounds.get(partition, (0, 2**62))
             bounds[partition] = (max(low, begin), min(high, end))
@@ -145,10 +148,20 @@ class RowsByOffset:
                 starts[partition] = min(first, starts.get(partition, first))
                 lasts[partition] = max(seen.last[partition], lasts.get(partition, 0))
         whole = {at for at, (low, high) in bounds.items() if low <= starts.get(at, 0) and high > lasts.get(at, 0)}
-        needed = {at: within for at, within in bounds.items() if work.messages.bounds or at not in whole}
+        needed = {at: within for at, within in bounds.items() if self.bounds or at not in whole}
         if not needed:
             return work.routed.frame
-        return work.routed.frame.where(_inside(needed, exhaustive=work.messages.bounds is not None))
+        return work.routed.frame.where(_inside(needed, exhaustive=self.bounds is not None))
+
+    def records(self, work: TableWork) -> Column:
+        """See `TableRows.records`."""
+        copies = pending.is_copy_of(work.statements)
+        return copies | self.context.protocol.where(work.messages) if work.messages.versions else copies
+
+    def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
+        """See `TableRows.ranges`: within the bounds of the stage."""
+        bounds = self.bounds or {}
+        return {at: bounds.get(at, (batch.starts[at], batch.ends[at])) for at in work.messages.partitions}
 
     def status(self, _pair: TablePair | None) -> str:
         """See `TableRows.status`: a DROP comes after them, and closes them."""
@@ -156,10 +169,7 @@ class RowsByOffset:
 
     def hold(self, work: TableWork, _pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
         """See `TableRows.hold`."""
-        wanted = pending.is_copy_of(work.statements)
-        if work.messages.versions:
-            wanted = wanted | self.context.protocol.where(work.messages)
-        rows = self.within(work, {at: (end, 2**62) for at, end in ends.items()}).where(wanted)
+        rows = self.within(work, {at: (end, 2**62) for at, end in ends.items()}).where(self.records(work))
         return pending.write_held(self.context, rows, work, reason, "open")
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
@@ -178,7 +188,7 @@ def _altered_in(layout: Layout, statement: Statement) -> Layout:
     if layout.altered_at != statement.commit_ts:
         return layout
     partitions = {(stream, partition) for stream, partition in statement.ddl.at}
-    return replace(layout, altered_in=tuple(sorted(partitions.union(layout.altered_in))))
+    return replace(layout, by_offset=LayoutByOffset(tuple(sorted(partitions.union(layout.by_offset.altered_in)))))
 
 
 def _arrivals(frame: DataFrame) -> DataFrame:

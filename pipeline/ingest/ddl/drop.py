@@ -46,7 +46,7 @@ def dropped(names: NamedTables, name: Name, pair: TablePair | None, commit_ts: i
     why = TO_BE_REMOVED if context.settings.warehouse.drop_table == "drop" else ""
     if pair.state is not State.DROPPED:  # else a first try has done this
         context.records.mark_dropped(pair.source, names.rows_until(commit_ts))
-        bindings = ended(pair.bindings, name, commit_ts)
+        bindings = ended(pair.by_commit_ts.bindings, name, commit_ts)
         context.tables.set_state(pair, State.DROPPED, why, dropped_at=commit_ts, bindings=bindings)
     return "dropped" if why else "kept, marked dropped"
 
@@ -71,7 +71,7 @@ def remove_dropped(context: PipelineContext) -> int:
     dropped_pairs = [pair for pair in context.tables if pair.state is State.DROPPED]
     removable = [pair for pair in dropped_pairs if pair.held_reason == TO_BE_REMOVED and pair.uuid not in needed]
     for pair in removable:
-        mine = [binding._replace(pair=pair.uuid) for binding in pair.bindings]
+        mine = [binding._replace(pair=pair.uuid) for binding in pair.by_commit_ts.bindings]
         if mine:
             history.set_properties(GONE.entry((*(GONE.read(history.properties) or ()), *mine)))
         context.tables.forget(pair)

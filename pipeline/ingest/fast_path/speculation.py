@@ -132,7 +132,7 @@ def _is_of(table: TablePair, messages: Messages) -> bool:
     names = {part.table.key for part in messages.tables}
     begun = [
         binding.since
-        for binding in table.bindings
+        for binding in table.by_commit_ts.bindings
         if TableName(binding.schema, binding.table).key in names and binding.until == EVER
     ]
     return all(seen.since > since for since in begun for part in messages.tables for seen in part.versions)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.set_aside import dead_letters
 from pipeline.model import change
-from pipeline.model.messages import INDEX, Part, TableMessages
+from pipeline.model.messages import INDEX, Part
 from pipeline.model.names import TableName
 from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, stands_at
 from pipeline.warehouse import changes
@@ -72,9 +72,7 @@ def is_copy_of(statements: Sequence[Statement]) -> Column:
 
 def rows_of(protocol: SourceProtocol, parts: Sequence[Part]) -> Column:
     """Whether a raw record is a row of these parts."""
-    if not parts:
-        return F.lit(False)
-    return protocol.where(TableMessages(parts[0].table, (), parts=tuple(parts)))
+    return protocol.where_named(parts) if parts else F.lit(False)
 
 
 def keep(

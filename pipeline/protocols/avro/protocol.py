@@ -39,11 +39,11 @@ from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, sanitise,
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from pipeline.model.messages import ColumnMapping, Kind
+    from pipeline.model.messages import ColumnMapping, Kind, Part
     from pipeline.model.places import Range
     from pipeline.model.types import WarehouseType
     from registry import RegistryClient, TicdcSchema
@@ -161,10 +161,10 @@ class AvroProtocol:
             for sentence in self.asserted.denied(self.registry.ticdc_schema(values[-1])):
                 yield f"{messages.table}: {sentence}"
 
-    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`."""
+    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
+        """See `SourceProtocol.changes`: a version is of one table alone, so that rows of others may be there."""
         streams = sorted({at.stream for at in messages.partitions})
-        mine = raw.where(F.col(STREAM).isin(*streams))
+        mine = rows.where(F.col(STREAM).isin(*streams))
         return decode.change_frame(mine, self._writers(messages), mapping, self.timezone)
 
     def predict(
@@ -194,6 +194,10 @@ class AvroProtocol:
         """See `SourceProtocol.where`."""
         streams = sorted({at.stream for at in messages.partitions})
         return F.col(STREAM).isin(*streams) & decode.belongs(self._writers(messages))
+
+    def where_named(self, parts: Sequence[Part]) -> Column:
+        """See `SourceProtocol.where_named`: not asked, as rows do not say which table they are of."""
+        raise AssertionError(f"rows of {parts} are asked for by name")
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """See `SourceProtocol.is_newest`: a registry that was wiped gives low ids again."""

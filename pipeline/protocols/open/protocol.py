@@ -39,11 +39,11 @@ from pipeline.protocols.open.routes import grouped, named, statements
 from pipeline.protocols.overrides import overrides_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions
+    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions, Part
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
@@ -236,20 +236,20 @@ class OpenProtocol:
 
     def where(self, messages: TableMessages) -> Column:
         """See `SourceProtocol.where`."""
-        commit_ts = head(events.COMMIT_TS)
-        if messages.parts:
-            spans = ((p.table, (commit_ts > p.since) & (commit_ts <= p.until)) for p in messages.parts)
-            return named(spans) & ~self._layouts.refused
-        names = {messages.table, *(seen.version.table for seen in messages.versions)}
-        return (
-            named((name, F.lit(True)) for name in {name.key: name for name in names}.values()) & ~self._layouts.refused
-        )
+        names = {name.key: name for name in (messages.table, *(seen.version.table for seen in messages.versions))}
+        return named((name, F.lit(True)) for name in names.values()) & ~self._layouts.refused
 
-    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
+    def where_named(self, parts: Sequence[Part]) -> Column:
+        """See `SourceProtocol.where_named`."""
+        commit_ts = head(events.COMMIT_TS)
+        spans = ((part.table, (commit_ts > part.since) & (commit_ts <= part.until)) for part in parts)
+        return named(spans) & ~self._layouts.refused
+
+    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         readers = tuple(self._readers(messages))
         made = recipe(readers, mapping, self.timezone, old_values=self.old_values)
-        return made.of(raw.where(self.where(messages)))
+        return made.of(rows)
 
     def _readers(self, messages: TableMessages) -> Iterator[ImageReader]:
         """Each version once; those of one layout are told apart by commit ts, of which the narrower span goes first."""

@@ -39,7 +39,7 @@ from pipeline.protocols.simple.statements import SentDdl, Statements, described,
 from pipeline.protocols.simple.virtuals import Evidence, key_of, settle, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -192,20 +192,21 @@ class SimpleProtocol:
                 )
 
     def where(self, messages: TableMessages) -> Column:
-        """See `SourceProtocol.where`: rows of whole messages, by name, commit ts and version."""
-        if messages.parts:
-            return (field_of("kind") == MessageKind.DML) & any_of(_within(part) for part in messages.parts)
+        """See `SourceProtocol.where`: rows of whole messages, by name and version."""
         versions = [F.lit(seen.version.version) for seen in messages.versions]
         names = {name.key: name for name in (messages.table, *(seen.version.table for seen in messages.versions))}
-        named = any_of(_within(Part(name)) for name in names.values())
-        return (field_of("kind") == MessageKind.DML) & named & field_of("version").isin(*versions)
+        return self.where_named([Part(name) for name in names.values()]) & field_of("version").isin(*versions)
 
-    def changes(self, raw: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
+    def where_named(self, parts: Sequence[Part]) -> Column:
+        """See `SourceProtocol.where_named`."""
+        return (field_of("kind") == MessageKind.DML) & any_of(_within(part) for part in parts)
+
+    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`."""
         by_number = {seen.version.version: seen.version for seen in messages.versions}
         versions = tuple(version for number, version in by_number.items() if number in mapping.fields)
         numbers = [F.lit(version.version) for version in versions]
-        mine = raw.where(self.where(messages) & field_of("version").isin(*numbers))
+        mine = rows.where(field_of("version").isin(*numbers))
         return frame.recipe(versions, mapping, self.timezone, self._encoding).of(mine)
 
     def predict(

@@ -476,7 +476,7 @@ def _appended(self: Any, parent: int | None, snapshot: int) -> tuple[ChangeRow, 
 
 def _truncate(publisher: Any) -> None:
     """For `Publisher._truncate`: rows go that a TRUNCATE has ended."""
-    target, truncated_at = publisher.current, publisher.table.truncated_at
+    target, truncated_at = publisher.current, publisher.table.by_offset.truncated_at
     kept = tuple(row for row in target.content(publisher.branch) if row.commit_ts > truncated_at)
     target.write("delete", (), kept, {}, publisher.branch)
     publisher.step("truncated")
@@ -496,7 +496,7 @@ def _apply(self: Any, news: Sequence[ChangeRow]) -> current.Published:
         [
             _current_row(table.layout, row, table.changes.fields(), target.fields())
             for row in last.values()
-            if not row.deletes and row.record.message.commit_ts > table.truncated_at
+            if not row.deletes and row.record.message.commit_ts > table.by_offset.truncated_at
         ],
         OPERATION.entry(publisher.operation),
         publisher.branch,

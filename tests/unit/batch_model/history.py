@@ -357,7 +357,7 @@ class History:
         fields, expected = table.changes.fields(), {}
         for row in table.changes.content_at(table.applied):
             expected.pop(row.key, None)
-            if not row.deletes and row.record.message.commit_ts > table.truncated_done:
+            if not row.deletes and row.record.message.commit_ts > table.by_offset.truncated_done:
                 expected[row.key] = row
         if table.backfilled != frozenset(backfills_of(table.layout)):
             return  # the schema has gone on since; the next publish fills
@@ -448,7 +448,7 @@ class History:
 
         A dead letter that waits; one that was redriven, but a TRUNCATE came when nobody knew the table (a limit).
         """
-        unknown = source.truncated_at if table.truncated_at < source.truncated_at else 0
+        unknown = source.truncated_at if table.by_offset.truncated_at < source.truncated_at else 0
         return {
             row["value"].message.key
             for row in letters

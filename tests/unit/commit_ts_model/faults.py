@@ -239,13 +239,8 @@ def a_name_is_bound_from_the_commit_ts_of_its_statement_on(plant: Plant) -> str:
 
 def rows_of_one_part_alone(plant: Plant) -> str:
     """Of rows that came under two names only those of the first are taken."""
-    original = lake.CommitTsProtocol.where
-
-    def where(self, messages):
-        first = messages.parts[:1]
-        return original(self, lake.replace(messages, parts=first) if len(messages.parts) > 1 else messages)
-
-    plant.setattr(lake.CommitTsProtocol, "where", where)
+    original = lake.CommitTsProtocol.where_named
+    plant.setattr(lake.CommitTsProtocol, "where_named", lambda self, parts: original(self, parts[:1]))
     return NAMES
 
 
@@ -260,7 +255,7 @@ def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
 
 def rows_beyond_the_resolved_ts_are_shown(plant: Plant) -> str:
     """A table shows all that it has."""
-    plant.setattr(Publishing, "_until", lambda _self, table: max(table.cut, _newest(table)))
+    plant.setattr(Publishing, "_until", lambda _self, table: max(table.by_commit_ts.cut, _newest(table)))
     return ROWS
 
 
@@ -481,7 +476,7 @@ def an_exchange_that_died_begins_anew(plant: Plant) -> str:
     original = lake._exchange
 
     def exchanged(spark, wanted, *rest):
-        wanted.table.removed_done = min(wanted.table.removed_done, wanted.removal.at - 1)
+        wanted.table.by_commit_ts.removed_done = min(wanted.table.by_commit_ts.removed_done, wanted.removal.at - 1)
         original(spark, wanted, *rest)
 
     plant.setattr(publishing, "exchange", exchanged)

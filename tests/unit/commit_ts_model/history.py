@@ -459,14 +459,16 @@ class History:
         for table in self.loaded():
             if table.current is None:
                 continue
-            assert table.cut >= self.cut_of.get(table.uuid, 0), f"{table.source} has gone back"
-            self.cut_of[table.uuid] = table.cut
-            name = next((s.table for s in table.bindings if s.since < table.cut <= s.until), None)
-            states = [state[name] for state in self.tidb.around(table.cut) if name in state]
-            if table.state is State.DROPPED or not states or not table.cut:
+            assert table.by_commit_ts.cut >= self.cut_of.get(table.uuid, 0), f"{table.source} has gone back"
+            self.cut_of[table.uuid] = table.by_commit_ts.cut
+            name = next(
+                (s.table for s in table.by_commit_ts.bindings if s.since < table.by_commit_ts.cut <= s.until), None
+            )
+            states = [state[name] for state in self.tidb.around(table.by_commit_ts.cut) if name in state]
+            if table.state is State.DROPPED or not states or not table.by_commit_ts.cut:
                 continue
-            what = f"{table.source} (then {name}) at {table.cut}"
-            self.assert_shows(table, states, what, then=True, unknown=self.unknown(table, table.cut))
+            what = f"{table.source} (then {name}) at {table.by_commit_ts.cut}"
+            self.assert_shows(table, states, what, then=True, unknown=self.unknown(table, table.by_commit_ts.cut))
 
     def unknown(self, table, until):
         """The keys whose newest change up to a commit ts was set aside: nobody can know their rows.
@@ -485,7 +487,7 @@ class History:
         }
         newest = {}
         for (name, key), times in self.tidb.changed.items():
-            for span in table.bindings:
+            for span in table.by_commit_ts.bindings:
                 if span.table == name:
                     mine = [ts for ts in times if span.since < ts <= min(span.until, until)]
                     newest[key] = max([*mine, newest.get(key, 0)])
@@ -584,13 +586,17 @@ class History:
 
     @staticmethod
     def is_of(table, ts):
-        return any(span.since < ts <= span.until for span in table.bindings)
+        return any(span.since < ts <= span.until for span in table.by_commit_ts.bindings)
 
     def what_is_not_understood_holds_its_table(self):
         """Until a person releases it."""
         for ts in self.strange if not self.is_dirty_try() else ():
             name = next((m.table.table for _, _, m in self.tidb._log if m.commit_ts == ts), None)
-            pairs = [t for t in self.loaded() if any(s.table == name and s.since < ts <= s.until for s in t.bindings)]
+            pairs = [
+                t
+                for t in self.loaded()
+                if any(s.table == name and s.since < ts <= s.until for s in t.by_commit_ts.bindings)
+            ]
             lives = any(table.state is State.LIVE for table in pairs)
             assert not (lives and self.is_recorded(ts)), f"nobody can tell what was done at {ts}, and its table lives"
 

@@ -143,29 +143,32 @@ class CommitTsProtocol:
         return tuple(TableMessages(found[0].version.table, tuple(found)) for found in tables.values())
 
     def where(self, messages: TableMessages) -> Col:
-        """See `SourceProtocol.where`; where no time is said, rows of these versions under whatever name they came."""
-        parts: Sequence[Part] = messages.parts
+        """See `SourceProtocol.where`."""
         names = {name.key for name in (messages.table, *(seen.version.table for seen in messages.versions))}
         versions = {seen.version.version for seen in messages.versions}
 
         def mine(row: Mapping[str, Any]) -> bool:
             message = row["value"].message
-            if message.kind != "row":
-                return False
-            if not parts:
-                return message.table.key in names and message.schema in versions
-            return any(
+            return message.kind == "row" and message.table.key in names and message.schema in versions
+
+        return Col(mine)
+
+    def where_named(self, parts: Sequence[Part]) -> Col:
+        """See `SourceProtocol.where_named`."""
+
+        def mine(row: Mapping[str, Any]) -> bool:
+            message = row["value"].message
+            return message.kind == "row" and any(
                 message.table.key == part.table.key and part.since < message.commit_ts <= part.until for part in parts
             )
 
         return Col(mine)
 
-    def changes(self, raw: Frame, messages: TableMessages, mapping: ColumnMapping) -> Frame:
+    def changes(self, rows: Frame, _messages: TableMessages, mapping: ColumnMapping) -> Frame:
         """See `SourceProtocol.changes`: rows that nothing has described are not among them."""
-        known = raw.where(Col(lambda row: row["value"].message.schema in mapping.fields))
-        mine = known.where(self.where(messages))
+        mine = rows.where(Col(lambda row: row["value"].message.schema in mapping.fields))
         columns = (*_ENVELOPE, change.BEFORE, *(target.name for target in mapping.targets))
-        return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, raw.catalog)
+        return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, rows.catalog)
 
     def predict(self, *_: object) -> None:
         """See `SourceProtocol.predict`: the model has no fast path."""
@@ -439,7 +442,7 @@ def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> i
     shown = [
         CurrentRow(key, one.commit_ts, {to[n]: v for n, v in image(table.layout, one.row, fields).items()})
         for key, one in last.items()
-        if one.there and one.commit_ts > table.truncated_at
+        if one.there and one.commit_ts > table.by_offset.truncated_at
     ]
     target.append(shown, OPERATION.entry(self.operation), self.branch)
     return len(last)
@@ -451,7 +454,7 @@ def _order(event: Event) -> tuple[int, bool, int]:
 
 def _empty(self: Any, at: int = EVER) -> None:
     """For `Publisher.empty`."""
-    newer = self.table.cut > at
+    newer = self.table.by_commit_ts.cut > at
     kept = tuple(row for row in self.current.content(self.branch) if newer and row.commit_ts > at)
     self.current.write("delete", (), kept, {}, self.branch)
     self.step("truncated")
@@ -471,7 +474,7 @@ def _remove(self: Any, _segment: Any, removal: Removal) -> None:
 def _exchange(_spark: Any, wanted: Exchange, _timezone: str, _operation: str, step: Any) -> None:
     """For `exchange.exchange`: the rows of the partition and those of the other table change places."""
     table, other, at = wanted.table, wanted.other, wanted.removal.at
-    begun, marks = table.removed_done >= at, REMOVED.entry(at) | CUT.entry(at)
+    begun, marks = table.by_commit_ts.removed_done >= at, REMOVED.entry(at) | CUT.entry(at)
     current, names = table.current, {number: column for column, number in table.current.fields().items()}
     before = current.content_at(int(current.inherited(EXCHANGED_FROM))) if begun else current.content()
     gone = removals.removed(table.layout, wanted.removal).of
@@ -483,16 +486,19 @@ def _exchange(_spark: Any, wanted: Exchange, _timezone: str, _operation: str, st
             current.mark({})
         head = EXCHANGED_FROM.entry(current.head())
         current.write("overwrite", (), (*stay, *came), marks | head | _done_by_a_publish(table))
-        table.removed_done = table.cut = at
+        table.by_commit_ts.removed_done = table.by_commit_ts.cut = at
         step("exchanged-one")
     other.current.write("overwrite", (), tuple(_as_rows_of(other, table, went)), marks | _done_by_a_publish(other))
-    other.removed_done = other.cut = at
+    other.by_commit_ts.removed_done = other.by_commit_ts.cut = at
 
 
 def _done_by_a_publish(table: Any) -> dict[str, str]:
     """What `Publisher.show` says of a table besides: its columns are filled, and truncated rows are gone."""
-    table.backfilled, table.truncated_done = frozenset(backfills_of(table.layout)), table.truncated_at
-    return BACKFILLED.entry(table.backfilled) | TRUNCATED.entry(table.truncated_done)
+    table.backfilled, table.by_offset.truncated_done = (
+        frozenset(backfills_of(table.layout)),
+        table.by_offset.truncated_at,
+    )
+    return BACKFILLED.entry(table.backfilled) | TRUNCATED.entry(table.by_offset.truncated_done)
 
 
 def _as_rows_of(to: Any, table: Any, rows: Sequence[CurrentRow]) -> list[CurrentRow]:

@@ -91,14 +91,14 @@ def sent(self: Any, news: Any, *, afresh: bool) -> list[SentRow]:
     rows = [row for append in news.appends for row in table.changes.added(append.snapshot)]
     return [
         one for one in by_delivery(table, rows)
-        if one.row.record.message.commit_ts > table.cut or one.row.record.place in late
+        if one.row.record.message.commit_ts > table.by_commit_ts.cut or one.row.record.place in late
     ]  # fmt: skip
 
 
 def by_delivery(table: Any, rows: Iterable[ChangeRow]) -> list[SentRow]:
     """For `multiset.by_delivery`: a send ends where the commit ts goes back, and where it is noted."""
     noted: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for stream, number, offset, _ in table.deliveries:
+    for stream, number, offset, _ in table.by_commit_ts.deliveries:
         noted[stream, number].append(offset)
     numbered: list[SentRow] = []
     last: dict[Partition, int] = {}
@@ -142,7 +142,7 @@ def _net(table: Any, segment: Any, rows: Sequence[SentRow]) -> tuple[Counter[Any
     counts = Counter[Any]()
     for one in rows:
         ts = one.row.record.message.commit_ts
-        if ts <= segment.high and (segment.low < 0 or ts > segment.low) and ts > table.truncated_at:
+        if ts <= segment.high and (segment.low < 0 or ts > segment.low) and ts > table.by_offset.truncated_at:
             for sign, values in _images(table, one.row, fields):
                 counts[tuple(sorted(values.items())), sign, ts, one.row.record.at, one.send] += 1
     most: dict[Any, int] = {}
