@@ -244,8 +244,8 @@ def test_parts_choose_rows_by_name_and_commit_ts(spark):
     prepared = subject.prepare(raw_frame(spark, [record(*((key, ROW) for key in keys))]))
     table = subject.read(prepared).tables[0]
     assert [row[INDEX] for row in events_of(prepared.where(subject.where(table)))] == [0, 1, 2]
-    parted = type(table)(new, table.versions, None, (Part(old, 1, 2), Part(new, 3)))
-    assert [row[INDEX] for row in events_of(prepared.where(subject.where(parted)))] == [1, 4]
+    named = subject.where_named([Part(old, 1, 2), Part(new, 3)])
+    assert [row[INDEX] for row in events_of(prepared.where(named))] == [1, 4]
 
 
 ALONE = '{"d":{"id":{"t":3,"h":true,"f":11,"v":1}}}'

@@ -1,7 +1,7 @@
 """Changes go by the key of their time, in one batch and in many: also by one that the table has had before."""
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +10,7 @@ from unit.test_evolution import KEEP, NAME, column
 from pipeline.ddl import ActionType, parse
 from pipeline.ddl.statement import Statement
 from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.ddl import key
 from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.ingest.table_work import TableWork
 from pipeline.ingest.table_writer import TableWriter
@@ -141,3 +142,57 @@ def test_a_delete_of_the_handle_alone_tells_the_new_key_before_any_other_row(sev
     warehouse.batch(seen(3, B, 60, key_only=True))
     warehouse.batch(seen(4, SHORT, 160))
     assert [warehouse.handle(ts) for ts in (100, 101, 160)] == [B, SHORT, SHORT]
+
+
+# ---- planted faults: each is found by one of the tests above
+
+
+def a_key_is_noted_once(plant):
+    noted = key.noted
+    plant.setattr(key, "noted", lambda layout, ts: layout if layout.by_commit_ts.handles else noted(layout, ts))
+
+
+def a_key_holds_for_all_time(plant):
+    noted = key.noted
+    plant.setattr(key, "noted", lambda layout, _ts: noted(layout, 0))
+
+
+def a_key_holds_from_its_first_row_on_and_not_from_its_statement(plant):
+    plant.setattr(key, "holds_after", lambda _layout, ts: ts)
+
+
+def a_key_holds_from_the_newest_statement_on_whenever_its_rows_come(plant):
+    plant.setattr(key, "holds_after", lambda layout, _ts: layout.ddl_at)
+
+
+def a_row_from_before_a_statement_tells_the_key(plant):
+    plant.setattr(key, "is_of_now", lambda _layout, _seen: True)
+
+
+def nothing_but_a_statement_tells_the_key(plant):
+    plant.setattr(key, "is_of_now", lambda _layout, _seen: False)
+
+
+FAULTS = (
+    a_key_is_noted_once, a_key_holds_for_all_time, a_key_holds_from_its_first_row_on_and_not_from_its_statement,
+    a_key_holds_from_the_newest_statement_on_whenever_its_rows_come, a_row_from_before_a_statement_tells_the_key,
+    nothing_but_a_statement_tells_the_key,
+)  # fmt: skip
+
+
+def all_of_them():
+    for by_time, several, handles in product((True, False), (True, False), ((A, B), (PAIR, SHORT))):
+        test_a_key_that_comes_back_is_the_handle_again(by_time, several, *handles)
+    test_rows_behind_a_statement_go_by_its_key_though_later_ones_came_before_them()
+    test_a_key_that_comes_back_without_its_statement_is_the_handle_from_its_rows_on()
+    test_rows_from_before_a_statement_that_come_late_leave_the_handle()
+    for several in (True, False):
+        test_a_delete_of_the_handle_alone_tells_the_new_key_before_any_other_row(several)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found(fault, monkeypatch):
+    all_of_them()
+    fault(monkeypatch)
+    with pytest.raises((AssertionError, ValueError)):
+        all_of_them()
