@@ -141,7 +141,7 @@ class Writers:
 
 
 def land(writer: TableWriter, batch: Messages) -> TableResult:
-    """One table's messages: held, or appended to its changes and published in its current table."""
+    """One table's messages: held, or appended to its changes, and shown (by commit ts later, with all others)."""
     step, messages, rows = writer.context.step, writer.messages, writer.work.rows
     before = begun(writer.ends(), messages, batch)
     if not writer.held:

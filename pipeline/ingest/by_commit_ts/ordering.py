@@ -139,7 +139,7 @@ class ByCommitTs:
         return PlanByCommitTs(routed, DdlApplier(names), notes, names, progress, alike, unseen)
 
     def land(self, planned: PlanByCommitTs, refused: Mapping[str, int]) -> LandedByCommitTs:
-        """See `BatchOrdering.land`: first the statements whose time has come, then the rows, by what names mean now."""
+        """See `BatchOrdering.land`: statements first. A row goes to the table that had its name at its commit ts."""
         context, names = self.context, planned.names
         for statement in names.timeline.now:
             describe_job(context, "statements")

@@ -2,7 +2,7 @@
 
 What a clause does to tables is said in a module for its kind: `create`, `drop`, `database`, `rename`, `truncate`,
 `columns`, `key`, `partitions`, `exchange`, and `hold` for what is not understood. What it does to the columns of its
-table is applied when the table's rows are written (`columns.on_layout`, `partitions.on_layout`).
+table is applied when the table is written, though no row of it is in the batch (`TableRows.evolved`, with `on_layout`).
 """
 
 from __future__ import annotations

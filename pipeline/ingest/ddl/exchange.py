@@ -4,9 +4,9 @@
   (`by_commit_ts.publishing`, `warehouse.exchange`). Neither shows anything after it as long as the other one is held,
   or waits.
 - Names: they mean what they meant.
-- Statements after it: one about the columns of these tables, or their names, waits for the next batch (`barrier`),
-  and as long as the rows have not changed places (`after_exchanges`). Rows have the columns of the time of the
-  exchange.
+- Statements after it: one about the columns or names of these tables ends what the batch applies (`barrier`). One about
+  their columns, or a DROP, waits until the rows have changed places (`after_exchanges`). Rows have the columns of the
+  time of the exchange.
 - It holds both tables where one of them is not there, or where it cannot be said which rows are in the partition.
 """
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import TablePair
 
 _OF_COLUMNS = (text.AddColumn, text.DropColumn, text.RenameColumn, text.ModifyColumn)
-_ENDS = (*_OF_COLUMNS, text.RenameTable)
-_NEED_ROWS = (*_OF_COLUMNS, text.DropTable, text.DropDatabase)
+_END_THE_BATCH = (*_OF_COLUMNS, text.RenameTable)
+_WAIT_FOR_THE_ROWS = (*_OF_COLUMNS, text.DropTable, text.DropDatabase)
 
 
 def apply(action: text.ExchangePartition, clause: Clause, names: NamedTables) -> Done:
@@ -66,7 +66,7 @@ def barrier(statements: Sequence[Statement]) -> Statement | None:
     renamed: set[Name] = set()
     for statement in statements:
         names = _names_in(statement)
-        if (names & exchanged and _has(statement, _ENDS)) or (_exchanged(statement) & renamed):
+        if (names & exchanged and _has(statement, _END_THE_BATCH)) or (_exchanged(statement) & renamed):
             return statement
         for action in statement.actions:
             match action:
@@ -107,7 +107,7 @@ def after_exchanges(
     for statement in statements if since or waits_for else ():
         waiting_names = [name for name, commit_ts in since.items() if commit_ts < statement.commit_ts]
         after = _concerns(statement, blocked) or any(name[0] in databases for name in _names_in(statement))
-        needs = _has(statement, _NEED_ROWS) and _concerns(statement, waiting_names)
+        needs = _has(statement, _WAIT_FOR_THE_ROWS) and _concerns(statement, waiting_names)
         if after or needs or _exchanged(statement) & waits_for.keys():
             blocked |= _names_in(statement)
             databases |= dropped_databases(statement)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class NamedTables:
     """Tables by what their names mean at the statement that is applied.
 
-    An ordering answers the questions of the first part. Those of the second part concern only some orderings: the
-    answers here are for all others.
+    An ordering answers the questions of the first part. Those of the second part concern one ordering, which is named.
+    The answers here are for the other one.
     """
 
     __slots__ = ()
     context: PipelineContext
     partners: dict[int, str]
-    """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned. Only where partitions are kept."""
+    """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned. By commit ts."""
 
     def has(self, table: TableName) -> bool:
         """Whether the name means a table now."""
@@ -56,7 +56,7 @@ class NamedTables:
         """Note that a statement is applied, all its clauses."""
         raise NotImplementedError
 
-    # ---- what concerns some orderings
+    # ---- what concerns one ordering: by commit ts, unless said
 
     def create(self, _table: TableName, _clause: Clause) -> Done:
         """Make the pair of a new table, where the statement describes it; else its first rows make it."""
@@ -71,7 +71,7 @@ class NamedTables:
         return None
 
     def is_renamed(self, _pair: TablePair, _rename: RenameTable, _commit_ts: int) -> bool:
-        """Whether a pair has the new name already, or a newer one: by an earlier try or delivery of the statement."""
+        """By offset: whether a pair has the new name already, or a newer one, by an earlier try or delivery of this."""
         return False
 
     def bindings_after(self, _pair: TablePair, _rename: RenameTable, _clause: Clause) -> tuple[StoredBinding, ...]:
@@ -86,10 +86,10 @@ class NamedTables:
         """Let the records go that wait for the name of a table without a pair, which is dropped."""
 
     def truncate(self, _pair: TablePair | None, _name: TableName, _commit_ts: int) -> None:
-        """Let the rows of a table go that it had up to a commit ts, where its layout does not note that."""
+        """By offset: let the rows of a table go that it had up to a commit ts. By commit ts its layout notes that."""
 
     def waits(self, _statement: Statement) -> bool:
-        """Whether a statement about columns waits with the rows of its table, which is held."""
+        """By offset: whether a statement about columns waits with the rows of its table, which is held."""
         return False
 
     def done_before(self, _action: Action, _clause: Clause) -> Done | None:
