@@ -79,7 +79,9 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
     - what the ledger has committed is not read again;
     - each changes table knows, in its own commits, how far it has come, and takes only what lies beyond;
     - each current table knows which changes it was built from;
-    - dead letters and held records of an unfinished batch are found by their coordinates.
+    - a statement finds what it has done; what a second try has to know of names is noted before the first (`notes`);
+    - dead letters and held records of an unfinished batch are found by their coordinates;
+    - pending records that an unfinished batch has appended are let in, and not appended again.
 
     None: the batch had nothing new.
     """
