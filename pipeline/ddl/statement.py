@@ -10,7 +10,7 @@ from pipeline import ddl as text
 from pipeline.model.names import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pipeline.ddl import Action
     from pipeline.model.messages import Ddl
@@ -42,6 +42,11 @@ class Statement:
     def commit_ts(self) -> int:
         """When TiDB executed it."""
         return self.ddl.commit_ts
+
+    @property
+    def clauses(self) -> Iterator[tuple[Action, Clause]]:
+        """Its actions, each as the clause that it is."""
+        return ((action, Clause(self, number)) for number, action in enumerate(self.actions))
 
     @property
     def cause(self) -> str:

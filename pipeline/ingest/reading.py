@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.phases import RoutedBatch
 from pipeline.ingest.set_aside.dead_letters import without
+from pipeline.model.conditions import any_of
 from pipeline.model.places import POSITION, stands_in
 
 if TYPE_CHECKING:
@@ -115,10 +116,7 @@ def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str
 
 def past(ends: Mapping[Partition, int]) -> Column:
     """Whether a record lies past these ends; in a partition without one it does."""
-    before = F.lit(False)
-    for partition, end in ends.items():
-        before = before | (stands_in(partition) & (F.col(POSITION) < end))
-    return ~before
+    return ~any_of(stands_in(partition) & (F.col(POSITION) < end) for partition, end in ends.items())
 
 
 def describe_job(context: PipelineContext, what: str) -> None:

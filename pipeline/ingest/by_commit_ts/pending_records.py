@@ -10,9 +10,11 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.by_commit_ts import namesakes
 from pipeline.ingest.set_aside import pending
+from pipeline.ingest.set_aside.dead_letters import without
 from pipeline.ingest.set_aside.pending import WAS_PENDING
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import Undecodable
+from pipeline.model.messages import INDEX, Undecodable
+from pipeline.model.places import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +72,7 @@ def read(context: PipelineContext, kept: ExitStack) -> RecordsBefore | None:
     to_take, stored = frame, None
     if context.run.recovering:
         to_take = pending.not_yet_stored(context, frame)
-        stored = pending.without(frame, to_take)
+        stored = without(frame, to_take.select(*PLACE, INDEX))
     return RecordsBefore(frame, to_take, stored, context.protocol.read(to_take), released)
 
 

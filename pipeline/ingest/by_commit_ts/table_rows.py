@@ -13,6 +13,7 @@ from pipeline.ingest.phases import TableResult
 from pipeline.ingest.set_aside import dead_letters, pending
 from pipeline.ingest.set_aside.pending import WAS_PENDING
 from pipeline.ingest.table_work import EvolvedLayout
+from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
 from pipeline.model.places import POSITION, stands_in
@@ -189,9 +190,8 @@ class RowsByCommitTs:
 
 def _inside(frame: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
     """The events of these ranges, those of partitions that are not named, and all that has waited."""
-    outside = F.lit(False)
-    for partition, (low, high) in ranges.items():
-        outside = outside | (stands_in(partition) & ~F.col(POSITION).between(low, high - 1))
+    position = F.col(POSITION)
+    outside = any_of(stands_in(at) & ~position.between(low, high - 1) for at, (low, high) in ranges.items())
     return frame.where(F.col(WAS_PENDING) | ~outside) if ranges else frame
 
 

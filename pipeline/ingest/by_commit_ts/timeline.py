@@ -130,8 +130,8 @@ def _blocked(
         if pair is not None and pair.state is State.HELD and pair.held_reason and not statement.naming:
             yield statement, pair.held_reason
         elif statement.cause not in names.causes:
-            for number, action in enumerate(statement.actions):
-                names.act(action, statement.commit_ts, f"{statement.cause}/{number}")
+            for action, clause in statement.clauses:
+                names.act(action, clause.commit_ts, clause.mark)
 
 
 def _in_order(statements: Sequence[Statement], context: PipelineContext, seen: Collection[Name]) -> list[Statement]:
@@ -145,10 +145,9 @@ def _in_order(statements: Sequence[Statement], context: PipelineContext, seen: C
     for commit_ts, group in groupby(statements, key=lambda statement: statement.commit_ts):
         step = executable(list(group), names.live(commit_ts) | {*seen})
         for statement in step:
-            for number, action in enumerate(statement.actions):
-                clause = f"{statement.cause}/{number}"
-                if clause not in names.causes:
-                    names.act(action, commit_ts, clause)
+            for action, clause in statement.clauses:
+                if clause.mark not in names.causes:
+                    names.act(action, commit_ts, clause.mark)
         ordered += step
     return ordered
 

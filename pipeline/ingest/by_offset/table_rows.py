@@ -13,6 +13,7 @@ from pipeline.ingest.phases import TableResult
 from pipeline.ingest.set_aside import dead_letters, pending
 from pipeline.ingest.table_work import EvolvedLayout
 from pipeline.model import change
+from pipeline.model.conditions import any_of
 from pipeline.model.holding import NAMELESS
 from pipeline.model.messages import SeenVersion
 from pipeline.model.places import PARTITION, POSITION, STREAM, stands_in
@@ -203,9 +204,6 @@ def _arrivals(frame: DataFrame) -> DataFrame:
 
 def _inside(bounds: Mapping[Partition, Range], *, exhaustive: bool) -> Column:
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
-    inside, listed = F.lit(False), F.lit(False)
-    for partition, (low, high) in bounds.items():
-        here = stands_in(partition)
-        inside = inside | (here & (F.col(POSITION) >= low) & (F.col(POSITION) < high))
-        listed = listed | here
-    return inside if exhaustive else inside | ~listed
+    position = F.col(POSITION)
+    inside = any_of(stands_in(at) & (position >= low) & (position < high) for at, (low, high) in bounds.items())
+    return inside if exhaustive else inside | ~any_of(map(stands_in, bounds))

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline import ddl as text
-from pipeline.ddl.statement import Clause
 from pipeline.ingest.ddl import columns, create, database, drop, exchange, hold, partitions, rename, truncate
 from pipeline.ingest.ddl.done import history_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pipeline.ddl.statement import Statement
+    from pipeline.ddl.statement import Clause, Statement
     from pipeline.ingest.ddl.done import Done, Row
     from pipeline.ingest.ddl.named_tables import NamedTables
 
@@ -46,7 +45,7 @@ class DdlApplier:
 
     def apply(self, statement: Statement) -> None:
         """Do what a statement asks for. A second time it does nothing."""
-        done = [self._apply(action, Clause(statement, number)) for number, action in enumerate(statement.actions)]
+        done = [self._apply(action, clause) for action, clause in statement.clauses]
         self.names.passed(statement)
         recorded = self.names.recorded(statement, done)
         rows = zip(statement.actions, recorded, strict=False)  # none where the history has them

@@ -15,7 +15,7 @@ from pipeline.model.projection import walled
 from pipeline.warehouse import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -40,15 +40,6 @@ def of_table(source: TableName) -> Column:
     """Whether a record set aside is of this source table; names have no case."""
     schema, table = source.key
     return (F.lower("schema_name") == schema) & (F.lower("table_name") == table)
-
-
-def stands_at(places: Iterable[tuple[str, int, int]]) -> Column:
-    """Whether a record set aside stands at one of a few places (stream, partition, position)."""
-    stands = F.lit(False)
-    for stream, partition, position in sorted(places):
-        here = (F.col("topic") == stream) & (F.col("kafka_partition") == partition) & (F.col("offset") == position)
-        stands = stands | here
-    return stands
 
 
 def places_since(context: PipelineContext, table: TablePair, batch_id: int) -> DataFrame:

@@ -21,7 +21,7 @@ from pipeline.warehouse import changes
 from pipeline.warehouse.records import AT, LET_IN, is_pending, where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column
 
@@ -156,15 +156,14 @@ def places_set_aside(context: PipelineContext) -> DataFrame:
     first_unfinished = context.run.ledger.unfinished
     held = context.records.read("held").where(F.col("batch_id") >= first_unfinished).select(*as_raw())
     places = context.protocol.prepare(held).select(*_PLACE.values())
+    return reduce(DataFrame.union, _set_aside_since(context, first_unfinished), places).distinct()
+
+
+def _set_aside_since(context: PipelineContext, batch_id: int) -> Iterator[DataFrame]:
+    """Where the dead letters and quarantined events of this batch and later ones stand."""
     for name in ("dead_letters", "quarantine"):
-        rows = context.records.read(name).where(F.col("batch_id") >= first_unfinished)
-        places = places.union(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
-    return places.distinct()
-
-
-def without(events: DataFrame, others: DataFrame) -> DataFrame:
-    """Events that are not among others, by where they stand."""
-    return events.join(others.select(*_PLACE.values()), list(_PLACE.values()), "left_anti").select(*events.columns)
+        rows = context.records.read(name).where(F.col("batch_id") >= batch_id)
+        yield rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values())
 
 
 def not_yet_stored(context: PipelineContext, raw: DataFrame) -> DataFrame:
@@ -176,8 +175,6 @@ def not_yet_stored(context: PipelineContext, raw: DataFrame) -> DataFrame:
     tables = (changes.as_written(context.spark, table) for table in context.tables)
     appended = [rows.where(F.col(change.BATCH_ID) >= first_unfinished) for rows in tables]
     places = [rows.select(*(F.col(name).alias(raw_name) for name, raw_name in _PLACE.items())) for rows in appended]
-    for name in ("dead_letters", "quarantine"):
-        rows = context.records.read(name).where(F.col("batch_id") >= first_unfinished)
-        places.append(rows.withColumnRenamed("kafka_partition", "partition").select(*_PLACE.values()))
+    places += _set_aside_since(context, first_unfinished)
     placed = reduce(DataFrame.union, places).localCheckpoint()
-    return raw.join(F.broadcast(placed), list(_PLACE.values()), "left_anti").select(*raw.columns)
+    return dead_letters.without(raw, F.broadcast(placed))

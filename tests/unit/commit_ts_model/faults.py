@@ -524,6 +524,17 @@ def _kind(plant: Plant, kind: type, instead: Any) -> None:
     plant.setitem(applier._KINDS, kind, lambda *given: instead(original, *given))
 
 
+def _names_do_not_follow(plant: Plant, kind: type) -> None:
+    """Let names mean what they meant, whatever statements of a kind say."""
+    original = NameHistory.act
+
+    def act(self, action, commit_ts, cause):
+        if not isinstance(action, kind):
+            original(self, action, commit_ts, cause)
+
+    plant.setattr(NameHistory, "act", act)
+
+
 def a_create_makes_no_pair(plant: Plant) -> str:
     """The table is there with its first rows alone."""
     _kind(plant, text.CreateTable, lambda *_: Done("created"))
@@ -532,13 +543,7 @@ def a_create_makes_no_pair(plant: Plant) -> str:
 
 def a_create_gives_no_name(plant: Plant) -> str:
     """The name means what it meant."""
-    original = NameHistory.act
-
-    def act(self, action, commit_ts, cause):
-        if not isinstance(action, text.CreateTable):
-            original(self, action, commit_ts, cause)
-
-    plant.setattr(NameHistory, "act", act)
+    _names_do_not_follow(plant, text.CreateTable)
     return NAMES
 
 
@@ -594,13 +599,7 @@ def a_database_takes_its_first_table_along(plant: Plant) -> str:
 
 def names_outlive_their_database(plant: Plant) -> str:
     """They mean what they meant."""
-    original = NameHistory.act
-
-    def act(self, action, commit_ts, cause):
-        if not isinstance(action, text.DropDatabase):
-            original(self, action, commit_ts, cause)
-
-    plant.setattr(NameHistory, "act", act)
+    _names_do_not_follow(plant, text.DropDatabase)
     return DATABASES
 
 
