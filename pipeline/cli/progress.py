@@ -104,7 +104,7 @@ class Progress:
     def batch(self, number: int, committed: CommittedBatch, _seconds: float) -> None:
         """Take a committed batch; called by the thread that has committed it."""
         self.batches += 1
-        self.messages += committed.messages.rows
+        self.messages += committed.messages.events
         lines = lines_of(committed, time.time())
         for line in lines:
             self.tables.setdefault(line.table, Counter()).update(line.counts)

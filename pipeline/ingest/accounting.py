@@ -47,8 +47,9 @@ SAMPLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What a batch commits with. `level`: of its cut. `taken`: pending events that have come in.
+    """What a batch commits with. `taken`: pending events that have come in.
 
+    `level`: how far its cut can be relied on, `exact` to `none` (`warehouse.consistent_points`).
     `leaves_some`: see `CommittedBatch`. `is_ahead`: whether a try that died has applied DDL events that this batch has
     not read.
     """
@@ -80,10 +81,10 @@ class Books:
         write_results(self.context, self._batch_id, self.landed.writers, self.landed)
         self.context.step("results-appended")
 
-    def check_held(self, newly_pending: int = 0, waiting: Iterable[str] = ()) -> None:
+    def check_held(self, newly_pending: int = 0, pending_tables: Iterable[str] = ()) -> None:
         """Raise `Refused` (HELD_TOO_MANY) where more records wait than the settings allow.
 
-        `newly_pending`: records that are pending since this batch. `waiting`: tables with pending rows.
+        `newly_pending`: records that are pending since this batch. `pending_tables`: tables with pending rows.
         """
         describe_job(self.context, "ledger")
         held = newly_pending + sum(table.held for table in self.landed.tables)
@@ -94,7 +95,8 @@ class Books:
         held_count = sum(records for (_, code), records in counts if code != RELEASED)  # those come in with this batch
         if held_count > limit:
             blocked = {str(table.source) for table in self.context.tables if table.state == State.HELD}
-            names = ", ".join(sorted({*blocked, *waiting, *(one.table for one in self.landed.tables if one.held)}))
+            newly_held = {result.table for result in self.landed.tables if result.held}
+            names = ", ".join(sorted({*blocked, *pending_tables, *newly_held}))
             raise Refused(
                 "HELD_TOO_MANY",
                 f"{held_count} records wait ({names}), more than hold.max_records ({limit})",
@@ -159,17 +161,15 @@ class Books:
         return run.order_unknown
 
     def close(self, closing: Closing, set_aside: Callable[[], DataFrame]) -> CommittedBatch:
-        """Write the ledger's row: the batch is committed. `set_aside`: see `Reading.set_aside`."""
+        """Write the ledger's row: the batch is committed. `set_aside`: see `EventReader.set_aside`."""
         context, run, routed = self.context, self.context.run, self.landed.routed
         fresh = self._ledger(closing)
         beyond = run.recovering and (closing.is_ahead or self._has_leftovers_beyond(fresh, set_aside))
         fresh.unfinished = run.ledger.unfinished if beyond else routed.batch_id + 1
         context.records.write("batches", routed.batch_id, [self._row(closing)], fresh.summary())
         run.ledger, run.recovering = fresh, beyond
-        landed = self.landed
-        committed = CommittedBatch(
-            routed.batch_id, routed.messages, landed.tables, landed.dead_letters, closing.leaves_some
-        )
+        tables, dead_letters = self.landed.tables, self.landed.dead_letters
+        committed = CommittedBatch(routed.batch_id, routed.messages, tables, dead_letters, closing.leaves_some)
         if routed.speculation is None:
             run.profile.learn(committed)
         return committed
@@ -200,7 +200,7 @@ class Books:
         counts: Counter[str] = Counter()
         for result in landed.tables:
             counts.update(result.counts)
-        dead_letters, rows = landed.dead_letters, routed.messages.rows + closing.taken
+        dead_letters, rows = landed.dead_letters, routed.messages.events + closing.taken
         quarantined = sum(result.quarantined for result in landed.tables)
         if self.context.run.recovering:
             counts, set_aside = self._recounted()

@@ -33,7 +33,7 @@ def append(writer: TableWriter, ranges: Mapping[Partition, Range] | None) -> Map
     ends = {(routed.stream_ids[at.stream], at.number): high for at, (_, high) in (ranges or {}).items()}
     writer.describe_job(f"{table.source}: append changes")
     entry = changes.Entry(
-        work.routed.batch_id, ends, work.operation, rules, fenced=writer.fences, times=work.rows.times
+        work.routed.batch_id, ends, work.operation, rules, fenced=writer.fences, times=work.ordering.times(work)
     )
     frame = writer.judged_frame(ranges) if writer.fences else writer.frame(ranges)
     if rules.gates:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.phases import CommittedBatch, LandedBatch, PlannedBatch, RawBatch, RoutedBatch
-    from pipeline.ingest.reading import Reading
+    from pipeline.ingest.reading import EventReader
     from pipeline.ingest.table_work import TableWork
     from pipeline.model.messages import Messages, TableMessages
     from pipeline.model.places import Partition, Range
@@ -45,12 +45,12 @@ class BatchOrdering(Protocol[P, L]):
         """The open pipeline."""
         ...
 
-    def reading(self) -> Reading:
+    def reader(self) -> EventReader:
         """How records become messages of tables."""
         ...
 
-    def read(self, raw: RawBatch, kept: ExitStack) -> RoutedBatch:
-        """What no committed batch has, and what was pending; `kept` releases what is kept while the batch lasts."""
+    def read(self, raw: RawBatch, resources: ExitStack) -> RoutedBatch:
+        """What no committed batch has, and what was pending. `resources` releases what is kept for it."""
         ...
 
     def not_stored(self, frame: DataFrame) -> DataFrame:
@@ -86,8 +86,8 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
     None: the batch had nothing new.
     """
     context = ordering.context
-    with ExitStack() as kept:
-        routed = append_while_reading(context, ordering.reading(), raw, kept) or ordering.read(raw, kept)
+    with ExitStack() as resources:
+        routed = append_while_reading(context, ordering.reader(), raw, resources) or ordering.read(raw, resources)
         if routed.is_empty:
             return None
         context.step("read")
@@ -124,34 +124,34 @@ class Writers:
         """Land the parts of several tables, side by side. The first error is raised when all have ended."""
         threads = self.context.settings.warehouse.table_threads
         try:
-            results = side_by_side(self._land, parts, threads, lambda work: work.messages.rows)
+            results = side_by_side(self._land_one, parts, threads, lambda work: work.messages.rows)
         except QualityStop:
             write_results(self.context, self.routed.batch_id, self.writers)
             raise
         self.results += results
 
-    def landed(self, refused: Mapping[str, int]) -> tuple[tuple[TableWriter, ...], tuple[TableResult, ...], int]:
+    def outcome(self, refused: Mapping[str, int]) -> tuple[tuple[TableWriter, ...], tuple[TableResult, ...], int]:
         """The writers, the results, and how many dead letters are of no table; `refused` are counted, too."""
         of_tables = [TableResult(table, dead_letters=count) for table, count in refused.items() if table and count]
         return tuple(self.writers), (*of_tables, *self.results), refused.get("", 0)
 
-    def _land(self, work: TableWork) -> TableResult:
+    def _land_one(self, work: TableWork) -> TableResult:
         with bound(batch=self.routed.batch_id, table=str(work.messages.table)):
             writer = TableWriter.of(self.context, work)
             self.writers.append(writer)
-            return land(writer, self.routed.messages)
+            return land_table(writer, self.routed.messages)
 
 
-def land(writer: TableWriter, batch: Messages) -> TableResult:
+def land_table(writer: TableWriter, batch: Messages) -> TableResult:
     """One table's messages: held, or appended to its changes, and shown (by commit ts later, with all others)."""
-    step, messages, rows = writer.context.step, writer.messages, writer.work.rows
+    step, messages, ordering = writer.context.step, writer.messages, writer.work.ordering
     before = begun(writer.ends(), messages, batch)
     if not writer.held:
         writer.evolve()
         step("evolved")
-    given: Mapping[Partition, Range] = {} if writer.held else rows.ranges(writer.work, batch)
+    given: Mapping[Partition, Range] = {} if writer.held else ordering.ranges(writer.work, batch)
     ranges = beyond(writer.ends(), given, batch)
-    has_rows = ranges or (rows.takes_pending and not writer.held)
+    has_rows = ranges or (ordering.takes_pending and not writer.held)
     counts = dict(writer.append(ranges)) if has_rows else {}
     if writer.held:  # from here on, where a statement is not understood or a verdict forbids the batch
         unreadable = writer.set_aside_unreadable(before) if before else 0
@@ -185,7 +185,8 @@ def beyond(
 ) -> dict[Partition, Range]:
     """Those of the given ranges that a table does not have yet: from its own end, not from the batch's start.
 
-    Never by batch id: a restored checkpoint gives the same id to other ranges.
+    Never by batch id. With a restored checkpoint another try of the same id reads other ranges: the id says who has
+    written a row (`Ledger.unfinished`), and not which records it has read.
     """
     ranges: dict[Partition, Range] = {}
     for partition, (begin, end) in given.items():

@@ -33,7 +33,7 @@ class RawBatch:
     frame: DataFrame
     query_id: str
     planned: Planned | None = None
-    gives_up: Name | None = None
+    given_up: Name | None = None
     """A table whose rows wait for a schema, and that a person has released: without a schema they are dead letters."""
     started: float = field(default_factory=time.monotonic)
 
@@ -56,7 +56,7 @@ class RoutedBatch:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to be done."""
-        return not (self.messages.rows or self.messages.pending_rows)
+        return not (self.messages.events or self.messages.pending_events)
 
 
 class PropertyNote(NamedTuple):

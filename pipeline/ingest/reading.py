@@ -31,7 +31,7 @@ _ROWS_PER_TASK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EventReader:
     """How an ordering reads.
 
     `prepared`: the events of raw records. `sifted`: the messages as tables here may have them. `keeps`: whether the
@@ -48,16 +48,16 @@ class Reading:
     """Whether records may come in that have waited."""
 
 
-def read(context: PipelineContext, raw: RawBatch, kept: ExitStack, reading: Reading) -> RoutedBatch:
+def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, reader: EventReader) -> RoutedBatch:
     """The events of a batch that no committed batch has.
 
-    A frame that is kept is released with `kept`. After a crash, what the unfinished batch has set aside counts as read.
+    `resources` releases frames that are kept. After a crash, what an unfinished batch has set aside counts as read.
     """
-    frames = _Frames(context, reading, reading.prepared(raw.frame), dict(context.source.stream_ids()), kept)
+    frames = _Frames(context, reader, reader.prepared(raw.frame), dict(context.source.stream_ids()), resources)
     frames.keep_for(len(context.tables))
     messages = frames.routed()
     frames.keep_for(len(messages.tables))
-    frames.coalesce(messages.rows)
+    frames.coalesce(messages.events)
     committed = context.run.ledger.committed.ends
     ends = {at: committed.get((frames.stream_ids[at.stream], at.number), 0) for at in messages.starts}
     if any(start < ends[at] for at, start in messages.starts.items()):
@@ -73,30 +73,30 @@ class _Frames:
     """A prepared frame, and what is done to it."""
 
     context: PipelineContext
-    reading: Reading
+    reader: EventReader
     frame: DataFrame
     stream_ids: dict[str, str]
-    kept: ExitStack
+    resources: ExitStack
     is_kept: bool = False
 
     def routed(self) -> Messages:
         """What the frame has."""
-        return routed(self.context, self.frame, self.stream_ids, self.reading)
+        return routed(self.context, self.frame, self.stream_ids, self.reader)
 
     def without_set_aside(self, messages: Messages) -> Messages:
         """The messages without those that an unfinished batch has set aside."""
         describe_job(self.context, "what an unfinished batch has set aside")
-        places = self.reading.set_aside()
+        places = self.reader.set_aside()
         if places.isEmpty():
             return messages
         self.frame = without(self.frame, F.broadcast(places))
-        return self.reading.left(messages, self.routed())
+        return self.reader.left(messages, self.routed())
 
     def keep_for(self, tables: int) -> None:
         """Keep the frame, where it is worth it for so many tables."""
-        if not self.is_kept and self.reading.keeps(tables):
+        if not self.is_kept and self.reader.keeps(tables):
             self.frame = self.frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-            self.kept.callback(self.frame.unpersist)
+            self.resources.callback(self.frame.unpersist)
             self.is_kept = True
 
     def coalesce(self, rows: int) -> None:
@@ -105,13 +105,13 @@ class _Frames:
             self.frame = self.frame.coalesce(max(1, rows // _ROWS_PER_TASK))
 
 
-def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reading: Reading) -> Messages:
+def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reader: EventReader) -> Messages:
     """What a prepared frame has. Streams that are new since the batch was taken are asked for."""
     describe_job(context, "route")
     messages = context.protocol.read(frame)
     if any(at.stream not in stream_ids for at in messages.starts):
         stream_ids.update(context.source.stream_ids())
-    return reading.sifted(messages, stream_ids)
+    return reader.sifted(messages, stream_ids)
 
 
 def past(ends: Mapping[Partition, int]) -> Column:

@@ -122,7 +122,10 @@ class RunState:
 
     @property
     def batch_id(self) -> int:
-        """Number of the next batch, from the ledger: a source's may start again when a checkpoint is lost."""
+        """Number of the next batch: one more than the ledger's.
+
+        It is not Spark's number of the micro-batch, which begins again when a checkpoint is lost.
+        """
         return self.ledger.batch_id + 1
 
     def is_due(self, what: str, seconds: float) -> bool:

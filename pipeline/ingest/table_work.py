@@ -32,7 +32,7 @@ class TableWork:
     messages: TableMessages
     statements: tuple[Statement, ...]
     pair: TablePair | None
-    rows: TableRows
+    ordering: TableOrdering
     forced: bool = False
     named: str = ""
 
@@ -62,7 +62,7 @@ class EvolvedLayout:
     partners: tuple[tuple[TablePair, str], ...] = ()
 
 
-class TableRows(Protocol):
+class TableOrdering(Protocol):
     """What only an ordering knows of one table's rows in a batch."""
 
     @property
@@ -70,8 +70,7 @@ class TableRows(Protocol):
         """Whether records are let in that have waited, and stand in no range of this batch."""
         ...
 
-    @property
-    def times(self) -> tuple[int, int] | None:
+    def times(self, work: TableWork) -> tuple[int, int] | None:
         """Between which commit ts the changes lie, where that is known."""
         ...
 

@@ -81,7 +81,7 @@ class TableWriter:
     def held(self) -> bool:
         """Whether the table's records must wait."""
         if self.table is None:
-            self.reason = self.work.rows.why_not_created(self.work)
+            self.reason = self.work.ordering.why_not_created(self.work)
             return bool(self.reason)
         self.reason = self.forbidden or self.table.held_reason or self.table.altered
         return bool(self.forbidden or self.table.altered) or self.table.state in (State.HELD, State.RELEASING)
@@ -96,12 +96,12 @@ class TableWriter:
 
     def evolve(self) -> None:
         """Meet the versions and statements of this batch, in their order."""
-        rows, tables, run = self.work.rows, self.context.tables, self.context.run
+        ordering, tables, run = self.work.ordering, self.context.tables, self.context.run
         earlier = NOTES.read(self.table.changes.properties) if self.table is not None and run.recovering else None
         if earlier is not None and earlier.batch >= run.ledger.unfinished:
             self.notes += [Note(*note) for note in earlier.notes]
             self.met |= set(earlier.met)
-        evolved = rows.evolved(self.work, self.table)
+        evolved = ordering.evolved(self.work, self.table)
         self.notes += evolved.notes
         self.met |= evolved.met
         for partner, why in evolved.partners:
@@ -110,14 +110,14 @@ class TableWriter:
         if self.table is None:
             if not self.messages.versions:
                 return  # a statement about a table of which no row has come
-            self.table = rows.create(self.work, evolved, self._noted())
+            self.table = ordering.create(self.work, evolved, self._noted())
         elif makes_room(self.context.tables, self.table, evolved.layout):
-            tables.evolve(self.table, evolved.layout, {**self._noted(), **rows.noted(evolved, self.table.state)})
+            tables.evolve(self.table, evolved.layout, {**self._noted(), **ordering.noted(evolved, self.table.state)})
         else:  # nothing has come of what the batch brought
             self.notes.clear()
             self.met.clear()
             return
-        rows.settle(self.work, self.table, evolved)
+        ordering.settle(self.work, self.table, evolved)
 
     def _noted(self) -> dict[str, str]:
         """What this batch has to say of the layout, for the commit that changes it: a second try finds it changed."""
@@ -137,7 +137,7 @@ class TableWriter:
         """Make dead letters of the messages in these ranges (None: all) that cannot be decoded; how many."""
         if not self.known.versions:
             return 0
-        table, status = self.messages.table, self.work.rows.status(self.table)
+        table, status = self.messages.table, self.work.ordering.status(self.table)
         self.describe_job(f"{table}: dead letters")
         unreadable = dead_letters.unreadable(self.frame(ranges), self.context.protocol.sentences())
         return dead_letters.set_aside(self.context, unreadable, self.work.routed.batch_id, table, status)
@@ -163,7 +163,7 @@ class TableWriter:
             broken = rules.breaks(*SETTING_ASIDE)
             out = readable.where((broken | F.col(change.FENCED)) if fences else broken)
         self.describe_job(f"{table.source}: quarantine")
-        source, status = self.messages.table, self.work.rows.status(table)
+        source, status = self.messages.table, self.work.ordering.status(table)
         rows = dead_letters.quarantined(out, rules, table.layout, source, fenced=fences, status=status)
         return dead_letters.written(self.context, "quarantine", rows, self.work.routed.batch_id)
 
@@ -171,13 +171,13 @@ class TableWriter:
         """Keep the raw records until the table is released; how many there were."""
         self.describe_job(f"{self.messages.table}: hold")
         self.has_held = True
-        return self.work.rows.hold(self.work, self.table, self.ends(), self.reason)
+        return self.work.ordering.hold(self.work, self.table, self.ends(), self.reason)
 
     def publish(self) -> TableResult:
         """Bring the current table up to the changes table."""
         if self.table is not None:
             self.describe_job(f"{self.table.source}: publish current")
-        result = self.work.rows.publish(self.work, self.table)
+        result = self.work.ordering.publish(self.work, self.table)
         unnamed = any(seen.version.unnamed for seen in self.messages.versions)
         seconds = time.monotonic() - self.started
         return replace(result, seconds=seconds, unnamed=self.rows_appended if unnamed else 0)
@@ -203,7 +203,7 @@ class TableWriter:
         """The change frame of the messages in these ranges (None: of all)."""
         if ranges is not None:
             ranges = {**dict.fromkeys(self.messages.partitions, NOTHING), **ranges}
-        events = self.work.rows.within(self.work, ranges)
+        events = self.work.ordering.within(self.work, ranges)
         return self.context.protocol.changes(events, self.known, self.made.layout.mapping)
 
     @property

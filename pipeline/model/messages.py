@@ -190,15 +190,17 @@ class Messages:
     watermarks: Mapping[Partition, CommitTs] = field(default_factory=dict)
     starts: Mapping[Partition, int] = field(default_factory=dict)
     ends: Mapping[Partition, int] = field(default_factory=dict)
-    rows: int = 0
+    events: int = 0
+    """All of them: rows, DDL events, watermarks, and what cannot be decoded."""
     control: int = 0
+    """DDL events and watermarks among them."""
     kinds: frozenset[Kind] = frozenset()
     """Which kinds of messages there are but for statements, control messages and refused ones included."""
     warnings: tuple[str, ...] = ()
     """What a person should know of the changefeed; each is said once."""
     unknown: tuple[Unknown, ...] = ()
     """Rows whose schema has not come."""
-    pending_rows: int = 0
+    pending_events: int = 0
     """How many events there are besides, which have waited for what they need."""
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""

@@ -15,8 +15,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.ingest.by_commit_ts.names import made_by_rows
-from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
-from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
+from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ordering import chosen
 from pipeline.ingest.phases import RawBatch, RoutedBatch
 from pipeline.ingest.set_aside import dead_letters
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.table_work import TableRows
+    from pipeline.ingest.table_work import TableOrdering
     from pipeline.model.messages import Messages
     from pipeline.quality.rules import RuleSet
     from pipeline.warehouse.pairs import TablePair
@@ -214,7 +214,7 @@ class _Part:
             self.context.step("redrive-quarantined")
             fresh = decided.where((F.col(_STATUS) == REDRIVEN) & ~F.col(_ENTERED))
             if not fresh.isEmpty():
-                batch_id, times = self.context.run.ledger.batch_id, writer.work.rows.times
+                batch_id, times = self.context.run.ledger.batch_id, writer.work.ordering.times(writer.work)
                 entry = changes.Entry(batch_id, {}, self.operation, times=times, late=times is not None)
                 changes.append(table, fresh, entry)
             self.context.step("redrive-appended")
@@ -236,9 +236,7 @@ class _Part:
         if table is None and (self.what == QUARANTINE or self.context.tables.obstacle(self.source)):
             return None
         messages = TableMessages(self.source, versions)
-        rows = chosen(self.context, by_offset=_rows_by_offset, by_commit_ts=_rows_by_commit_ts)(
-            self.context, messages, table
-        )
+        rows = chosen(self.context, by_offset=_by_offset, by_commit_ts=_by_commit_ts)(self.context, messages, table)
         if rows is None:
             return None
         raw = RawBatch(self.open_records, f"redrive {self.what}")
@@ -301,19 +299,19 @@ class _Part:
             self.context.records.mark(self.what, rows.select(*place, status.alias(_STATUS)))
 
 
-def _rows_by_offset(context: PipelineContext, messages: TableMessages, _table: TablePair | None) -> TableRows | None:
+def _by_offset(context: PipelineContext, messages: TableMessages, _table: TablePair | None) -> TableOrdering | None:
     """How they enter; None where no key names these rows."""
     if any(seen.version.handle == () for seen in messages.versions):
         return None
-    return RowsByOffset(context, settles=False)
+    return TableByOffset(context, settles=False)
 
 
-def _rows_by_commit_ts(context: PipelineContext, messages: TableMessages, table: TablePair | None) -> TableRows | None:
+def _by_commit_ts(context: PipelineContext, messages: TableMessages, table: TablePair | None) -> TableOrdering | None:
     """How they enter; None where the name of a table without a pair means another one."""
     if table is not None:
-        return RowsByCommitTs(context, messages)
+        return TableByCommitTs(context)
     made = made_by_rows(context, messages.table, min(seen.since for seen in messages.versions))
-    return None if made is None else RowsByCommitTs(context, messages, bindings=(made,))
+    return None if made is None else TableByCommitTs(context, bindings=(made,))
 
 
 def _show(context: PipelineContext, table: TablePair, operation: str) -> None:

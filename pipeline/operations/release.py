@@ -11,7 +11,7 @@ from pipeline.errors import Refused
 from pipeline.ingest.by_commit_ts import namesakes
 from pipeline.ingest.by_offset.origins import Origins
 from pipeline.ingest.by_offset.statements import understood
-from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ordering import chosen, take_batch
 from pipeline.ingest.phases import RawBatch, RoutedBatch
 from pipeline.ingest.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
@@ -101,7 +101,7 @@ def _let_in(context: PipelineContext, source: TableName) -> int:
     elif table.wanted_name is not None:
         source = _renamed(context, table, table.wanted_name)
     live = table is None or table.state == State.LIVE
-    gives_up = live and source.key not in released(context.records)  # nor is that the second try of a release
+    given_up = live and source.key not in released(context.records)  # nor is that the second try of a release
     streams = namesakes.streams_to_let_in(context, source)
     records = let_next_batch_take(context, source)
     named = held_names.forget(context.records, source)
@@ -113,7 +113,7 @@ def _let_in(context: PipelineContext, source: TableName) -> int:
         context.tables.make_way(source)  # the batch reads tables by name: none is to be another in the middle of it
     context.step("release-begun")
     context.run.has_pending = True
-    raw = RawBatch(nothing(context), f"release of {source}", gives_up=source.key if gives_up else None)
+    raw = RawBatch(nothing(context), f"release of {source}", given_up=source.key if given_up else None)
     with bound(batch=context.run.batch_id):
         take_batch(context, raw)
     namesakes.accept(context, source, streams)
@@ -326,4 +326,4 @@ def _work(
     """The table's part of what waits; a person wants it in."""
     raw = RawBatch(held_records, "release")
     routed = RoutedBatch(raw, context.run.ledger.batch_id, held_records, Messages(), {})
-    return TableWork(routed, messages, tuple(statements), table, RowsByOffset(context), forced=True, named=operation)
+    return TableWork(routed, messages, tuple(statements), table, TableByOffset(context), forced=True, named=operation)

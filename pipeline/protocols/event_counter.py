@@ -86,7 +86,7 @@ class EventCounter:
             watermarks={at: CommitTs(mark) for at, mark in marks.items() if mark is not None},
             starts={at: low for at, (low, _) in self.ranges.items()},
             ends={at: high for at, (_, high) in self.ranges.items()},
-            rows=counts["events"],
+            events=counts["events"],
             control=counts["control"],
             kinds=kinds,
         )

@@ -152,7 +152,7 @@ def batch_done(context: PipelineContext, committed: CommittedBatch, clock: tuple
     tables = tuple(_table(result, now) for result in committed.tables)
     return BatchDone(
         committed.batch_id,
-        committed.messages.rows,
+        committed.messages.events,
         seconds,
         now,
         tables,

@@ -53,7 +53,7 @@ class Ours:
         now = time.monotonic()
         batch: dict[str, Any] = {
             "batch": number,
-            "rows": outcome.messages.rows,
+            "rows": outcome.messages.events,
             "tables": len(outcome.tables),
             "seconds": round(seconds, 3),
             "committed_at": now - self._started,

@@ -547,7 +547,7 @@ class TestLines:
         )
 
     def test_a_batch_of_watermarks_alone_prints_nothing(self):
-        assert lines_of(CommittedBatch(0, Messages(rows=4, control=4)), 0.0) == []
+        assert lines_of(CommittedBatch(0, Messages(events=4, control=4)), 0.0) == []
 
     def test_a_table_name_cannot_steer_the_terminal(self):
         line = TableLine.of(TableResult("a.\x1b[31mb", {"insert": 1}), 0.0)
@@ -565,7 +565,7 @@ class TestLines:
         progress = Progress(type("Out", (), {"line": lambda _, text: said.append(text)})())
         for number in range(2):
             landed = (TableResult("a.b", {"insert": 2, "delete": 1}), TableResult("a.c", {}, held=3))
-            progress.batch(number, CommittedBatch(0, Messages(rows=6), landed), 0.1)
+            progress.batch(number, CommittedBatch(0, Messages(events=6), landed), 0.1)
         facts = progress.facts()
         assert (facts["batches"], facts["messages"], facts["inserts"], facts["held"]) == (2, 12, 4, 6)
         assert facts["tables"]["a.b"]["deletes"] == 2

@@ -80,9 +80,9 @@ ONE_TABLE = Tale(
         Act("keys-deleted", rare=True),
         Act("published"),
         Act(
-            "waiting-held", 40, forget=True, environment=SMALL, real=True
+            "pending-held", 40, forget=True, environment=SMALL, real=True
         ),  # and shorter than the one that was published
-        Act("waiting-released", environment=SMALL),
+        Act("pending-released", environment=SMALL),
         Act("changes-appended", 54, forget=True),  # what waited, in a longer range
         Act("results-appended", rare=True),
         Act("cuts-appended@2", 68, environment=SMALL, rare=True),
@@ -212,7 +212,7 @@ class TestCutKills:
         held = history.warehouse.own("held")
         assert {row["status"] for row in held} <= {"released"}
         assert {row["reason"].partition(":")[0] for row in held} <= {"DDL_PENDING"}
-        if "waiting-held" in {act.step for act in history.tale.acts}:
+        if "pending-held" in {act.step for act in history.tale.acts}:
             assert {json.loads(row["value"])["type"] for row in held} >= {"ALTER", "INSERT"}
 
     def test_nothing_is_set_aside_but_what_is_no_message(self, history):

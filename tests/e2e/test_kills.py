@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 KILLS = int(os.environ.get("TICDC_WAREHOUSE_KILLS", "1"))
 SEED = int(os.environ.get("TICDC_WAREHOUSE_SEED", "11"))
-BY_CUT = {"partitions-removed", "waiting-held", "schemas-appended", "waiting-released"}
+BY_CUT = {"partitions-removed", "pending-held", "schemas-appended", "pending-released"}
 """Steps that only the ordering by commit ts has."""
 ROOT = Path(__file__).parents[2]
 RUN = ("run", "--available-now")

@@ -58,7 +58,7 @@ def test_golden_records_replay_to_tidbs_tables(spark, case):
     messages = subject.read(prepared)
     sent = list(wire_events(case.records))
     assert messages.refused == ()
-    assert messages.rows == len(sent)
+    assert messages.events == len(sent)
     assert messages.control == sum(key["t"] != 1 for *_, key, _ in sent)
     assert {str(table.table): table.rows for table in messages.tables} == counted(sent)
     expected, differences = tables_at_the_end(case), []
@@ -176,7 +176,7 @@ def test_a_record_that_is_framed_otherwise_is_one_event_and_refused(spark):
     refused = events_of(prepared.where(any_of(one.where for one in messages.refused)))
     assert [row["offset"] for row in refused] == [2 * number for number in range(len(damaged))]
     assert [table.rows for table in messages.tables] == [2 * len(damaged)]
-    assert messages.rows == 3 * len(damaged)
+    assert messages.events == 3 * len(damaged)
 
 
 NOT_TICDCS_JSON = {
@@ -223,7 +223,7 @@ def test_damaged_bytes_are_refused_or_dead_letters_and_never_end_the_batch(spark
     assert sum(refused.rows for refused in messages.refused) > 40
     found = sum(len(changed(subject, prepared, table)) for table in messages.tables)
     refused = sum(one.rows for one in messages.refused)
-    assert found + refused + messages.control == messages.rows == prepared.count()
+    assert found + refused + messages.control == messages.events == prepared.count()
     prepared.unpersist()
 
 

@@ -116,7 +116,7 @@ def test_every_table_has_the_changes_that_it_has_when_it_is_read_first(told_of, 
         found = rows_of(prediction.frame)
         assert [row.asDict(recursive=True) for row in found] == [row.asDict(recursive=True) for row in want]
         batch = prediction.messages()
-        assert (batch.rows, batch.control, batch.watermarks) == (read.rows, read.control, read.watermarks)
+        assert (batch.events, batch.control, batch.watermarks) == (read.events, read.control, read.watermarks)
         assert (batch.starts, batch.ends) == (read.starts, read.ends)
         (seen,) = batch.tables[0].versions
         assert (seen.since, seen.until) == (
@@ -145,7 +145,7 @@ def shift_of(told_of):
         named = [row for row in raw if b"t_shift_nc" in bytes(row.value or b"") + bytes(row.key or b"")]
         mark = next(row for row in raw if row not in named)
         rows = [row for row in named if b"BOOTSTRAP" not in row.value]
-        assert found(told, table, [*rows, mark]).rows == len(rows) + 1
+        assert found(told, table, [*rows, mark]).events == len(rows) + 1
         return told, table, rows, mark
 
     return shift

@@ -112,7 +112,7 @@ def test_every_table_is_tidbs_after_all_changes(case, spark):
     assert protocol.ordering is Ordering.BY_COMMIT_TS
     assert (messages.refused, messages.unknown) == ((), ())
     rows = [record for record in case.records if record.kind == "row"]
-    assert messages.rows == len(case.records)
+    assert messages.events == len(case.records)
     assert messages.control == len(case.records) - len(rows)
     assert sum(table.rows for table in messages.tables) == len(rows)
     tables = {str(table.table): table for table in messages.tables}

@@ -189,7 +189,7 @@ def test_a_sound_batch_is_all_read(spark, encoding):
     assert (row["_op"], row["id"], row["name"], row["_commit_ts"], row["_schema_id"]) == ("insert", 1, "a", TS, VERSION)
     assert (row[change.BEFORE], row[change.ERROR], row["_index"]) == (None, None, 0)
     found = batch.messages
-    assert (found.rows, found.control, found.refused, found.watermarks) == (3, 2, (), {AT: TS})
+    assert (found.events, found.control, found.refused, found.watermarks) == (3, 2, (), {AT: TS})
     assert (found.starts, found.ends) == ({AT: 0}, {AT: 3})
     (seen,) = batch.table.versions
     assert (seen.since, seen.until, seen.first, seen.last, seen.rows) == (TS, TS, {AT: 1}, {AT: 1}, 1)
@@ -229,7 +229,7 @@ def test_a_damaged_message_is_refused_and_its_neighbours_are_read(spark, encodin
     assert batch.set_aside == list(range(2, 2 + len(bodies)))
     assert set(batch.refused) == {UNREADABLE}
     assert [row["id"] for row in batch.changes() if row[change.ERROR] is None] == [1]
-    assert batch.messages.rows == 2 + len(bodies)
+    assert batch.messages.events == 2 + len(bodies)
     assert batch.messages.ends == {AT: 2 + len(bodies)}
 
 
@@ -243,7 +243,7 @@ def test_a_flipped_bit_is_another_message_or_is_told_but_never_an_exception(spar
     batch = Batch(spark, encoding, bootstrap(encoding), *bodies)
     found = batch.messages
     counted = sum(table.rows for table in found.tables) + sum(one.rows for one in (*found.refused, *found.unknown))
-    assert counted + found.control == found.rows == 1 + len(bodies)
+    assert counted + found.control == found.events == 1 + len(bodies)
     for table in found.tables:
         assert len(batch.changes(table)) == table.rows
     assert sum(len(offsets) for offsets in batch.refused.values()) == sum(one.rows for one in found.refused)

@@ -34,7 +34,7 @@ def test_a_second_table_ends_the_guessing():
 
 
 @pytest.mark.parametrize(
-    "more", [{"dead_letters": 1}, {"pending_rows": 1}, {"unknown": ("rows",)}, {"ddl": ("a statement",)}], ids=str
+    "more", [{"dead_letters": 1}, {"pending_events": 1}, {"unknown": ("rows",)}, {"ddl": ("a statement",)}], ids=str
 )
 def test_a_batch_with_anything_else_teaches_nothing(more):
     assert learnt(outcome(A), outcome(A, **more)).table is None

@@ -9,7 +9,7 @@ from unit.test_evolution import KEEP, NAME, column
 
 from pipeline.ddl import ActionType, parse
 from pipeline.ddl.statement import Statement
-from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
 from pipeline.ingest.ddl import key
 from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.ingest.table_work import TableWork
@@ -58,8 +58,8 @@ class Warehouse:
         protocol = SimpleNamespace(is_newest=lambda _seen: self.by_time, sends_before=True)
         context = SimpleNamespace(protocol=protocol, policy=KEEP, tables=self, run=RunState(Ledger(), recovering=False))
         messages = TableMessages(NAME, versions)
-        rows, routed = RowsByCommitTs(context, messages), SimpleNamespace(batch_id=1, stream_ids={})
-        work = TableWork(routed, messages, tuple(statements), self.table, rows)
+        ordering, routed = TableByCommitTs(context), SimpleNamespace(batch_id=1, stream_ids={})
+        work = TableWork(routed, messages, tuple(statements), self.table, ordering)
         TableWriter(context, work, self.table).evolve()
 
     def create(self, _source, layout, *_):

@@ -259,7 +259,7 @@ class TestCuts:
 
 def test_metrics_tell_a_table_without_a_place_as_held(context, held):
     held.have({(UPPER, ""): 3})
-    committed = SimpleNamespace(batch_id=1, tables=(), dead_letters=0, messages=SimpleNamespace(rows=1))
+    committed = SimpleNamespace(batch_id=1, tables=(), dead_letters=0, messages=SimpleNamespace(events=1))
     assert batch_done(context, committed, (0.1, 5.0)).held_tables == ["Shop!.orders"]
 
 

@@ -106,7 +106,7 @@ def of_both(said, name):
 
 def test_changes_are_appended_under_their_batch_and_table(context, said, monkeypatch):
     monkeypatch.setattr(batch.TableWriter, "of", lambda context, _work: SimpleNamespace(context=context))
-    monkeypatch.setattr(batch, "land", lambda writer, _messages: writer.context.step("appended"))
+    monkeypatch.setattr(batch, "land_table", lambda writer, _messages: writer.context.step("appended"))
     parts = [SimpleNamespace(messages=TableMessages(table, ())) for table in (ORDERS, ITEMS)]
     Writers(context, ROUTED).land(parts)
     assert of_both(said(), "appended")

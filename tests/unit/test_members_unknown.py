@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 from unit.test_evolution import KEEP, NAME
 
-from pipeline.ingest.by_commit_ts.table_rows import MEMBERS_UNKNOWN, RowsByCommitTs
+from pipeline.ingest.by_commit_ts.table_ordering import MEMBERS_UNKNOWN, TableByCommitTs
 from pipeline.ingest.table_work import EvolvedLayout
 from pipeline.model import types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
-from pipeline.model.messages import SeenVersion, TableMessages
+from pipeline.model.messages import SeenVersion
 from pipeline.model.places import Partition
 from pipeline.warehouse.layout import Layout
 
@@ -27,7 +27,7 @@ def version(number, **columns):
 def told(layout, *versions, key_only=False):
     """The layout behind these versions, and the columns of which a process that knows nothing else has told."""
     protocol = SimpleNamespace(is_newest=lambda _seen: True, sends_before=True)
-    rows = RowsByCommitTs(SimpleNamespace(protocol=protocol, policy=KEEP), TableMessages(NAME, ()))
+    rows = TableByCommitTs(SimpleNamespace(protocol=protocol, policy=KEEP))
     evolved = EvolvedLayout(layout)
     for one in versions:
         seen = SeenVersion(one, AT, AT, 1, key_only=key_only, since=int(one.version))

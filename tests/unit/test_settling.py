@@ -4,14 +4,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from unit.test_evolution import BASE, KEEP, NAME, column, version
+from unit.test_evolution import BASE, KEEP, column, version
 
 from pipeline.ddl import ModifyColumn
-from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
-from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
+from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.table_work import EvolvedLayout
 from pipeline.model import types
-from pipeline.model.messages import SeenVersion, TableMessages
+from pipeline.model.messages import SeenVersion
 from pipeline.model.places import Partition
 from pipeline.warehouse.evolution import apply_actions
 from pipeline.warehouse.layout import LayoutByOffset
@@ -27,11 +27,11 @@ OLD, NEW = version(1, c=types.INT), version(2, c=types.BIGINT)
 
 
 def by_offset(layout, seen, **more):
-    return RowsByOffset(CONTEXT, **more)._met(layout, seen, ())[0]
+    return TableByOffset(CONTEXT, **more)._met(layout, seen, ())[0]
 
 
 def by_commit_ts(layout, seen):
-    return RowsByCommitTs(CONTEXT, TableMessages(NAME, ()))._met(EvolvedLayout(layout), seen).layout
+    return TableByCommitTs(CONTEXT)._met(EvolvedLayout(layout), seen).layout
 
 
 def seen(one, since):

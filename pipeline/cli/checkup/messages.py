@@ -64,7 +64,7 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
         yield from _read(settings, messages, prepared)
-        readable = messages.rows > sum(refused.rows for refused in messages.refused)
+        readable = messages.events > sum(refused.rows for refused in messages.refused)
         yield from _remarks(protocol, messages, readable=readable)
         if readable:
             yield fine("ticdc", READERS[settings.source.protocol].sent_by(messages))
@@ -104,13 +104,13 @@ def _read(settings: Settings, messages: Messages, prepared: DataFrame) -> Iterat
     refused = sum(one.rows for one in messages.refused)
     if not refused:
         tables, control = counted(len(messages.tables), "table"), counted(messages.control, "control message")
-        yield fine("messages", f"the newest {messages.rows:,} can be read: rows of {tables}, {control}")
+        yield fine("messages", f"the newest {messages.events:,} can be read: rows of {tables}, {control}")
         return
     for code in dict.fromkeys(one.code for one in messages.refused):  # each may come from several partitions
         alike = [one for one in messages.refused if one.code == code]
         where, rows = any_of(one.where for one in alike), sum(one.rows for one in alike)
         whole = replace(alike[0], where=where, rows=rows)
-        yield _refusal(settings, whole, prepared, alone=refused == messages.rows)
+        yield _refusal(settings, whole, prepared, alone=refused == messages.events)
 
 
 def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, alone: bool) -> Finding:

@@ -124,8 +124,8 @@ class NamesByCommitTs(NamedTables):
         """See `NamedTables.rows_until`."""
         return commit_ts
 
-    def drop_waiting(self, name: Name, commit_ts: int) -> None:
-        """See `NamedTables.drop_waiting`."""
+    def drop_pending_of(self, name: Name, commit_ts: int) -> None:
+        """See `NamedTables.drop_pending_of`."""
         for table in [table for table in last_held(self.context.tables, self.context.records) if table.key == name]:
             self.context.records.mark_dropped(table, commit_ts)
             held_names.forget(self.context.records, table)

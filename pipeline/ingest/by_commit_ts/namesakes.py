@@ -70,7 +70,7 @@ class Namesakes:
     noun: str = "stream"
     """What users call a stream (`Source.stream_noun`)."""
 
-    def rows(self, name: Name, table: TablePair | None, streams: Mapping[str, int]) -> str:
+    def reason(self, name: Name, table: TablePair | None, streams: Mapping[str, int]) -> str:
         """Why the rows of a name in these streams cannot all be of one table; nothing, if they can.
 
         A table without a pair may come in any stream, but in one only; so may one whose pair has no rows of this name.
@@ -90,7 +90,7 @@ class Namesakes:
         former = name != table.source.key and len(table.by_commit_ts.bindings) > _FIRST_AND_NEWEST
         return table.state is State.LIVE and table.source.key not in self.released and not former
 
-    def statements(self, statements: Iterable[Statement], pairs: Iterable[TablePair]) -> list[Statement]:
+    def checked(self, statements: Iterable[Statement], pairs: Iterable[TablePair]) -> list[Statement]:
         """The statements; those that another stream sends about a table of a name are not understood, and hold it.
 
         `statements` come in the order in which they are applied. What a name means after a RENAME or DROP of this

@@ -16,12 +16,12 @@ from pipeline.ingest.by_commit_ts.batch_progress import progress_of
 from pipeline.ingest.by_commit_ts.names import NamesByCommitTs, blocked_tables, dead_letters_follow, history_rows
 from pipeline.ingest.by_commit_ts.placing import TABLE_REMOVED, PlacedBatch, place
 from pipeline.ingest.by_commit_ts.publishing import Publishing
-from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
 from pipeline.ingest.by_commit_ts.timeline import about, classified
 from pipeline.ingest.ddl.applier import DdlApplier
 from pipeline.ingest.ddl.drop import remove_dropped
 from pipeline.ingest.phases import LandedBatch, PlannedBatch, TableResult
-from pipeline.ingest.reading import Reading, describe_job
+from pipeline.ingest.reading import EventReader, describe_job
 from pipeline.ingest.run_state import ChangefeedProgress
 from pipeline.ingest.set_aside import pending
 from pipeline.ingest.set_aside.pending import DDL_PENDING, WAS_PENDING
@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanByCommitTs(PlannedBatch):
-    """The statements that are applied, and how far the tables are brought. `unseen`: see `Router`."""
+    """The statements that are applied, and how far the tables are brought.
+
+    `unseen`: after this commit ts another stream may yet tell of a RENAME; None where there is no other stream.
+    """
 
     names: NamesByCommitTs
     progress: BatchProgress
@@ -79,15 +82,15 @@ class ByCommitTs:
     """`BatchOrdering` of one batch."""
 
     context: PipelineContext
-    _pending: RecordsBefore | None = None
+    _before: RecordsBefore | None = None
     """What was pending before the batch."""
     _given_up: Column | None = None
     """Rows that nothing has described, and that are dead letters: of a table that a person has released."""
 
-    def reading(self) -> Reading:
-        """See `BatchOrdering.reading`. The frame is kept: to see what an event is costs as much as to read its row."""
+    def reader(self) -> EventReader:
+        """See `BatchOrdering.reader`. The frame is kept: to see what an event is costs as much as to read its row."""
         prepare = self.context.protocol.prepare
-        return Reading(
+        return EventReader(
             prepared=lambda raw: prepare(raw.select(*RAW)).withColumn(WAS_PENDING, F.lit(False)),
             sifted=lambda messages, _: frontier.without_impossible_progress(messages),
             keeps=lambda _tables: True,
@@ -98,23 +101,23 @@ class ByCommitTs:
             may_have_pending=self.context.run.has_pending,
         )
 
-    def read(self, raw: RawBatch, kept: ExitStack) -> RoutedBatch:
+    def read(self, raw: RawBatch, resources: ExitStack) -> RoutedBatch:
         """See `BatchOrdering.read`."""
         context, described = self.context, self.context.descriptions
-        how = self.reading()
-        routed = reading.read(context, raw, kept, how)
+        reader = self.reader()
+        routed = reading.read_new(context, raw, resources, reader)
         described.learn(routed.messages.described)
         describe_job(context, "rows that were pending")
-        waiting = self._pending = pending_records.read(context, kept) if context.run.has_pending else None
-        if waiting is None:
+        before = self._before = pending_records.read(context, resources) if context.run.has_pending else None
+        if before is None:
             return routed
-        described.learn(waiting.messages.described)
+        described.learn(before.messages.described)
         messages = routed.messages
-        if messages.unknown and waiting.messages.described:
-            again = reading.routed(context, routed.frame, dict(routed.stream_ids), how)
-            messages = replace(again, starts=messages.starts, ends=messages.ends, rows=messages.rows)
-        from_pending, self._given_up = pending_records.given_up(context.protocol, waiting.messages, raw.gives_up)
-        frame = routed.frame.unionByName(waiting.to_take)
+        if messages.unknown and before.messages.described:
+            again = reading.routed(context, routed.frame, dict(routed.stream_ids), reader)
+            messages = replace(again, starts=messages.starts, ends=messages.ends, events=messages.events)
+        from_pending, self._given_up = pending_records.given_up(context.protocol, before.messages, raw.given_up)
+        frame = routed.frame.unionByName(before.to_take)
         return replace(routed, frame=frame, messages=pending_records.joined(messages, from_pending))
 
     def not_stored(self, frame: DataFrame) -> DataFrame:
@@ -123,13 +126,13 @@ class ByCommitTs:
 
     def plan(self, routed: RoutedBatch) -> PlanByCommitTs:
         """See `BatchOrdering.plan`."""
-        context, waiting = self.context, self._pending
+        context, before = self.context, self._before
         context.descriptions.learn(routed.messages.described)
         progress = progress_of(context, routed)
         describe_job(context, "statements")
         ids = {stream.name: stream.id for stream in progress.streams.values()}
-        alike = namesakes.Namesakes(ids, waiting.released if waiting else frozenset(), context.source.stream_noun)
-        from_held = waiting.ddl if waiting else frozenset()
+        alike = namesakes.Namesakes(ids, before.released if before else frozenset(), context.source.stream_noun)
+        from_held = before.ddl if before else frozenset()
         timeline = classified(context, routed.messages, progress.applied_up_to, from_held, alike)
         history = NameHistory.of(recorded_bindings(context.tables, context.records), timeline.recorded)
         names = NamesByCommitTs(context, routed.messages, timeline, history)
@@ -155,7 +158,7 @@ class ByCommitTs:
         dead_letters_follow(names)
         publishing = Publishing(context, placed.routed, names, planned.progress, tables.writers, placed.pending)
         shown = publishing.publish()
-        writers, results, unattributed = tables.landed(Counter(refused) + Counter(placed.dead_letters))
+        writers, results, unattributed = tables.outcome(Counter(refused) + Counter(placed.dead_letters))
         results = _with_snapshots(results, shown, placed.of_removed)
         still = self._still(writers, placed, [statement for statement, _, _ in statements])
         return LandedByCommitTs(
@@ -165,32 +168,31 @@ class ByCommitTs:
 
     def _hold_namesakes(self, planned: PlanByCommitTs) -> None:
         """Hold the tables of which another stream brings one of the same name."""
-        names, of_pending = planned.names, self._pending.streams if self._pending else {}
+        names, of_pending = planned.names, self._before.streams if self._before else {}
         for name, streams in namesakes.joined(namesakes.streams_of(names.messages), of_pending).items():
             until = max(streams.values())
-            why = planned.alike.rows(name, names.find(name, until), streams)
+            why = planned.alike.reason(name, names.find(name, until), streams)
             if why:
                 names.hold(TableName(*name), why, until)
 
     def _work(self, planned: PlanByCommitTs, placed: PlacedBatch, mine: PlacedRows) -> TableWork:
         """The part of the batch that belongs to one pair."""
-        names, messages, waiting = planned.names, mine.messages, self._pending
+        names, messages, before = planned.names, mine.messages, self._before
         pair, parts = names.pair_of(mine.table_ref), mine.parts
         drops = [part.until in names.timeline.drops(part.table.key) for part in parts]
-        rows = RowsByCommitTs(
+        ordering = TableByCommitTs(
             self.context,
-            messages,
             parts,
             tuple(StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in parts[-1:]),
             names.partners,
             placed.deliveries.of(mine),
             names.ambiguous.get(mine.table_ref, ("", 0))[0],
-            takes_pending=waiting is not None and any(part.table.key in waiting.names for part in parts),
+            takes_pending=before is not None and any(part.table.key in before.names for part in parts),
             ended=pair is None and any(drops),
         )
         statements = about(names.history, mine.table_ref, names.timeline.now)
-        forced = waiting is not None and messages.table.key in waiting.released
-        return TableWork(placed.routed, messages, statements, pair, rows, forced)
+        forced = before is not None and messages.table.key in before.released
+        return TableWork(placed.routed, messages, statements, pair, ordering, forced)
 
     def _keep(self, placed: PlacedBatch, statements: Sequence[tuple[Statement, TableName, str]]) -> int:
         """Hold what cannot be placed yet and is let in by itself when it can; how many records are new among it."""
@@ -200,14 +202,14 @@ class ByCommitTs:
         raw, batch_id = self.not_stored(placed.routed.frame), placed.routed.batch_id
         newly_pending = pending.keep(self.context, raw, batch_id, placed.pending, statements)
         if newly_pending:
-            self.context.step("waiting-held")
+            self.context.step("pending-held")
         return newly_pending
 
     def _still(
         self, writers: Sequence[TableWriter], placed: PlacedBatch, statements: Sequence[Statement]
     ) -> Column | None:
         """Which pending records stay pending; None: none does."""
-        wanted = [writer.work.rows.records(writer.work) for writer in writers if writer.has_held]
+        wanted = [writer.work.ordering.records(writer.work) for writer in writers if writer.has_held]
         wanted += [pending.rows_of(self.context.protocol, tuple(placed.pending))] if placed.pending else []
         wanted += [pending.is_copy_of(statements)] if statements else []
         if not wanted:
@@ -247,14 +249,14 @@ class ByCommitTs:
 
     def _take_pending(self, landed: LandedByCommitTs) -> int:
         """Let in the pending records that have been placed; how many."""
-        context, waiting, still, taken = self.context, self._pending, landed.still, 0
-        if waiting is not None:
+        context, before, still, taken = self.context, self._before, landed.still, 0
+        if before is not None:
             stays = F.lit(False) if still is None else F.coalesce(still, F.lit(False))
-            taken = waiting.frame.where(~stays).count()
-            pending.let_in(context, waiting.frame, still)
-            if waiting.stored is not None and still is not None:
-                pending.let_in(context, waiting.stored, F.lit(False))
-            context.step("waiting-released")
+            taken = before.frame.where(~stays).count()
+            pending.let_in(context, before.frame, still)
+            if before.stored is not None and still is not None:
+                pending.let_in(context, before.stored, F.lit(False))
+            context.step("pending-released")
         context.run.has_pending = landed.newly_pending > 0 or still is not None
         if landed.placed.deliveries.of_pending and not context.run.has_pending:
             redeliveries.remember(context.records, {})

@@ -59,14 +59,14 @@ class RecordsBefore:
         return frozenset(ddl.identity for ddl in self.messages.ddl)
 
 
-def read(context: PipelineContext, kept: ExitStack) -> RecordsBefore | None:
+def read(context: PipelineContext, resources: ExitStack) -> RecordsBefore | None:
     """What is pending now; None where nothing is. What begins to wait later is no part of it."""
     raw = pending.raw_records(context.records)
     if raw is None:
         return None
     frame = context.protocol.prepare(raw).withColumn(WAS_PENDING, F.lit(True))
     frame = frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-    kept.callback(frame.unpersist)
+    resources.callback(frame.unpersist)
     frame.count()
     released = pending.released(context.records)
     to_take, stored = frame, None
@@ -119,7 +119,7 @@ def joined(messages: Messages, from_pending: Messages) -> Messages:
         refused=(*messages.refused, *from_pending.refused),
         ddl=tuple(ddl.values()),
         unknown=tuple(unknown.values()),
-        pending_rows=from_pending.rows,
+        pending_events=from_pending.events,
     )
 
 

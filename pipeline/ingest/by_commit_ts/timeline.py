@@ -105,7 +105,7 @@ def classified(
     sent = sorted((understood(context, ddl) for ddl in messages.ddl), key=lambda statement: statement.commit_ts)
     recorded = _recorded(context, [s for s in sent if not s.ddl.at])
     new = [s for s in sent if s.ddl.identity in from_held or not _is_redelivered(s, context, recorded)]
-    news = namesakes.statements(_in_order(new, context, {table.table.key for table in messages.tables}), context.tables)
+    news = namesakes.checked(_in_order(new, context, {table.table.key for table in messages.tables}), context.tables)
     due = [s for s in news if after_ddl(s.commit_ts) <= applied_up_to(s.ddl)]
     until_exchanged = exchange.after_exchanges(due, exchange.undone(context), exchange.held(context))
     due = [s for s in due if s not in until_exchanged]

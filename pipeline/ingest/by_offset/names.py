@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.ddl.table_ref import CreatedTable, PairRef
-from pipeline.ingest.by_offset.epochs import bound_after
+from pipeline.ingest.by_offset.stages import bound_after
 from pipeline.ingest.ddl.done import Done
 from pipeline.ingest.ddl.named_tables import NamedTables
 from pipeline.model.names import TableName, folded
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline import ddl as text
     from pipeline.ddl import Action
     from pipeline.ddl.statement import Clause, Statement
-    from pipeline.ingest.by_offset.epochs import Bindings
+    from pipeline.ingest.by_offset.stages import Bindings
     from pipeline.ingest.context import PipelineContext
     from pipeline.model.messages import Ddl, DdlIdentity
     from pipeline.model.names import Name

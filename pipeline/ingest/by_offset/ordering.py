@@ -13,15 +13,15 @@ from pipeline.ddl.rename_steps import executable
 from pipeline.ddl.table_ref import CreatedTable
 from pipeline.ingest import accounting, reading
 from pipeline.ingest.batch import Writers
-from pipeline.ingest.by_offset.epochs import split_at_ddl
 from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
 from pipeline.ingest.by_offset.origins import Origins, identified
+from pipeline.ingest.by_offset.stages import split_at_ddl
 from pipeline.ingest.by_offset.statements import attributed, names_before, understood
-from pipeline.ingest.by_offset.table_rows import RowsByOffset
+from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ddl.applier import DdlApplier
 from pipeline.ingest.ddl.drop import remove_dropped
 from pipeline.ingest.phases import LandedBatch, PlannedBatch
-from pipeline.ingest.reading import Reading, describe_job
+from pipeline.ingest.reading import EventReader, describe_job
 from pipeline.ingest.run_state import ChangefeedProgress
 from pipeline.ingest.set_aside.dead_letters import places_since, without
 from pipeline.ingest.table_work import TableWork
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import ExitStack
 
-    from pipeline.ingest.by_offset.epochs import Stage, StagedRows
+    from pipeline.ingest.by_offset.stages import Stage, StagedRows
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.phases import CommittedBatch, RawBatch, RoutedBatch
     from pipeline.model.columns import CommitTs
@@ -56,14 +56,14 @@ class ByOffset:
     context: PipelineContext
     _origins: Origins | None = None
 
-    def read(self, raw: RawBatch, kept: ExitStack) -> RoutedBatch:
+    def read(self, raw: RawBatch, resources: ExitStack) -> RoutedBatch:
         """See `BatchOrdering.read`: nothing waits by itself."""
-        return reading.read(self.context, raw, kept, self.reading())
+        return reading.read_new(self.context, raw, resources, self.reader())
 
-    def reading(self) -> Reading:
-        """See `BatchOrdering.reading`."""
+    def reader(self) -> EventReader:
+        """See `BatchOrdering.reader`."""
         noun = self.context.source.stream_noun
-        return Reading(
+        return EventReader(
             prepared=lambda raw: self.context.protocol.prepare(raw.select(*RAW)),
             sifted=lambda messages, ids: identified(messages, lambda: self._known_origins(ids), noun),
             keeps=lambda tables: tables > reading.FEW_TABLES,
@@ -120,7 +120,7 @@ class ByOffset:
                 planned.ddl.apply(statement)
                 self.context.step("ddl-applied")
             writers.land([self._work(planned, stage, rows) for rows in stage.rows])
-        return LandedBatch(planned.routed, *writers.landed(refused))
+        return LandedBatch(planned.routed, *writers.outcome(refused))
 
     def _work(self, planned: PlanByOffset, stage: Stage, staged: StagedRows) -> TableWork:
         """The part of the batch that belongs to the table which a name means now."""
@@ -129,8 +129,8 @@ class ByOffset:
         created = table_ref if isinstance(table_ref, CreatedTable) else None
         applied_until = names.past.newest.get(key, 0) if pair is None else 0
         statements = tuple(s for s in stage.statements if s.ddl.table.key == key and not s.naming)
-        rows = RowsByOffset(self.context, names, staged.bounds, names.entered, created, applied_until)
-        return TableWork(planned.routed, staged.messages, statements, pair, rows)
+        ordering = TableByOffset(self.context, names, staged.bounds, names.entered, created, applied_until)
+        return TableWork(planned.routed, staged.messages, statements, pair, ordering)
 
     def commit(self, planned: PlanByOffset, landed: LandedBatch) -> CommittedBatch:
         """See `BatchOrdering.commit`."""

@@ -22,9 +22,9 @@ from pipeline.warehouse.stored import SourceNames, StoredNames
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.ingest.by_offset.epochs import Bindings
     from pipeline.ingest.by_offset.names import PastDdl
     from pipeline.ingest.by_offset.origins import Origins
+    from pipeline.ingest.by_offset.stages import Bindings
     from pipeline.ingest.context import PipelineContext
     from pipeline.model.messages import Ddl, Messages
     from pipeline.model.names import Name

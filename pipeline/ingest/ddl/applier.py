@@ -1,8 +1,17 @@
 """Applies the DDL events of a batch, one after the other, in either ordering.
 
 What a clause does to tables is said in a module for its kind: `create`, `drop`, `database`, `rename`, `truncate`,
-`columns`, `key`, `partitions`, `exchange`, and `hold` for what is not understood. What it does to the columns of its
-table is applied when the table is written, though no row of it is in the batch (`TableRows.evolved`, with `on_layout`).
+`columns`, `partitions`, `exchange`, and `hold` for what is not understood. What it does to the columns of its table is
+applied when the table is written, though no row of it is in the batch: `TableOrdering.evolved` calls `on_layout` of
+`columns` and of `partitions`. A changed primary key is told by the versions of rows, not by statements, so `key` is
+asked there, too, and has no entry here.
+
+A second try of a batch applies its statements again. Nothing is done twice, and each kind sees to that in its own way:
+
+- By commit ts, `done_before` answers for a clause that an earlier try has applied.
+- By offset, a statement about names finds what they meant before the first try (`by_offset.statements.names_before`).
+  `create` finds the name in use, `drop` the pair marked with its commit ts, `rename` the pair under its new name.
+- `truncate`, `partitions` and `exchange` note a commit ts, and noting it again changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +41,7 @@ _KINDS: Mapping[type[text.Action], Callable[[Any, Clause, Any], Done]] = {
     text.ExchangePartition: exchange.apply,
     text.NotUnderstood: hold.apply,
 }
-"""All other kinds are about columns (`columns.apply`)."""
+"""A kind that is not among them is about columns, indexes or options: `columns.apply` says what becomes of it."""
 
 
 @dataclass(slots=True)
@@ -48,7 +57,7 @@ class DdlApplier:
         done = [self._apply(action, clause) for action, clause in statement.clauses]
         self.names.passed(statement)
         recorded = self.names.recorded(statement, done)
-        rows = zip(statement.actions, recorded, strict=False)  # none where the history has them
+        rows = zip(statement.actions, recorded, strict=False)  # `recorded` gives none where the history has all of them
         self.history += [history_row(statement, action, what) for action, what in rows]
 
     def _apply(self, action: text.Action, clause: Clause) -> Done:

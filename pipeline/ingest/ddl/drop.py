@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import StoredBinding, TablePair
 
 TO_BE_REMOVED = "to be removed"
+"""What a dropped pair that is not kept has in the place of a reason for which it is held (`TablePair.held_reason`)."""
 
 
 def apply(action: text.DropTable, clause: Clause, names: NamedTables) -> Done:
@@ -40,7 +41,7 @@ def dropped(names: NamedTables, name: Name, pair: TablePair | None, commit_ts: i
     """Drop the table of a name; says what that did."""
     context = names.context
     if pair is None:
-        names.drop_waiting(name, commit_ts)
+        names.drop_pending_of(name, commit_ts)
     if pair is None or (pair.state is State.DROPPED and pair.dropped_at != commit_ts):
         return "no such table"
     why = TO_BE_REMOVED if context.settings.warehouse.drop_table == "drop" else ""
@@ -64,7 +65,9 @@ def ended(bindings: Iterable[StoredBinding], name: Name, commit_ts: int) -> tupl
 def remove_dropped(context: PipelineContext) -> int:
     """Remove pairs that were dropped, where that is the policy; how many. What their names meant is remembered.
 
-    One whose rows are yet to change places with another one's stays until they have.
+    One whose rows are yet to change places with another one's stays until they have. It is called after the ledger is
+    written, when no try of the batch will need the pair. A process that dies before it leaves that to the next batch,
+    and `Books` finds then that `_pipeline.tables` still shows pairs that are gone.
     """
     history = context.records.tables["ddl_history"]
     needed = {pair.uuid for one in exchanges(context.tables) if not one.done for pair in (one.table, one.other)}

@@ -1,4 +1,4 @@
-"""Changes of the primary key.
+"""Changes of the primary key. `by_commit_ts.table_ordering` asks this module when it meets the versions of rows.
 
 - The pair: a change goes by the key that its table had at its commit ts (`LayoutByCommitTs.handles`). Messages say
   which columns that are, so the text of the statement is not read. Where messages have no commit ts, a statement about

@@ -26,7 +26,8 @@ class NamedTables:
     __slots__ = ()
     context: PipelineContext
     partners: dict[int, str]
-    """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned. By commit ts."""
+    """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned. A statement of TiDB has a commit ts of
+    its own. By commit ts alone: by offset the statement is not understood."""
 
     def has(self, table: TableName) -> bool:
         """Whether the name means a table now."""
@@ -82,7 +83,7 @@ class NamedTables:
         """Up to which commit ts a statement concerns what is set aside; None: all that is there."""
         return None
 
-    def drop_waiting(self, _name: Name, _commit_ts: int) -> None:
+    def drop_pending_of(self, _name: Name, _commit_ts: int) -> None:
         """Let the records go that wait for the name of a table without a pair, which is dropped."""
 
     def truncate(self, _pair: TablePair | None, _name: TableName, _commit_ts: int) -> None:

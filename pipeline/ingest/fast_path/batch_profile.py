@@ -37,5 +37,5 @@ class BatchProfile:
         altered = messages.ddl and self.seen
         if only is None or only != self.table:
             self.seen.clear()
-        self.table = None if altered or messages.unknown or messages.pending_rows or committed.dead_letters else only
+        self.table = None if altered or messages.unknown or messages.pending_events or committed.dead_letters else only
         self.seen.append(messages.kinds)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.phases import RawBatch
-    from pipeline.ingest.reading import Reading
+    from pipeline.ingest.reading import EventReader
     from pipeline.model.messages import ColumnMapping, Messages, Prediction
     from pipeline.model.places import Partition, Range
     from pipeline.quality.rules import RuleSet
@@ -62,21 +62,22 @@ class SpeculativeAppend:
 
 
 def append_while_reading(
-    context: PipelineContext, reading: Reading, raw: RawBatch, kept: ExitStack
+    context: PipelineContext, reader: EventReader, raw: RawBatch, resources: ExitStack
 ) -> RoutedBatch | None:
-    """Append the batch while it is read; None where it has to be read first. `kept` drops the append if it goes unused.
+    """Append the batch while it is read; None where it has to be read first. `resources` drops an append of no use.
 
-    After a crash, and while records wait that may come in, a batch is read first.
+    It is read first after a crash, while pending records may come in, where it is small, and where it is not expected
+    to be like the ones before, or was not.
     """
-    if context.run.recovering or reading.may_have_pending:
+    if context.run.recovering or reader.may_have_pending:
         return None
     stream_ids = context.source.stream_ids()
     speculation = _speculate(context, raw.frame, raw.planned, stream_ids)
     if speculation is None:
         return None
-    kept.callback(speculation.drop)
-    messages = reading.sifted(speculation.messages, stream_ids)
-    frame = reading.prepared(raw.frame)
+    resources.callback(speculation.drop)
+    messages = reader.sifted(speculation.messages, stream_ids)
+    frame = reader.prepared(raw.frame)
     return RoutedBatch(raw, context.run.batch_id, frame, messages, stream_ids, speculation)
 
 
@@ -102,10 +103,8 @@ def _speculate(
     if prediction is None:
         return None
     rules = context.rules_of(prediction.table, table.layout)
-    if (
-        rules.gates and context.settings.quality.fenced == "hold"
-    ):  # which keys wait is known when the batch has been read
-        return None
+    if rules.gates and context.settings.quality.fenced == "hold":
+        return None  # which keys wait is known when the batch has been read
     context.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(stream_ids[at.stream], at.number): end for at, (_, end) in ranges.items()}
     with bound(table=str(table.source)):

@@ -148,7 +148,7 @@ class AvroProtocol:
             watermarks=_watermarks(groups),
             starts=grouping.firsts(groups),
             ends=grouping.ends(groups),
-            rows=sum(group.rows for group in groups),
+            events=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in unread),
             kinds=frozenset((group.key, group.value) for group in groups if group.kind != DDL),
             warnings=tuple(warning for table in tables for warning in self._denied(table)),
@@ -187,7 +187,7 @@ class AvroProtocol:
         odd = F.col(change.SCHEMA_ID).isNull() | ~F.substring(change.KEY_BYTES, 1, HEADER_BYTES).isin(*keys)
         frame = decode.whole_frame(self.prepare(raw), self._writers(table), mapping, self.timezone)
         rows = sum(high - low for low, high in ranges.values())
-        counted = partial(replace, messages, rows=rows)
+        counted = partial(replace, messages, events=rows)
         return Prediction(frame, table, counted, F.coalesce(odd, F.lit(True)), rows)
 
     def where(self, messages: TableMessages) -> Column:

@@ -148,7 +148,7 @@ class OpenProtocol:
             watermarks={at: CommitTs(ts) for at, ts in marks.items()},
             starts=grouping.firsts(groups),
             ends=grouping.ends(groups),
-            rows=sum(group.rows for group in groups),
+            events=sum(group.rows for group in groups),
             control=sum(group.rows for group in groups if group.kind in (events.DDL, events.RESOLVED)),
             kinds=frozenset(group.sort for group in groups if group.kind != events.DDL),
             warnings=(*self._nameless(versions), *self._keyless(versions)),

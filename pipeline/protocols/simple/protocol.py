@@ -174,7 +174,7 @@ class SimpleProtocol:
             watermarks=_watermarks(groups),
             starts=grouping.firsts(groups),
             ends=grouping.ends(groups),
-            rows=sum(group.rows for group in groups),
+            events=sum(group.rows for group in groups),
             control=control - sum(refusal.rows for refusal in bad),
             kinds=frozenset(group.sort for group in groups if group.kind != MessageKind.DDL),
             warnings=tuple(self._early(unknown)),

@@ -184,7 +184,7 @@ class ModelProtocol:
             watermarks=marks,
             starts=extreme(records, min),
             ends={at: last + 1 for at, last in extreme(records, max).items()},
-            rows=len(records),
+            events=len(records),
             control=control,
             kinds=frozenset(_kind(record) for record in records if record.message.kind != "ddl"),
         )
@@ -203,12 +203,12 @@ class ModelProtocol:
         messages = Messages(
             tables=(TableMessages(seen[0].version.table, seen),), starts=first,
             ends={at: offset + 1 for at, offset in last.items()},
-            rows=sum(high - low for low, high in ranges.values()), kinds=kinds,
+            events=sum(high - low for low, high in ranges.values()), kinds=kinds,
         )  # fmt: skip
         columns = (*_ENVELOPE, *(target.name for target in mapping.targets))
         frame = Frame(lambda: [_changed(row, mapping) for row in raw.rows], columns, raw.catalog)
         odd = Col(lambda row: _kind(row[change.VALUE_BYTES]) not in kinds)
-        return Prediction(frame, messages.tables[0], lambda: messages, odd, messages.rows)
+        return Prediction(frame, messages.tables[0], lambda: messages, odd, messages.events)
 
     def _tables(self, seen: Mapping[tuple[SchemaId, bool], list[Record]]) -> tuple[TableMessages, ...]:
         tables: dict[tuple[str, str], list[SeenVersion]] = {}

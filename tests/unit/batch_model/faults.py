@@ -14,7 +14,7 @@ from pipeline import ddl as text
 from pipeline.ddl.table_ref import PairRef
 from pipeline.ingest import appending, batch, reading, table_writer
 from pipeline.ingest.accounting import Books
-from pipeline.ingest.by_offset import epochs, names, ordering, table_rows
+from pipeline.ingest.by_offset import names, ordering, stages, table_ordering
 from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
 from pipeline.ingest.by_offset.ordering import ByOffset
 from pipeline.ingest.fast_path import speculation
@@ -66,7 +66,7 @@ def ledger_before_the_tables(plant: Plant) -> Hunt:
 
     def read(self: ByOffset, raw: Any, kept: Any) -> Any:
         routed = original(self, raw, kept)
-        if routed.messages.rows:
+        if routed.messages.events:
             ledger, ids = self.context.run.ledger, routed.stream_ids
             ends = {(ids[at.stream], at.number): end for at, end in routed.messages.ends.items()}
             fresh = Ledger(
@@ -165,8 +165,8 @@ def released_records_stay_open(plant: Plant) -> Hunt:
 
 def stale_versions_change_the_table(plant: Plant) -> Hunt:
     """A version that is older than the newest is taken for the newest."""
-    original = table_rows.meet
-    plant.setattr(table_rows, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
+    original = table_ordering.meet
+    plant.setattr(table_ordering, "meet", lambda layout, version, policy, **_: original(layout, version, policy))
     return Hunt(PLAIN, (COLUMN, BATCH))
 
 
@@ -189,13 +189,13 @@ def key_versions_counted_as_newest(plant: Plant) -> Hunt:
         ordered = sorted(layout.versions, key=lambda version: version.number)
         return ordered[-1].version if ordered else None
 
-    plant.setattr(table_rows, "newest", newest)
+    plant.setattr(table_ordering, "newest", newest)
     return Hunt(PLAIN, (ROWS, COLUMN, BATCH))
 
 
 def statements_in_the_order_of_arrival_only(plant: Plant) -> Hunt:
     """A version that stands before an applied statement is not known to be older."""
-    plant.setattr(table_rows, "is_stale", lambda *_: False)
+    plant.setattr(table_ordering, "is_stale", lambda *_: False)
     return Hunt(COLUMNS, (COLUMN, BATCH))
 
 
@@ -241,7 +241,7 @@ def a_truncate_forgotten_before_the_first_row(plant: Plant) -> Hunt:
 def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     """A copy of CREATE TABLE that comes late means another table."""
     plant.setattr(PastDdl, "has", lambda *_: False)
-    plant.setattr(epochs, "_repeats", lambda *_: False)
+    plant.setattr(stages, "_repeats", lambda *_: False)
 
     def bound_after(bindings: Any, action: Any, commit_ts: int) -> Any:
         names = dict(bindings)
@@ -249,8 +249,8 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
             names.pop(action.table.key, None)
         return bound(names, action, commit_ts)
 
-    bound = epochs.bound_after
-    for module in (epochs, names):
+    bound = stages.bound_after
+    for module in (stages, names):
         plant.setattr(module, "bound_after", bound_after)
     plant.setattr(NamesByOffset, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))

@@ -20,14 +20,14 @@ from pipeline.ingest.by_commit_ts import (
     pair_making,
     publishing,
     redeliveries,
-    table_rows,
+    table_ordering,
     timeline,
 )
 from pipeline.ingest.by_commit_ts.batch_progress import BatchProgress
 from pipeline.ingest.by_commit_ts.names import NamesByCommitTs
 from pipeline.ingest.by_commit_ts.publishing import Publishing
 from pipeline.ingest.by_commit_ts.routing import Router
-from pipeline.ingest.by_commit_ts.table_rows import RowsByCommitTs
+from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
 from pipeline.ingest.ddl import applier, columns, drop, exchange, partitions
 from pipeline.ingest.ddl.done import Done
 from pipeline.ingest.set_aside import pending
@@ -311,14 +311,14 @@ def schemas_are_not_kept(plant: Plant) -> str:
 
 def versions_are_met_in_any_order(plant: Plant) -> str:
     """Statements first, whatever their time: rows of before get the columns of after."""
-    original = table_rows._timeline
-    plant.setattr(table_rows, "_timeline", lambda work: list(reversed(original(work))))
+    original = table_ordering._timeline
+    plant.setattr(table_ordering, "_timeline", lambda work: list(reversed(original(work))))
     return COLUMNS
 
 
 def appends_say_nothing_of_their_times(plant: Plant) -> str:
     """Every append is of the beginning: what is newer than the cut counts as shown."""
-    plant.setattr(RowsByCommitTs, "times", property(lambda _self: (0, 0)))
+    plant.setattr(TableByCommitTs, "times", lambda _self, _work: (0, 0))
     return ROWS
 
 

@@ -1,6 +1,6 @@
 """The ordering by commit ts on dictionaries: the product's own classes, with Spark's part of them replaced.
 
-`ByCommitTs`, `RowsByCommitTs`, `DdlApplier`, `routing`, `frontier`, `pending` and `advance` run as they are, on
+`ByCommitTs`, `TableByCommitTs`, `DdlApplier`, `routing`, `frontier`, `pending` and `advance` run as they are, on
 the frames, tables and records of the batch model by offset (`unit.batch_model`). Replaced is what asks Spark for SQL or
 windows: `replacements` lists it.
 """
@@ -115,7 +115,7 @@ class CommitTsProtocol:
             watermarks=marks,
             starts=extreme(records, min),
             ends={at: last + 1 for at, last in extreme(records, max).items()},
-            rows=len(records),
+            events=len(records),
             control=len(records) - len(rows) - sum(one.rows for one in refused),
             unknown=tuple(_unknown(name, found) for name, found in seen.items() if name not in versions),
             described=tuple(versions[known_as(version)] for version in described),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pipeline.ddl.statement import Statement
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.table_work import TableWork
-    from pipeline.model.messages import Messages, Part, TableMessages
+    from pipeline.model.messages import Messages, Part
     from pipeline.model.places import Partition, Range
     from pipeline.warehouse.pairs import Place, TablePair
 
@@ -43,17 +43,16 @@ Entry = tuple[int, int, "SeenVersion | Statement"]
 
 
 @dataclass(frozen=True, slots=True)
-class RowsByCommitTs:
-    """`TableRows`."""
+class TableByCommitTs:
+    """`TableOrdering`."""
 
     context: PipelineContext
-    messages: TableMessages
     parts: tuple[Part, ...] = ()
     """Under which names at which times the rows stand; none: under the table's own (a redrive)."""
     bindings: tuple[StoredBinding, ...] = ()
     """The names that a pair which is yet to be made has had."""
     partners: Mapping[int, str] = field(default_factory=dict)
-    """By commit ts of an EXCHANGE PARTITION: the other pair."""
+    """By commit ts of an EXCHANGE PARTITION: the other pair (`NamedTables.partners`)."""
     deliveries: Sequence[Place] = ()
     """Where its rows, which have no key, begin to be sent again."""
     ambiguous: str = ""
@@ -62,19 +61,18 @@ class RowsByCommitTs:
     ended: bool = False
     """Whether the source has dropped it, though no pair was made."""
 
-    @property
-    def times(self) -> tuple[int, int] | None:
-        """See `TableRows.times`."""
-        placeable = max((part.until for part in self.parts), default=EVER)
-        low = min((seen.since for seen in self.messages.versions), default=0)
-        return low, max((min(seen.until, placeable) for seen in self.messages.versions), default=EVER)
+    def times(self, work: TableWork) -> tuple[int, int] | None:
+        """See `TableOrdering.times`."""
+        placeable, versions = max((part.until for part in self.parts), default=EVER), work.messages.versions
+        low = min((seen.since for seen in versions), default=0)
+        return low, max((min(seen.until, placeable) for seen in versions), default=EVER)
 
     def why_not_created(self, work: TableWork) -> str:
-        """See `TableRows.why_not_created`."""
+        """See `TableOrdering.why_not_created`."""
         return why_not_created(self.context.tables, self.context.records, work.messages.table)
 
     def evolved(self, work: TableWork, pair: TablePair | None) -> EvolvedLayout:
-        """See `TableRows.evolved`."""
+        """See `TableOrdering.evolved`."""
         layout = pair.layout if pair else Layout(before=self.context.protocol.sends_before)
         evolved = EvolvedLayout(layout, unclear=self.ambiguous)
         for commit_ts, _, entry in _timeline(work):
@@ -128,16 +126,16 @@ class RowsByCommitTs:
         return replace(evolved, layout=layout, notes=(*evolved.notes, *notes))
 
     def create(self, work: TableWork, evolved: EvolvedLayout, noted: Mapping[str, str]) -> TablePair:
-        """See `TableRows.create`."""
+        """See `TableOrdering.create`."""
         own = {**noted, **self.noted(evolved, State.LIVE), **NAME_BINDINGS.entry(self.bindings)}
         return self.context.tables.create(work.messages.table, evolved.layout, 0, own)
 
     def noted(self, evolved: EvolvedLayout, state: State) -> Mapping[str, str]:
-        """See `TableRows.noted`: that it is to be held, since a second try finds nothing unclear in the layout."""
+        """See `TableOrdering.noted`: that it is to be held, since a second try finds nothing unclear in the layout."""
         return written_state(State.HELD, evolved.unclear) if evolved.unclear and state is State.LIVE else {}
 
     def settle(self, work: TableWork, pair: TablePair, evolved: EvolvedLayout) -> None:
-        """See `TableRows.settle`."""
+        """See `TableOrdering.settle`."""
         self._note_places(work, pair)
         if evolved.unclear:
             if pair.state is State.LIVE:
@@ -157,25 +155,25 @@ class RowsByCommitTs:
             self.context.tables.note_streams(pair, {work.routed.stream_ids[stream] for stream in streams})
 
     def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """See `TableRows.within`."""
+        """See `TableOrdering.within`."""
         protocol = self.context.protocol
-        mine = protocol.where_named(self.parts) if self.parts else protocol.where(self.messages)
+        mine = protocol.where_named(self.parts) if self.parts else protocol.where(work.messages)
         return _inside(work.routed.frame, ranges or {}).where(mine)
 
     def records(self, work: TableWork) -> Column:
-        """See `TableRows.records`."""
+        """See `TableOrdering.records`."""
         return pending.is_copy_of(work.statements) | pending.rows_of(self.context.protocol, self.parts)
 
     def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
-        """See `TableRows.ranges`: anywhere."""
+        """See `TableOrdering.ranges`: anywhere."""
         return {at: (batch.starts[at], batch.ends[at]) for at in work.messages.partitions}
 
     def status(self, pair: TablePair | None) -> str:
-        """See `TableRows.status`: those of a table that was dropped are superseded by that."""
+        """See `TableOrdering.status`: those of a table that was dropped are superseded by that."""
         return SUPERSEDED if pair is not None and pair.state is State.DROPPED else dead_letters.OPEN
 
     def hold(self, work: TableWork, pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
-        """See `TableRows.hold`: what has waited stays where it is."""
+        """See `TableOrdering.hold`: what has waited stays where it is."""
         if pair is not None:
             self._note_places(work, pair)
         beyond = {partition: (end, 2**62) for partition, end in ends.items()}
@@ -184,7 +182,7 @@ class RowsByCommitTs:
         return pending.write_held(self.context, rows, work, reason, DROPPED if gone else "open")
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
-        """See `TableRows.publish`: all tables show their changes together (`publishing`)."""
+        """See `TableOrdering.publish`: all tables show their changes together (`publishing`)."""
         return TableResult(str(work.messages.table if pair is None else pair.source))
 
 

@@ -1,11 +1,11 @@
-"""Where DDL stands among the messages of a batch: epochs, timelines, and which versions are older than a statement."""
+"""Where DDL stands among the messages of a batch: stages, timelines, and which versions are older than a statement."""
 
 import pytest
 
 from pipeline.ddl import AddColumn, CreateTable, DropTable, RenameTable
 from pipeline.ddl.statement import Statement
 from pipeline.ddl.table_ref import CreatedTable
-from pipeline.ingest.by_offset.epochs import is_stale, rebound, restricted, split_at_ddl, timeline
+from pipeline.ingest.by_offset.stages import is_stale, rebound, restricted, split_at_ddl, timeline
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
@@ -31,7 +31,7 @@ def messages(*versions, table=A):
     return TableMessages(table, versions)
 
 
-def in_epochs(statements, tables, bindings):
+def in_stages(statements, tables, bindings):
     """Per epoch: the statements' commit ts, and the tables with their bounds."""
     return [
         (
@@ -43,32 +43,32 @@ def in_epochs(statements, tables, bindings):
 
 
 def test_a_batch_without_statements_is_one_epoch():
-    assert in_epochs((), (messages(seen(1, {A0: 0})),), {}) == [([], {"a": {}})]
+    assert in_stages((), (messages(seen(1, {A0: 0})),), {}) == [([], {"a": {}})]
 
 
 def test_a_statement_about_columns_does_not_cut_and_its_table_is_worked_on_without_rows():
-    assert in_epochs((statement(5, ADD, {A0: 3}),), (), {A.key: "uuid"}) == [([5], {"a": {}})]
+    assert in_stages((statement(5, ADD, {A0: 3}),), (), {A.key: "uuid"}) == [([5], {"a": {}})]
 
 
 def test_a_drop_and_create_cut_the_partition_where_they_stand():
     drop, create = statement(5, DropTable(A), {A0: 3}), statement(6, CreateTable(A), {A0: 4})
-    epochs = in_epochs((drop, create), (messages(seen(1, {A0: 0}, {A0: 9})),), {A.key: "uuid"})
-    assert [ddl for ddl, _ in epochs] == [[], [5], [6]]
-    assert epochs[0][1] == {"a": {A0: (0, 3)}}
-    assert epochs[1][1] == {}
-    assert epochs[2][1]["a"][A0][1] == 2**62
+    stages = in_stages((drop, create), (messages(seen(1, {A0: 0}, {A0: 9})),), {A.key: "uuid"})
+    assert [ddl for ddl, _ in stages] == [[], [5], [6]]
+    assert stages[0][1] == {"a": {A0: (0, 3)}}
+    assert stages[1][1] == {}
+    assert stages[2][1]["a"][A0][1] == 2**62
 
 
 def test_a_late_copy_of_a_create_does_not_cut():
     create = statement(1, CreateTable(A), {A1: 0})
-    assert in_epochs((create,), (messages(seen(1, {A1: 1})),), {A.key: "uuid"}) == [([1], {"a": {}})]
+    assert in_stages((create,), (messages(seen(1, {A1: 1})),), {A.key: "uuid"}) == [([1], {"a": {}})]
 
 
 def test_a_statement_belongs_to_the_epoch_in_which_its_name_means_a_table():
     away, there = statement(5, RenameTable(A, X), {A0: 1}, X), statement(6, RenameTable(B, A), {("b", 0): 1}, A)
     added = statement(7, ADD, {A0: 2})
-    epochs = in_epochs((away, there, added), (), {A.key: "first", B.key: "second"})
-    assert [ddl for ddl, _ in epochs] == [[], [5], [6, 7]]
+    stages = in_stages((away, there, added), (), {A.key: "first", B.key: "second"})
+    assert [ddl for ddl, _ in stages] == [[], [5], [6, 7]]
 
 
 @pytest.mark.parametrize(

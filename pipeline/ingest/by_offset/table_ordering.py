@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.ingest.by_offset.epochs import is_stale, timeline
+from pipeline.ingest.by_offset.stages import is_stale, timeline
 from pipeline.ingest.ddl import columns
 from pipeline.ingest.phases import TableResult
 from pipeline.ingest.set_aside import dead_letters, pending
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsByOffset:
-    """`TableRows`. What a batch's statements have made of the table's name is known at the stage of its messages."""
+class TableByOffset:
+    """`TableOrdering`. What statements of the batch have made of the table's name is known at the stage of its rows."""
 
     context: PipelineContext
     names: NamesByOffset | None = None
@@ -62,20 +62,19 @@ class RowsByOffset:
 
     @property
     def takes_pending(self) -> bool:
-        """See `TableRows.takes_pending`: a release lets in what has waited."""
+        """See `TableOrdering.takes_pending`: a release lets in what has waited."""
         return False
 
-    @property
-    def times(self) -> tuple[int, int] | None:
-        """See `TableRows.times`."""
+    def times(self, _work: TableWork) -> tuple[int, int] | None:
+        """See `TableOrdering.times`."""
         return None
 
     def why_not_created(self, work: TableWork) -> str:
-        """See `TableRows.why_not_created`."""
+        """See `TableOrdering.why_not_created`."""
         return taken(self.context.tables.obstacle(work.messages.table))
 
     def evolved(self, work: TableWork, pair: TablePair | None) -> EvolvedLayout:
-        """See `TableRows.evolved`."""
+        """See `TableOrdering.evolved`."""
         layout = pair.layout if pair is not None else Layout(ddl_at=max(0, self.applied_until - 1))
         met: set[SchemaId] = set()
         notes: list[Note] = []
@@ -108,7 +107,7 @@ class RowsByOffset:
         return layout if layout.handle else keyed_as(layout, seen.version), notes
 
     def create(self, work: TableWork, evolved: EvolvedLayout, noted: Mapping[str, str]) -> TablePair:
-        """See `TableRows.create`. A second try finds the pair under whatever name it has by then."""
+        """See `TableOrdering.create`. A second try finds the pair under whatever name it has by then."""
         table, tables, created = work.messages.table, self.context.tables, self.created
         born = BORN.entry(BoundAt(work.routed.batch_id, self.entered, *table.key))
         created_as = CREATED_AS.entry(created.name) if created else {}
@@ -123,11 +122,11 @@ class RowsByOffset:
         return pair
 
     def noted(self, _evolved: EvolvedLayout, _state: State) -> Mapping[str, str]:
-        """See `TableRows.noted`."""
+        """See `TableOrdering.noted`."""
         return {}
 
     def settle(self, work: TableWork, pair: TablePair, evolved: EvolvedLayout) -> None:
-        """See `TableRows.settle`. Of a renamed pair it is noted in which streams the rows of its new name come."""
+        """See `TableOrdering.settle`. Of a renamed pair it is noted in which streams the rows of its new name come."""
         if pair.renamed_at and pair.source.key == work.messages.table.key:
             streams = {at.stream for at in work.messages.partitions if at.stream in work.routed.stream_ids}
             self.context.tables.note_streams(pair, {work.routed.stream_ids[stream] for stream in streams})
@@ -135,7 +134,7 @@ class RowsByOffset:
             self.context.tables.set_state(pair, State.HELD, evolved.unclear)
 
     def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """See `TableRows.within`: within the bounds of the stage, too. A whole partition needs no predicate."""
+        """See `TableOrdering.within`: within the bounds of the stage, too. A whole partition needs no predicate."""
         bounds = dict(self.bounds or {})
         for partition, (low, high) in (ranges or {}).items():
             if self.bounds is not None and partition not in bounds:
@@ -155,26 +154,26 @@ class RowsByOffset:
         return work.routed.frame.where(_inside(needed, exhaustive=self.bounds is not None))
 
     def records(self, work: TableWork) -> Column:
-        """See `TableRows.records`."""
+        """See `TableOrdering.records`."""
         copies = pending.is_copy_of(work.statements)
         return copies | self.context.protocol.where(work.messages) if work.messages.versions else copies
 
     def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
-        """See `TableRows.ranges`: within the bounds of the stage."""
+        """See `TableOrdering.ranges`: within the bounds of the stage."""
         bounds = self.bounds or {}
         return {at: bounds.get(at, (batch.starts[at], batch.ends[at])) for at in work.messages.partitions}
 
     def status(self, _pair: TablePair | None) -> str:
-        """See `TableRows.status`: a DROP comes after them, and closes them."""
+        """See `TableOrdering.status`: a DROP comes after them, and closes them."""
         return dead_letters.OPEN
 
     def hold(self, work: TableWork, _pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
-        """See `TableRows.hold`."""
+        """See `TableOrdering.hold`."""
         rows = self.within(work, {at: (end, 2**62) for at, end in ends.items()}).where(self.records(work))
         return pending.write_held(self.context, rows, work, reason, "open")
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
-        """See `TableRows.publish`: at once."""
+        """See `TableOrdering.publish`: at once."""
         if pair is None or pair.state in (State.HELD, State.DROPPED):
             return TableResult(str(work.messages.table))
         context = self.context
