@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pipeline.cli.output import Output
-    from pipeline.ingest.phases import CommittedBatch, TableResult
+    from pipeline.ingest.phases import CommittedBatch
+    from pipeline.ingest.table_work import TableResult
 
 NO_TABLE = "no table"
 _OPS = ((Op.INSERT, "inserts"), (Op.UPDATE, "updates"), (Op.UPSERT, "updates"), (Op.DELETE, "deletes"))

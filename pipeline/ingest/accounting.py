@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import LandedBatch, RoutedBatch
+    from pipeline.ingest.phases import LandedBatch
+    from pipeline.ingest.routed import RoutedBatch
     from pipeline.ingest.run_state import ChangefeedProgress
     from pipeline.ingest.table_writer import TableWriter
     from pipeline.model.columns import CommitTs
@@ -171,7 +172,7 @@ class Books:
         tables, dead_letters = self.landed.tables, self.landed.dead_letters
         committed = CommittedBatch(routed.batch_id, routed.messages, tables, dead_letters, closing.leaves_some)
         if routed.speculation is None:
-            run.profile.learn(committed)
+            run.profile.learn(routed.messages, dead_letters)
         return committed
 
     def _ledger(self, closing: Closing) -> Ledger:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pipeline.ingest.accounting import write_results
 from pipeline.ingest.fast_path.speculation import append_while_reading
-from pipeline.ingest.phases import TableResult
 from pipeline.ingest.reading import describe_job
 from pipeline.ingest.set_aside.dead_letters import set_aside_refused
+from pipeline.ingest.table_work import TableResult
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.ingest.workers import side_by_side
 from pipeline.observe.logs import bound
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import CommittedBatch, LandedBatch, PlannedBatch, RawBatch, RoutedBatch
+    from pipeline.ingest.phases import CommittedBatch, LandedBatch, PlannedBatch
     from pipeline.ingest.reading import EventReader
+    from pipeline.ingest.routed import RawBatch, RoutedBatch
     from pipeline.ingest.table_work import TableWork
     from pipeline.model.messages import Messages, TableMessages
     from pipeline.model.places import Partition, Range

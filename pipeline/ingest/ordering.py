@@ -11,7 +11,8 @@ from pipeline.model.messages import Ordering
 
 if TYPE_CHECKING:
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import CommittedBatch, RawBatch
+    from pipeline.ingest.phases import CommittedBatch
+    from pipeline.ingest.routed import RawBatch
     from pipeline.model.messages import SourceProtocol
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from pipeline.ingest.phases import RoutedBatch
+from pipeline.ingest.routed import RoutedBatch
 from pipeline.ingest.set_aside.dead_letters import without
 from pipeline.model.conditions import any_of
 from pipeline.model.places import POSITION, stands_in
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RawBatch
+    from pipeline.ingest.routed import RawBatch
     from pipeline.model.messages import Messages
     from pipeline.model.places import Partition
 

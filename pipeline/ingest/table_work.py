@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.ddl.statement import Statement
-    from pipeline.ingest.phases import RoutedBatch, TableResult
+    from pipeline.ingest.routed import RoutedBatch
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Messages, TableMessages
     from pipeline.model.places import Partition, Range
@@ -60,6 +60,26 @@ class EvolvedLayout:
     met: frozenset[SchemaId] = frozenset()
     unclear: str = ""
     partners: tuple[tuple[TablePair, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """What became of one table's messages in this batch."""
+
+    table: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    held: int = 0
+    order_unknown: int = 0
+    seconds: float = 0.0
+    snapshot: int | None = None
+    quarantined: int = 0
+    broken: Mapping[str, int] = field(default_factory=dict)
+    """Rule → rows that break it, of the rules whose verdict is no."""
+    newest: int = 0
+    """The greatest commit ts of what was appended; 0 where none is known."""
+    unnamed: int = 0
+    """Changes of a batch whose rows have ENUM or SET columns with numbers of members that nobody has named."""
 
 
 class TableOrdering(Protocol):

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.ingest import appending
 from pipeline.ingest.set_aside import dead_letters
 from pipeline.ingest.set_aside.fence import fence
 from pipeline.model import change
+from pipeline.model.names import quoted
 from pipeline.model.places import Partition
 from pipeline.model.projection import walled
 from pipeline.quality.samples import sampled
 from pipeline.quality.suites import SETTING_ASIDE
+from pipeline.warehouse import changes
 from pipeline.warehouse.altered import makes_room, may_be_written
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.staged import stage
 from pipeline.warehouse.state import NOTES
 from pipeline.warehouse.stored import LayoutNotes
 
@@ -29,14 +31,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import TableResult
-    from pipeline.ingest.table_work import TableWork
+    from pipeline.ingest.table_work import TableResult, TableWork
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import TableMessages
     from pipeline.model.places import Range
     from pipeline.quality.rules import RuleResult, RuleSet
     from pipeline.quality.samples import Sample
+    from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import TablePair
+    from pipeline.warehouse.staged import Staged
 
 NOTHING = (2**62, 2**62)
 """The range of a partition of which a table has everything."""
@@ -131,7 +134,19 @@ class TableWriter:
         and `newest`, the greatest commit ts (0: none is known).
         Where the verdict forbids the batch nothing is appended, and the table is `held`, or `QualityStop` raised.
         """
-        return appending.append(self, ranges)
+        table, rules, work, ahead = self.made, self.rules, self.work, self.work.routed.speculation
+        if ahead is not None and not self.fences and ahead.fits(table, table.layout.mapping, rules, ranges or {}):
+            return _show_staged(self, ahead.staged)
+        if ahead is not None:
+            ahead.drop()
+        ends = {(work.routed.stream_ids[at.stream], at.number): high for at, (_, high) in (ranges or {}).items()}
+        self.describe_job(f"{table.source}: append changes")
+        times = work.ordering.times(work)
+        entry = changes.Entry(work.routed.batch_id, ends, work.operation, rules, fenced=self.fences, times=times)
+        frame = self.judged_frame(ranges) if self.fences else self.frame(ranges)
+        if rules.gates:
+            return _show_staged(self, stage(table, frame, entry))
+        return _counted(self, changes.append(table, frame, entry), _beyond(self, table.name.changes.sql))
 
     def set_aside_unreadable(self, ranges: Mapping[Partition, Range] | None) -> int:
         """Make dead letters of the messages in these ranges (None: all) that cannot be decoded; how many."""
@@ -233,3 +248,46 @@ class TableWriter:
     def describe_job(self, what: str) -> None:
         """Describe what Spark does from here on, in this thread."""
         self.context.spark.sparkContext.setJobDescription(f"{self.work.during}: {what}")
+
+
+def _show_staged(writer: TableWriter, staged: Staged) -> Mapping[str, int]:
+    """Let main have what was appended on a branch, unless the verdict forbids it (decision 003)."""
+    table = writer.made
+    beyond = _beyond(writer, staged.name)
+    results, quarantined = (*staged.appended.results, *beyond), staged.appended.quarantined
+    forbidden = None if writer.work.forced else writer.context.gate.verdict(results, quarantined)
+    counts = _counted(writer, staged.appended, beyond)
+    if forbidden is None:
+        staged.show()
+        return counts
+    staged.drop()
+    if forbidden.severity.policy.ends_stream:
+        raise forbidden.error(writer.messages.table)
+    writer.forbidden = forbidden.reason
+    if table.state is not State.DROPPED:
+        writer.context.tables.set_state(table, State.HELD, forbidden.reason)
+    return {}
+
+
+def _beyond(writer: TableWriter, appended: str) -> tuple[RuleResult, ...]:
+    """What Great Expectations says of the rows that the batch has appended, where it has to be asked and is due."""
+    context, source, rules = writer.context, writer.messages.table, writer.rules
+    seconds = context.settings.quality.gx_interval_seconds
+    if not rules.beyond or not context.run.is_due(f"checks of {source}", seconds):
+        return ()
+    rows = context.spark.table(appended).where(F.col(change.BATCH_ID) == writer.work.routed.batch_id)
+    rows = rows.where(F.col(change.OP) != change.Op.DELETE.value)
+    live = [F.col(quoted(column.name)) for column in writer.made.layout.columns if column.live]
+    writer.describe_job(f"{source}: Great Expectations")
+    return context.rulebook.judge(rows.select(*live), rules.beyond, source)
+
+
+def _counted(writer: TableWriter, appended: Appended, beyond: tuple[RuleResult, ...]) -> Mapping[str, int]:
+    writer.rows_appended = appended.rows
+    writer.judged, writer.fingerprint = (*appended.results, *beyond), writer.rules.fingerprint
+    return {
+        **appended.counts,
+        "errors": appended.errors,
+        "quarantined": appended.quarantined,
+        "newest": appended.newest,
+    }

@@ -18,7 +18,7 @@ from pipeline.ingest.by_commit_ts.names import made_by_rows
 from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
 from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ordering import chosen
-from pipeline.ingest.phases import RawBatch, RoutedBatch
+from pipeline.ingest.routed import RawBatch, RoutedBatch
 from pipeline.ingest.set_aside import dead_letters
 from pipeline.ingest.table_work import TableWork
 from pipeline.ingest.table_writer import TableWriter

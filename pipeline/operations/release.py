@@ -13,7 +13,7 @@ from pipeline.ingest.by_offset.origins import Origins
 from pipeline.ingest.by_offset.statements import understood
 from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ordering import chosen, take_batch
-from pipeline.ingest.phases import RawBatch, RoutedBatch
+from pipeline.ingest.routed import RawBatch, RoutedBatch
 from pipeline.ingest.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
 from pipeline.ingest.set_aside.pending import as_raw, let_next_batch_take, nothing, released
 from pipeline.ingest.table_work import TableWork

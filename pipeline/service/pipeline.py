@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pipeline.errors import Refused
 from pipeline.ingest.context import PipelineContext
 from pipeline.ingest.ordering import may_have_pending, take_batch
-from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.routed import RawBatch
 from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.ingest.set_aside import pending
 from pipeline.model.names import PIPELINE_NAMESPACE

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import CommittedBatch, TableResult
+    from pipeline.ingest.phases import CommittedBatch
+    from pipeline.ingest.table_work import TableResult
     from pipeline.model.names import TableName
     from pipeline.observe.metrics import Metrics
 

@@ -33,7 +33,8 @@ from pipeline.cli import tables as tables_command
 from pipeline.cli.progress import Progress, TableLine, aligned, lines_of
 from pipeline.demo import compare
 from pipeline.devstack.ports import free_port
-from pipeline.ingest.phases import CommittedBatch, TableResult
+from pipeline.ingest.phases import CommittedBatch
+from pipeline.ingest.table_work import TableResult
 from pipeline.lake import table_metadata
 from pipeline.model.messages import Messages, Undecodable
 from pipeline.runtime.lock import WriterLock

@@ -28,7 +28,7 @@ from unit.batch_model.batch import _OneThread as OneThread
 from pipeline.errors import BatchFailed, PipelineError
 from pipeline.ingest import batch
 from pipeline.ingest.by_commit_ts import publishing
-from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.routed import RawBatch
 from pipeline.ingest.run_state import Ledger
 from pipeline.ingest.set_aside import pending
 from pipeline.ingest.table_writer import TableWriter

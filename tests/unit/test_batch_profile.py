@@ -19,7 +19,7 @@ def outcome(*tables, kinds=("rows",), dead_letters=0, **more):
 def learnt(*outcomes):
     profile = BatchProfile()
     for one in outcomes:
-        profile.learn(one)
+        profile.learn(one.messages, one.dead_letters)
     return profile
 
 

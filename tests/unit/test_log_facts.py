@@ -12,8 +12,9 @@ from pipeline.ingest import batch
 from pipeline.ingest.batch import Writers
 from pipeline.ingest.by_commit_ts import publishing
 from pipeline.ingest.by_commit_ts.publishing import Publishing
-from pipeline.ingest.phases import CommittedBatch, TableResult
+from pipeline.ingest.phases import CommittedBatch
 from pipeline.ingest.run_state import Ledger, RunState
+from pipeline.ingest.table_work import TableResult
 from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.observe import logs

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pipeline.ddl.statement import Statement
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RoutedBatch
+    from pipeline.ingest.routed import RoutedBatch
     from pipeline.model.messages import Ddl
     from pipeline.model.places import PartitionId
     from pipeline.sources.source import Stream

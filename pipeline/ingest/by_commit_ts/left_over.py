@@ -16,7 +16,7 @@ from pipeline.warehouse import advance
 
 if TYPE_CHECKING:
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RoutedBatch
+    from pipeline.ingest.routed import RoutedBatch
 
 
 def parts(context: PipelineContext, routed: RoutedBatch) -> dict[Part, str]:

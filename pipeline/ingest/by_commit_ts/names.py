@@ -9,7 +9,7 @@ from pipeline import ddl as text
 from pipeline.ddl.name_history import NameHistory
 from pipeline.ddl.statement import named
 from pipeline.ddl.table_ref import PairRef, RemovedTable
-from pipeline.ingest.by_commit_ts import pair_making
+from pipeline.ingest.by_commit_ts.batch_pairs import BatchPairs
 from pipeline.ingest.ddl.done import HELD, NOT_UNDERSTOOD, Done, history_row
 from pipeline.ingest.ddl.drop import ended
 from pipeline.ingest.ddl.named_tables import NamedTables
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from pipeline.ddl import Action
     from pipeline.ddl.statement import Clause, Statement
-    from pipeline.ddl.table_ref import TableRef
     from pipeline.ingest.by_commit_ts.timeline import DdlTimeline
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.ddl.done import Row
@@ -43,27 +42,18 @@ class NamesByCommitTs(NamedTables):
     messages: Messages
     timeline: DdlTimeline
     history: NameHistory
-    pairs: dict[TableRef, TablePair] = field(default_factory=dict)
-    """Pairs made in this batch, by what made them."""
-    ambiguous: dict[TableRef, tuple[str, int]] = field(default_factory=dict)
-    """Why a pair is to be held that is not made yet, or has not noted an exchange of rows; and since when."""
+    pairs: BatchPairs = field(init=False)
     partners: dict[int, str] = field(default_factory=dict)
-    """By commit ts of an EXCHANGE PARTITION: the pair that is not partitioned."""
 
     def __post_init__(self) -> None:
+        self.pairs = BatchPairs(self.context, self.messages, self.timeline, self.history)
         for hold in held_names.remembered(self.context.records):
             table_ref = self.history.at(hold.name.key, hold.commit_ts + 1).table_ref
-            self.ambiguous[table_ref] = (hold.reason, hold.commit_ts)
+            self.pairs.ambiguous[table_ref] = (hold.reason, hold.commit_ts)
 
     def find(self, name: Name, commit_ts: int) -> TablePair | None:
         """The pair that a name means for a change of this commit ts, if it has been made."""
-        return self.pair_of(self.history.at(name, commit_ts).table_ref)
-
-    def pair_of(self, table_ref: TableRef) -> TablePair | None:
-        """The pair of a table, if it has been made."""
-        if isinstance(table_ref, PairRef):
-            return self.context.tables.by_uuid(table_ref.uuid)
-        return self.pairs.get(table_ref)
+        return self.pairs.of(self.history.at(name, commit_ts).table_ref)
 
     def is_blocked_by_name(self, statement: Statement) -> bool:
         """Whether a statement is about a table that has no pair because its name is taken: it waits as its rows do."""
@@ -72,7 +62,7 @@ class NamesByCommitTs(NamedTables):
             return False
         binding = self.history.at(name.key, commit_ts)
         is_removed = isinstance(binding.table_ref, RemovedTable)
-        is_known = binding.until < EVER or is_removed or self.pair_of(binding.table_ref) is not None
+        is_known = binding.until < EVER or is_removed or self.pairs.of(binding.table_ref) is not None
         return not is_known and bool(why_not_created(self.context.tables, self.context.records, name))
 
     def has(self, table: TableName) -> bool:
@@ -82,24 +72,24 @@ class NamesByCommitTs(NamedTables):
     def pair(self, name: TableName, commit_ts: int) -> TablePair | None:
         """See `NamedTables.pair`."""
         binding = self.history.now(name.key, commit_ts)
-        pair = self.pair_of(binding.table_ref)
+        pair = self.pairs.of(binding.table_ref)
         if pair is not None or isinstance(binding.table_ref, RemovedTable):
             return pair
-        seen = pair_making.first_version(self, name.key, binding, commit_ts)
+        seen = self.pairs.first_version(name.key, binding, commit_ts)
         if seen is None or why_not_created(self.context.tables, self.context.records, seen.version.table):
             return None
         table = seen.version.table
         self.history.bind(name.key, commit_ts)
         kept = StoredBinding(table.schema, table.table, binding.since, EVER, binding.cause)
-        return pair_making.make(self, binding.table_ref, seen.version, kept)
+        return self.pairs.make(binding.table_ref, seen.version, kept)
 
     def create(self, table: TableName, clause: Clause) -> Done:
         """See `NamedTables.create`."""
-        return pair_making.create(self, table, clause)
+        return self.pairs.create(table, clause)
 
     def displaced(self, name: TableName, commit_ts: int) -> TablePair | None:
         """See `NamedTables.displaced`."""
-        return pair_making.displaced(self, name, commit_ts)
+        return self.pairs.displaced(name, commit_ts)
 
     def in_database(self, schema: str, commit_ts: int) -> Iterator[tuple[Name, TablePair | None]]:
         """See `NamedTables.in_database`."""
@@ -113,7 +103,7 @@ class NamesByCommitTs(NamedTables):
     def outdated(self, name: TableName, commit_ts: int) -> TablePair | None:
         """See `NamedTables.outdated`."""
         binding = self.history.open(name.key)  # not what it meant before a clause of this statement gave it away
-        return self.pair_of(binding.table_ref) if binding is not None and binding.since <= commit_ts else None
+        return self.pairs.of(binding.table_ref) if binding is not None and binding.since <= commit_ts else None
 
     def bindings_after(self, pair: TablePair, rename: text.RenameTable, clause: Clause) -> tuple[StoredBinding, ...]:
         """See `NamedTables.bindings_after`."""
@@ -148,7 +138,7 @@ class NamesByCommitTs(NamedTables):
             return Done.stays(name, pair.state)
         exchanges = self.timeline.exchanges(self.history, binding.table_ref, besides=commit_ts)
         if pair is None or exchanges:
-            self.ambiguous[binding.table_ref] = (reason, commit_ts)
+            self.pairs.ambiguous[binding.table_ref] = (reason, commit_ts)
             held_names.remember(self.context.records, held_names.HeldName(name.schema, name.table, reason, commit_ts))
         else:
             self.context.tables.set_state(pair, State.HELD, reason)
@@ -236,7 +226,7 @@ def dead_letters_follow(names: NamesByCommitTs) -> None:
     named_tables = {table.key: table for refused in names.messages.refused for table in refused.tables}
     for name in named_tables.values():
         for binding in names.history.bindings.get(name.key, ()):
-            pair = names.pair_of(binding.table_ref)
+            pair = names.pairs.of(binding.table_ref)
             gone = isinstance(binding.table_ref, RemovedTable) or (pair is not None and pair.state is State.DROPPED)
             if binding.until == EVER or (not gone and (pair is None or pair.source.key == name.key)):
                 continue

@@ -20,12 +20,12 @@ from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
 from pipeline.ingest.by_commit_ts.timeline import about, classified
 from pipeline.ingest.ddl.applier import DdlApplier
 from pipeline.ingest.ddl.drop import remove_dropped
-from pipeline.ingest.phases import LandedBatch, PlannedBatch, TableResult
+from pipeline.ingest.phases import LandedBatch, PlannedBatch
 from pipeline.ingest.reading import EventReader, describe_job
 from pipeline.ingest.run_state import ChangefeedProgress
 from pipeline.ingest.set_aside import pending
 from pipeline.ingest.set_aside.pending import DDL_PENDING, WAS_PENDING
-from pipeline.ingest.table_work import TableWork
+from pipeline.ingest.table_work import TableResult, TableWork
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from pipeline.ingest.by_commit_ts.pending_records import RecordsBefore
     from pipeline.ingest.by_commit_ts.routing import PlacedRows
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import CommittedBatch, RawBatch, RoutedBatch
+    from pipeline.ingest.phases import CommittedBatch
+    from pipeline.ingest.routed import RawBatch, RoutedBatch
     from pipeline.ingest.table_writer import TableWriter
     from pipeline.warehouse.consistent_points import Shown
 
@@ -178,7 +179,7 @@ class ByCommitTs:
     def _work(self, planned: PlanByCommitTs, placed: PlacedBatch, mine: PlacedRows) -> TableWork:
         """The part of the batch that belongs to one pair."""
         names, messages, before = planned.names, mine.messages, self._before
-        pair, parts = names.pair_of(mine.table_ref), mine.parts
+        pair, parts = names.pairs.of(mine.table_ref), mine.parts
         drops = [part.until in names.timeline.drops(part.table.key) for part in parts]
         ordering = TableByCommitTs(
             self.context,
@@ -186,7 +187,7 @@ class ByCommitTs:
             tuple(StoredBinding(part.table.schema, part.table.table, part.since, EVER) for part in parts[-1:]),
             names.partners,
             placed.deliveries.of(mine),
-            names.ambiguous.get(mine.table_ref, ("", 0))[0],
+            names.pairs.ambiguous.get(mine.table_ref, ("", 0))[0],
             takes_pending=before is not None and any(part.table.key in before.names for part in parts),
             ended=pair is None and any(drops),
         )

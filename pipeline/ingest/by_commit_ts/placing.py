@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.by_commit_ts.redeliveries import Deliveries
     from pipeline.ingest.by_commit_ts.routing import PlacedRows
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RoutedBatch
+    from pipeline.ingest.routed import RoutedBatch
     from pipeline.model.messages import Part
 
 TABLE_REMOVED = "TABLE_REMOVED"

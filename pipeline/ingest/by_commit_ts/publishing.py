@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.by_commit_ts.batch_progress import BatchProgress
     from pipeline.ingest.by_commit_ts.names import NamesByCommitTs
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RoutedBatch
+    from pipeline.ingest.routed import RoutedBatch
     from pipeline.ingest.table_writer import TableWriter
     from pipeline.model.messages import Part
     from pipeline.warehouse.consistent_points import Shown

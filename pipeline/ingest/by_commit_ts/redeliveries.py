@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.by_commit_ts.frontier import Frontier
     from pipeline.ingest.by_commit_ts.routing import PlacedRows
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RoutedBatch
+    from pipeline.ingest.routed import RoutedBatch
     from pipeline.model.messages import MessageHeader, Part, SourceProtocol, TableMessages
     from pipeline.model.names import Name
     from pipeline.warehouse.layout import Layout

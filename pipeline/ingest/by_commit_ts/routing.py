@@ -97,7 +97,7 @@ class Router:
 
     def _is_over(self, binding: NameBinding) -> bool:
         """Whether what a name meant was dropped; where no pair was ever made, by a statement of this batch."""
-        pair = self.names.pair_of(binding.table_ref)
+        pair = self.names.pairs.of(binding.table_ref)
         if binding.until == EVER or (pair is not None and pair.state is not State.DROPPED):
             return False
         is_known = pair is not None or isinstance(binding.table_ref, RemovedTable)
@@ -130,7 +130,7 @@ class Router:
         for statement in names.timeline.now:
             if not statement.naming and statement.ddl.table.table:
                 binding = names.history.at(statement.ddl.table.key, statement.commit_ts)
-                if names.pair_of(binding.table_ref) is not None:
+                if names.pairs.of(binding.table_ref) is not None:
                     parts.setdefault(binding.table_ref, [])
                 elif binding.table_ref not in parts and names.is_blocked_by_name(statement):
                     until = _placeable_until(binding, pending_here)
@@ -138,7 +138,7 @@ class Router:
         return [self._placed(table_ref, parts[table_ref], seen.get(table_ref, {})) for table_ref in parts]
 
     def _placed(self, table_ref: TableRef, parts: list[Part], seen: Mapping[int, SeenVersion]) -> PlacedRows:
-        pair = self.names.pair_of(table_ref)
+        pair = self.names.pairs.of(table_ref)
         name = pair.source if pair is not None else parts[-1].table
         return PlacedRows(table_ref, TableMessages(name, tuple(seen.values())), tuple(sorted(parts, key=_by_time)))
 
@@ -154,7 +154,7 @@ class Router:
 
     def _is_past(self, binding: NameBinding) -> bool:
         """Whether rows are of a table that was gone before anything was known of it."""
-        return not self.late and self.names.pair_of(binding.table_ref) is None and self.names.history.is_past(binding)
+        return not self.late and self.names.pairs.of(binding.table_ref) is None and self.names.history.is_past(binding)
 
 
 def _earliest(earliest: dict[tuple[Name, int], tuple[Part, str]], part: Part, reason: str) -> None:

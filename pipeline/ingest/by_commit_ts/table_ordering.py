@@ -9,10 +9,9 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.ddl import columns, key, partitions
 from pipeline.ingest.ddl.done import NOT_UNDERSTOOD
-from pipeline.ingest.phases import TableResult
 from pipeline.ingest.set_aside import dead_letters, pending
 from pipeline.ingest.set_aside.pending import WAS_PENDING
-from pipeline.ingest.table_work import EvolvedLayout
+from pipeline.ingest.table_work import EvolvedLayout, TableResult
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded

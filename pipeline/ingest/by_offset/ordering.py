@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from pipeline.ingest.by_offset.stages import Stage, StagedRows
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import CommittedBatch, RawBatch, RoutedBatch
+    from pipeline.ingest.phases import CommittedBatch
+    from pipeline.ingest.routed import RawBatch, RoutedBatch
     from pipeline.model.columns import CommitTs
     from pipeline.model.places import Partition
 

@@ -9,9 +9,8 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.by_offset.stages import is_stale, timeline
 from pipeline.ingest.ddl import columns
-from pipeline.ingest.phases import TableResult
 from pipeline.ingest.set_aside import dead_letters, pending
-from pipeline.ingest.table_work import EvolvedLayout
+from pipeline.ingest.table_work import EvolvedLayout, TableResult
 from pipeline.model import change
 from pipeline.model.conditions import any_of
 from pipeline.model.holding import NAMELESS

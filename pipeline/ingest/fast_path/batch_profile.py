@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipeline.ingest.phases import CommittedBatch
-    from pipeline.model.messages import Kind
+    from pipeline.model.messages import Kind, Messages
     from pipeline.model.names import TableName
 
 _REMEMBERED = 8
@@ -27,15 +26,14 @@ class BatchProfile:
         """All of them."""
         return frozenset().union(*self.seen)
 
-    def learn(self, committed: CommittedBatch) -> None:
-        """Take note of a batch; one with several tables, dead letters or what waits teaches nothing.
+    def learn(self, messages: Messages, dead_letters: int) -> None:
+        """Take note of a committed batch; one with several tables, dead letters or what waits teaches nothing.
 
         Nor does one with statements, but for the first: a stream begins with them.
         """
-        messages = committed.messages
         only = messages.tables[0].table if len(messages.tables) == 1 else None
         altered = messages.ddl and self.seen
         if only is None or only != self.table:
             self.seen.clear()
-        self.table = None if altered or messages.unknown or messages.pending_events or committed.dead_letters else only
+        self.table = None if altered or messages.unknown or messages.pending_events or dead_letters else only
         self.seen.append(messages.kinds)

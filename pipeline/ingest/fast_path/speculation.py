@@ -8,10 +8,9 @@ the branch when it is the append's turn; where it was not, the branch goes and t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.ingest.phases import RoutedBatch
+from pipeline.ingest.routed import RoutedBatch, SpeculativeAppend
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.observe.logs import bound
@@ -27,38 +26,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.ingest.context import PipelineContext
-    from pipeline.ingest.phases import RawBatch
     from pipeline.ingest.reading import EventReader
-    from pipeline.model.messages import ColumnMapping, Messages, Prediction
+    from pipeline.ingest.routed import RawBatch
+    from pipeline.model.messages import Messages, Prediction
     from pipeline.model.places import Partition, Range
-    from pipeline.quality.rules import RuleSet
     from pipeline.sources.source import Planned
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import TablePair
-    from pipeline.warehouse.staged import Staged
 
 LEAST_ROWS = 10_000
 """A smaller batch is read sooner than a branch is made and shown."""
-
-
-@dataclass(slots=True)
-class SpeculativeAppend:
-    """An append that waits on a branch. `messages`: what it was found to have."""
-
-    staged: Staged
-    mapping: ColumnMapping
-    rules: RuleSet
-    messages: Messages
-
-    def fits(self, table: TablePair, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[Partition, Range]) -> bool:
-        """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
-        whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
-        same = table is self.staged.table and mapping == self.mapping and rules is self.rules
-        return self.staged.waits and same and ranges == whole
-
-    def drop(self) -> None:
-        """Let it go, if it still waits."""
-        self.staged.drop()
 
 
 def append_while_reading(

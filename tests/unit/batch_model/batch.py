@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
-    from pipeline.ingest.phases import TableResult
+    from pipeline.ingest.table_work import TableResult
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import ColumnMapping
     from pipeline.model.places import Partition, Range

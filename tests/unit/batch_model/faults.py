@@ -12,7 +12,7 @@ from unit.batch_model.iceberg import ModelTable
 
 from pipeline import ddl as text
 from pipeline.ddl.table_ref import PairRef
-from pipeline.ingest import appending, batch, reading, table_writer
+from pipeline.ingest import batch, reading, table_writer
 from pipeline.ingest.accounting import Books
 from pipeline.ingest.by_offset import names, ordering, stages, table_ordering
 from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
@@ -347,8 +347,8 @@ def forbidden_batches_shown(plant: Plant) -> Hunt:
     def let_in(writer: TableWriter, staged: Staged) -> Any:
         return original(writer, Shown(**{field.name: getattr(staged, field.name) for field in fields(staged)}))
 
-    original = appending._show_staged
-    plant.setattr(appending, "_show_staged", let_in)
+    original = table_writer._show_staged
+    plant.setattr(table_writer, "_show_staged", let_in)
     return Hunt(PLAIN, (ROWS, BATCH, SUITE))
 
 

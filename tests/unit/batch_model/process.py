@@ -16,7 +16,7 @@ from unit.batch_model.upstream import Broker, Source
 
 from pipeline.ingest.context import PipelineContext
 from pipeline.ingest.ordering import take_batch
-from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.routed import RawBatch
 from pipeline.ingest.run_state import Ledger, RunState
 from pipeline.model.places import Partition
 from pipeline.operations import redrive, release

@@ -17,12 +17,12 @@ from pipeline.ingest.by_commit_ts import (
     left_over,
     names,
     ordering,
-    pair_making,
     publishing,
     redeliveries,
     table_ordering,
     timeline,
 )
+from pipeline.ingest.by_commit_ts.batch_pairs import BatchPairs
 from pipeline.ingest.by_commit_ts.batch_progress import BatchProgress
 from pipeline.ingest.by_commit_ts.names import NamesByCommitTs
 from pipeline.ingest.by_commit_ts.publishing import Publishing
@@ -549,12 +549,12 @@ def a_create_gives_no_name(plant: Plant) -> str:
 
 def a_new_table_has_its_name_from_the_beginning(plant: Plant) -> str:
     """Rows of the table that had it before are taken for its own."""
-    original = pair_making.make
+    original = BatchPairs.make
 
-    def make(names, table_ref, version, binding, *scheme):
-        return original(names, table_ref, version, binding._replace(since=0), *scheme)
+    def make(pairs, table_ref, version, binding, *scheme):
+        return original(pairs, table_ref, version, binding._replace(since=0), *scheme)
 
-    plant.setattr(pair_making, "make", make)
+    plant.setattr(BatchPairs, "make", make)
     return NAMES
 
 
@@ -677,7 +677,7 @@ def a_partition_that_goes_is_not_noted(plant: Plant) -> str:
 
 def a_new_table_is_not_partitioned(plant: Plant) -> str:
     """What the text says of partitions is not kept, so that nobody can tell which rows are in one."""
-    plant.setattr(pair_making, "_partitioned", lambda *_: None)
+    plant.setattr(BatchPairs, "_partitioned", lambda *_: None)
     return EXCHANGES
 
 

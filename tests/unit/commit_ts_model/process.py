@@ -17,7 +17,7 @@ from unit.commit_ts_model.upstream import Tidb
 
 from pipeline.ingest.context import PipelineContext
 from pipeline.ingest.ordering import take_batch
-from pipeline.ingest.phases import RawBatch
+from pipeline.ingest.routed import RawBatch
 from pipeline.ingest.run_state import RunState
 from pipeline.ingest.set_aside import pending
 from pipeline.operations import redrive, release
