@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pipeline.ingest.accounting import write_results
+from pipeline.ingest.ddl.drop import remove_dropped
 from pipeline.ingest.fast_path.speculation import append_while_reading
 from pipeline.ingest.reading import describe_job
 from pipeline.ingest.set_aside.dead_letters import set_aside_refused
@@ -20,6 +21,7 @@ from pipeline.ingest.table_writer import TableWriter
 from pipeline.ingest.workers import side_by_side
 from pipeline.observe.logs import bound
 from pipeline.quality.gate import QualityStop
+from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +84,7 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
     - each current table knows which changes it was built from;
     - a statement finds what it has done; what a second try has to know of names is noted before the first (`notes`);
     - dead letters and held records of an unfinished batch are found by their coordinates;
-    - pending records that an unfinished batch has appended are let in, and not appended again.
+    - pending records that an unfinished batch has appended stop being pending, and are not appended again.
 
     None: the batch had nothing new.
     """
@@ -92,7 +94,7 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
         if routed.is_empty:
             return None
         context.step("read")
-        refused = _set_aside(ordering, routed)  # first: a second try, to which they are readable, leaves them there
+        refused = _set_aside(ordering, routed)  # first: a second try, which may be able to read them, leaves them there
         context.step("dead-letters-appended")
         planned = ordering.plan(routed)
         for note in planned.notes:
@@ -100,6 +102,8 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
         landed = ordering.land(planned, refused)
         committed = ordering.commit(planned, landed)
         context.step("ledger-appended")
+        if remove_dropped(context):  # no try of this batch will need them; a later one sees to it if this one dies here
+            write_tables_view(context.tables, context.records, routed.batch_id)
         return committed
 
 

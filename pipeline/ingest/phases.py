@@ -1,4 +1,4 @@
-"""What each phase of a micro-batch gives to the next one, as frozen values (`batch.micro_batch`).
+"""What each phase of a micro-batch gives to the next one (`batch.micro_batch`). No field is replaced.
 
 `RawBatch` → `RoutedBatch` (both in `routed`) → `PlannedBatch` → `LandedBatch` → `CommittedBatch`. An ordering adds to a
 plan, and to what has landed, what only it knows.
@@ -42,7 +42,7 @@ class PropertyNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """What is to be done."""
+    """What is to be done. `ddl` follows the statements while the batch is landed, and so do the names that it has."""
 
     routed: RoutedBatch
     ddl: DdlApplier
@@ -69,7 +69,11 @@ class LandedBatch:
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """What one micro-batch did. `leaves_some`: the next batch can do more of it, and needs nothing new for that."""
+    """What one micro-batch did.
+
+    `leaves_some`: the next batch can do more of it, and needs nothing new for that. It comes with the next records, or
+    at the end of a run with `--available-now`.
+    """
 
     batch_id: int
     messages: Messages

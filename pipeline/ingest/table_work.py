@@ -87,7 +87,7 @@ class TableOrdering(Protocol):
 
     @property
     def takes_pending(self) -> bool:
-        """Whether records are let in that have waited, and stand in no range of this batch."""
+        """Whether pending records are among its rows, which stand in no range of this batch."""
         ...
 
     def times(self, work: TableWork) -> tuple[int, int] | None:
@@ -127,7 +127,7 @@ class TableOrdering(Protocol):
         ...
 
     def status(self, pair: TablePair | None) -> str:
-        """What rows that are set aside begin as."""
+        """The status with which rows are set aside: `open`, or `superseded`."""
         ...
 
     def hold(self, work: TableWork, pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:

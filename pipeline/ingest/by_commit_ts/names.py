@@ -151,7 +151,7 @@ class NamesByCommitTs(NamedTables):
         if isinstance(action, text.RenameTable):
             pair = self.find(action.new.key, clause.commit_ts + 1)
             if pair is not None and pair.wanted_name is not None and pair.renamed_at == clause.commit_ts:
-                return Done.held(pair.source)
+                return Done.held(pair.wanted_name)
         return Done("applied before")
 
     def follow(self, action: Action, clause: Clause) -> None:

@@ -19,7 +19,6 @@ from pipeline.ingest.by_commit_ts.publishing import Publishing
 from pipeline.ingest.by_commit_ts.table_ordering import TableByCommitTs
 from pipeline.ingest.by_commit_ts.timeline import about, classified
 from pipeline.ingest.ddl.applier import DdlApplier
-from pipeline.ingest.ddl.drop import remove_dropped
 from pipeline.ingest.phases import LandedBatch, PlannedBatch
 from pipeline.ingest.reading import EventReader, describe_job
 from pipeline.ingest.run_state import ChangefeedProgress
@@ -33,7 +32,6 @@ from pipeline.model.places import RAW
 from pipeline.warehouse.consistent_points import Lag
 from pipeline.warehouse.name_bindings import recorded_bindings
 from pipeline.warehouse.pairs import State, StoredBinding
-from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,7 +135,7 @@ class ByCommitTs:
         timeline = classified(context, routed.messages, progress.applied_up_to, from_held, alike)
         history = NameHistory.of(recorded_bindings(context.tables, context.records), timeline.recorded)
         names = NamesByCommitTs(context, routed.messages, timeline, history)
-        unseen = progress.cut_ts if len(progress.streams) > 1 else None
+        unseen = progress.cut_ts if len(progress.streams) > 1 else None  # a barrier hides nothing that was read
         progress = progress.ended_before(timeline.barrier)
         notes = progress.note(context, routed.batch_id, applies=bool(timeline.now))
         return PlanByCommitTs(routed, DdlApplier(names), notes, names, progress, alike, unseen)
@@ -196,7 +194,7 @@ class ByCommitTs:
         return TableWork(placed.routed, messages, statements, pair, ordering, forced)
 
     def _keep(self, placed: PlacedBatch, statements: Sequence[tuple[Statement, TableName, str]]) -> int:
-        """Hold what cannot be placed yet and is let in by itself when it can; how many records are new among it."""
+        """Keep what cannot be placed yet, until a batch can place it; how many records are new among it."""
         if not (placed.pending or statements):
             return 0
         describe_job(self.context, "pending rows")
@@ -218,7 +216,7 @@ class ByCommitTs:
         return any_of(wanted) & ~F.coalesce(any_of([self._given_up, placed.undescribed]), F.lit(False))
 
     def commit(self, planned: PlanByCommitTs, landed: LandedByCommitTs) -> CommittedBatch:
-        """See `BatchOrdering.commit`. What was dropped goes when nobody will take this batch again."""
+        """See `BatchOrdering.commit`."""
         context, progress, batch_id = self.context, planned.progress, planned.routed.batch_id
         books = accounting.Books(context, landed, history_rows(planned.names, planned.ddl.history))
         books.check_held(landed.newly_pending, [str(part.table) for part in landed.placed.pending])
@@ -235,10 +233,7 @@ class ByCommitTs:
         taken = self._take_pending(landed)
         how_far = ChangefeedProgress(progress.frontiers, progress.read, landed.placed.deliveries.last_watermarks)
         closing = accounting.Closing(level, watermarks, how_far, taken, landed.leaves_some, progress.is_ahead)
-        committed = books.close(closing, lambda: pending.places_set_aside(context))
-        if remove_dropped(context):
-            write_tables_view(context.tables, context.records, batch_id)
-        return committed
+        return books.close(closing, lambda: pending.places_set_aside(context))
 
     def _write_schemas(self, batch_id: int) -> None:
         described = self.context.descriptions
@@ -249,7 +244,7 @@ class ByCommitTs:
             self.context.step("schemas-appended")
 
     def _take_pending(self, landed: LandedByCommitTs) -> int:
-        """Let in the pending records that have been placed; how many."""
+        """Note that the pending records which have been placed are pending no more; how many."""
         context, before, still, taken = self.context, self._before, landed.still, 0
         if before is not None:
             stays = F.lit(False) if still is None else F.coalesce(still, F.lit(False))

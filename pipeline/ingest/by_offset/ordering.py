@@ -19,7 +19,6 @@ from pipeline.ingest.by_offset.stages import split_at_ddl
 from pipeline.ingest.by_offset.statements import attributed, names_before, understood
 from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ddl.applier import DdlApplier
-from pipeline.ingest.ddl.drop import remove_dropped
 from pipeline.ingest.phases import LandedBatch, PlannedBatch
 from pipeline.ingest.reading import EventReader, describe_job
 from pipeline.ingest.run_state import ChangefeedProgress
@@ -28,7 +27,6 @@ from pipeline.ingest.table_work import TableWork
 from pipeline.model.places import PARTITION, POSITION, RAW, STREAM
 from pipeline.warehouse.consistent_points import resolved
 from pipeline.warehouse.records import SET_ASIDE
-from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +106,7 @@ class ByOffset:
         before, noted_names = names_before(context, batch_id, statements)
         statements, noted_calls = attributed(context, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
-        names = NamesByOffset(context, batch_id, before, before, past, has_statements=bool(statements))
+        names = NamesByOffset(context, batch_id, dict(before), before, past, has_statements=bool(statements))
         stages = split_at_ddl(statements, messages.tables, before)
         return PlanByOffset(routed, DdlApplier(names), (*noted_names, *noted_calls), stages, names)
 
@@ -147,10 +145,7 @@ class ByOffset:
             routed.batch_id, self._cut_ts(routed, watermarks), snapshots, recovering=context.run.recovering
         )
         context.step("cuts-appended")
-        committed = books.close(accounting.Closing(level, watermarks, ChangefeedProgress()), self._places_set_aside)
-        if remove_dropped(context):
-            write_tables_view(context.tables, context.records, routed.batch_id)
-        return committed
+        return books.close(accounting.Closing(level, watermarks, ChangefeedProgress()), self._places_set_aside)
 
     def _cut_ts(self, routed: RoutedBatch, watermarks: Mapping[Partition, CommitTs]) -> int | None:
         """Up to which commit ts every change has been read; None while that is not known."""

@@ -2,9 +2,9 @@
 
 What a clause does to tables is said in a module for its kind: `create`, `drop`, `database`, `rename`, `truncate`,
 `columns`, `partitions`, `exchange`, and `hold` for what is not understood. What it does to the columns of its table is
-applied when the table is written, though no row of it is in the batch: `TableOrdering.evolved` calls `on_layout` of
-`columns` and of `partitions`. A changed primary key is told by the versions of rows, not by statements, so `key` is
-asked there, too, and has no entry here.
+applied when the table is written, though no row of it is in the batch: `TableOrdering.evolved` calls
+`columns.on_layout`, and by commit ts `partitions.on_layout`. A changed primary key is told by the versions of rows, not
+by statements. So `key` is asked there, too, and has no entry here.
 
 A second try of a batch applies its statements again. Nothing is done twice, and each kind sees to that in its own way:
 
@@ -41,7 +41,7 @@ _KINDS: Mapping[type[text.Action], Callable[[Any, Clause, Any], Done]] = {
     text.ExchangePartition: exchange.apply,
     text.NotUnderstood: hold.apply,
 }
-"""A kind that is not among them is about columns, indexes or options: `columns.apply` says what becomes of it."""
+"""Any other kind moves no rows and no names: columns, indexes, options, new partitions (`columns.apply`)."""
 
 
 @dataclass(slots=True)

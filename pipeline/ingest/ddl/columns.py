@@ -2,8 +2,8 @@
 
 - The pair: its columns follow when its rows are written (`on_layout`), in one order with the versions of the table.
 - Names: they mean what they meant.
-- Rows after it: they wait with the statement, where that is not applied yet. It waits with the rows of a table that is
-  held.
+- Rows after it: by commit ts they wait with the statement, where that is not applied yet. It waits with the rows of a
+  table that is held.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 - The pairs: as by a DROP TABLE of each table of the database. No message names them.
 - Names: all names of the database mean nothing from here on.
-- Rows after it: they wait with the statement, where that is not applied yet.
+- Rows after it: by commit ts they wait with the statement, where that is not applied yet.
 """
 
 from __future__ import annotations

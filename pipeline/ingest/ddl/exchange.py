@@ -4,9 +4,9 @@
   (`by_commit_ts.publishing`, `warehouse.exchange`). Neither shows anything after it as long as the other one is held,
   or waits.
 - Names: they mean what they meant.
-- Statements after it: one about the columns or names of these tables ends what the batch applies (`barrier`). One about
-  their columns, or a DROP, waits until the rows have changed places (`after_exchanges`). Rows have the columns of the
-  time of the exchange.
+- Statements after it: one about the columns or names of these tables ends what the batch applies (`barrier`). In later
+  batches, one about their columns, or a DROP, waits until the rows have changed places (`after_exchanges`). Rows have
+  the columns of the time of the exchange.
 - It holds both tables where one of them is not there, or where it cannot be said which rows are in the partition.
 """
 
@@ -59,8 +59,9 @@ def barrier(statements: Sequence[Statement]) -> Statement | None:
     """The first statement about the columns or name of a table that has exchanged rows before it, in the same batch.
 
     It waits with all after it: rows change places between tables whose columns are those of that time. So does an
-    exchange of a table that has got its name in this batch. A name that is taken holds the table (`rename`), and
-    one that is held notes no exchange.
+    exchange of a partitioned table that has got its name in this batch. A name that is taken holds its table
+    (`rename`), and the layout of one that is held notes no exchange. A DROP is no barrier: its pair stays
+    until the rows have changed places.
     """
     exchanged: set[Name] = set()
     renamed: set[Name] = set()

@@ -1,10 +1,10 @@
 """Changes of the primary key. `by_commit_ts.table_ordering` asks this module when it meets the versions of rows.
 
 - The pair: a change goes by the key that its table had at its commit ts (`LayoutByCommitTs.handles`). Messages say
-  which columns that are, so the text of the statement is not read. Where messages have no commit ts, a statement about
-  the key is not understood, and holds the table.
+  which columns that are, so the text of the statement is not read. By offset a statement about the key is not
+  understood, and holds the table.
 - Names: they mean what they meant.
-- Rows after it: they wait with the statement, where that is not applied yet.
+- Rows after it: by commit ts they wait with the statement, where that is not applied yet.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ class NamedTables:
         raise NotImplementedError
 
     def pair(self, name: TableName, commit_ts: int) -> TablePair | None:
-        """The pair of the table that has the name; made now, where rows of this batch show that there is a table."""
+        """The pair of the table that has the name. By commit ts it is made now, where rows tell of a table."""
         raise NotImplementedError
 
     def in_database(self, schema: str, commit_ts: int) -> Iterable[tuple[Name, TablePair | None]]:
-        """The tables of a database by name, those without a pair, too."""
+        """The tables of a database by name. By commit ts also those without a pair."""
         raise NotImplementedError
 
     def concerned(self, statement: Statement) -> Sequence[TableName]:
@@ -60,7 +60,7 @@ class NamedTables:
     # ---- what concerns one ordering: by commit ts, unless said
 
     def create(self, _table: TableName, _clause: Clause) -> Done:
-        """Make the pair of a new table, where the statement describes it; else its first rows make it."""
+        """Make the pair of a new table, where the statement describes it. Else, and by offset, its first rows do."""
         return Done("created")
 
     def displaced(self, _name: TableName, _commit_ts: int) -> TablePair | None:

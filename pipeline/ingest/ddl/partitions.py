@@ -1,5 +1,7 @@
 """DROP PARTITION and TRUNCATE PARTITION; and what all statements about partitions do to a layout.
 
+All of it by commit ts: by offset, a statement that takes rows away with their partition is not understood.
+
 - The pair: the rows of the partitions leave its current table when that is published up to the statement
   (`warehouse.removals`). Its layout keeps how the table is partitioned.
 - Names: they mean what they meant.

@@ -3,7 +3,7 @@
 - The pair: the rows that it had up to the commit ts leave its current table when that is published next. No deletes are
   sent. Its changes table keeps them.
 - Names: they mean what they meant.
-- Rows after it: they wait with the statement, where that is not applied yet.
+- Rows after it: by commit ts they wait with the statement, where that is not applied yet.
 """
 
 from __future__ import annotations
