@@ -32,7 +32,7 @@ def messages(*versions, table=A):
 
 
 def in_stages(statements, tables, bindings):
-    """Per epoch: the statements' commit ts, and the tables with their bounds."""
+    """Per stage: the statements' commit ts, and the tables with their bounds."""
     return [
         (
             [s.commit_ts for s in stage.statements],
@@ -42,7 +42,7 @@ def in_stages(statements, tables, bindings):
     ]
 
 
-def test_a_batch_without_statements_is_one_epoch():
+def test_a_batch_without_statements_is_one_stage():
     assert in_stages((), (messages(seen(1, {A0: 0})),), {}) == [([], {"a": {}})]
 
 
@@ -64,7 +64,7 @@ def test_a_late_copy_of_a_create_does_not_cut():
     assert in_stages((create,), (messages(seen(1, {A1: 1})),), {A.key: "uuid"}) == [([1], {"a": {}})]
 
 
-def test_a_statement_belongs_to_the_epoch_in_which_its_name_means_a_table():
+def test_a_statement_belongs_to_the_stage_in_which_its_name_means_a_table():
     away, there = statement(5, RenameTable(A, X), {A0: 1}, X), statement(6, RenameTable(B, A), {("b", 0): 1}, A)
     added = statement(7, ADD, {A0: 2})
     stages = in_stages((away, there, added), (), {A.key: "first", B.key: "second"})

@@ -69,10 +69,13 @@ def remove_dropped(context: PipelineContext) -> int:
     written, when no try of the batch will need the pair. A process that dies before it leaves that to the next batch,
     and `Books` finds then that `_pipeline.tables` still shows pairs that are gone.
     """
+    dropped_pairs = [pair for pair in context.tables if pair.state is State.DROPPED]
+    to_be_removed = [pair for pair in dropped_pairs if pair.held_reason == TO_BE_REMOVED]
+    if not to_be_removed:
+        return 0
     history = context.records.tables["ddl_history"]
     needed = {pair.uuid for one in exchanges(context.tables) if not one.done for pair in (one.table, one.other)}
-    dropped_pairs = [pair for pair in context.tables if pair.state is State.DROPPED]
-    removable = [pair for pair in dropped_pairs if pair.held_reason == TO_BE_REMOVED and pair.uuid not in needed]
+    removable = [pair for pair in to_be_removed if pair.uuid not in needed]
     for pair in removable:
         mine = [binding._replace(pair=pair.uuid) for binding in pair.by_commit_ts.bindings]
         if mine:
