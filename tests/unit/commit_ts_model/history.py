@@ -492,7 +492,20 @@ class History:
                     mine = [ts for ts in times if span.since < ts <= min(span.until, until)]
                     newest[key] = max([*mine, newest.get(key, 0)])
         waits = {key for key, ts in newest.items() if aside.get((ts, key)) == "open"}
-        return waits | {key for key, ts in newest.items() if (ts, key) in aside and (ts, key) not in entered}
+        left = self.moved_away(table)
+        return waits | {
+            key for key, ts in newest.items() if (ts, key) in left or ((ts, key) in aside and (ts, key) not in entered)
+        }
+
+    def moved_away(self, table):
+        """Commit ts and former key of superseded updates, also where a copy came in behind them: it shows nothing."""
+        aside = [row["value"] for row in self.content(QUARANTINE) if row["status"] == SUPERSEDED]
+        left = {(one.message.commit_ts, one.message.was): one.sequence for one in aside}
+        for row in table.changes.content():
+            message = row.record.message
+            if row.record.sequence < left.get((message.commit_ts, message.was), 0):
+                del left[message.commit_ts, message.was]
+        return left.keys()
 
     def left_behind(self, table, until):
         """The keys of rows that have moved away by an update which is superseded: they stay (decision 004)."""
