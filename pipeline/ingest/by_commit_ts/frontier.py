@@ -132,10 +132,11 @@ def reached(
     `read`: what `progress` makes of the recorded frontiers. `oldest`: see `oldest_of`. `streams`: the partitions of
     every stream that is there; those of others keep what is recorded. `unread`: see `resolved`.
 
-    A late stream is late until it is read to its end, or as far as the others. What comes later to a partition that was
-    read to its end is newer.
+    A late stream is late until it is read to its end, or as far as the others, and as the tables show. What comes later
+    to a partition that was read to its end is newer.
     """
     goal = max(recorded.resolved, tried.resolved)
+    shown = max(goal, tried.shown)
     kinds = _kinds_of(recorded, oldest, streams, tried)
     frontiers = dict(read)
     for stream, read_to in kinds.in_time.items():
@@ -143,8 +144,8 @@ def reached(
     for stream in kinds.with_history:
         frontiers |= {at: frontiers.get(at, NEVER) for at in streams[stream]}
     left = {stream: [frontiers[at] for at in streams[stream] if at in unread] for stream in kinds.with_history}
-    least_of = {stream: min(frontiers_left, default=goal) for stream, frontiers_left in left.items()}
-    late = frozenset(stream for stream, least in least_of.items() if least < goal)
+    least_of = {stream: min(frontiers_left, default=shown) for stream, frontiers_left in left.items()}
+    late = frozenset(stream for stream, least in least_of.items() if least < shown)
     live = {at: frontier for at, frontier in frontiers.items() if at.stream in streams and at.stream not in late}
     live |= {at: goal for at in unread if at.stream in kinds.undecided}
     newest = max(goal, resolved(live, [at for at in unread if at in live]))

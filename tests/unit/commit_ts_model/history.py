@@ -530,7 +530,8 @@ class History:
         if table.layout.handle == ():
             live = {name: table.layout.live(name) for values in wanted.values() for name in values}
             assert then or None not in live.values(), f"{what} has the columns {sorted(shown)}, TiDB has {sorted(live)}"
-            names = {name: shown[column.name] for name, column in live.items() if column is not None}
+            columns = {name: column.name for name, column in live.items() if column is not None}
+            names = {name: shown[column] for name, column in columns.items() if not then or column in shown}
             rows = Counter(tuple(row.values.get(at) for at in names.values()) for row in table.current.content())
             theirs = Counter(tuple(row[name] for name in names) for row in wanted.values())
             assert rows == theirs, f"{what} shows {rows}, TiDB has {theirs} of {list(names)}"
