@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 PLAIN, COLUMNS, NAMES = "rows only", "columns change", "names change"
 MODES = (PLAIN, COLUMNS, NAMES)
-ENDS = ("DROP TABLE", "RENAME TABLE")
 EXCHANGES = ("swap", "cycle", "replace")
 TABLES = ("a", "b")
 LIMITS = (
@@ -136,7 +135,7 @@ class History:
     @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back", "restore", "cycle", "replace"))
     def names_change(self, name, what):
         source, other = self.source, "b" if name == "a" else "a"
-        if not self.names_may_change(what):
+        if what in EXCHANGES and not self.may_be_exchanged():
             return
         if what == "swap":
             for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
@@ -161,24 +160,15 @@ class History:
             source.rename_table("y", name)
         source.put(self.table(other), 1)
 
-    def names_may_change(self, what):
-        """Limits (docs/avro.md): two exchanges of names in one batch, or one of tables that have no row yet.
-
-        Of an exchange that is read in two parts the rest must come before its names are dropped: rows of a new table
-        of such a name are held until a person releases it, which nobody does here before it has a pair.
-        """
+    def may_be_exchanged(self):
+        """Whether names may change places: both tables are known, and no RENAME waits to be read (docs/avro.md)."""
         ends = Process.ledger_of(self.world).ends
         broker = self.source.broker
-        unread = {
-            (record.message.commit_ts, record.message.sql)
+        return self.are_known(TableName("s", name) for name in TABLES) and not any(
+            record.message.kind == "ddl" and "RENAME" in record.message.sql
             for at, log in broker.logs.items()
             for record in log[ends.get((broker.topics[at.stream].id, at.number), 0) :]
-            if record.message.kind == "ddl" and "RENAME" in record.message.sql
-        }
-        if what in EXCHANGES:
-            return not unread and self.are_known(TableName("s", name) for name in TABLES)
-        at_once = len(unread) > len({commit_ts for commit_ts, _ in unread})
-        return what == "away and back" or not at_once
+        )
 
     @rule(4, (COLUMNS, NAMES))
     def a_watermark_is_sent(self):
@@ -268,8 +258,7 @@ class History:
         at, offset = copies[0]
         first = max(offset - rows, starts.get(at, 0))
         late = (record.message.table for record in logs[at][first:offset] if record.message.kind == "row")
-        ended = any(record.message.sql.startswith(ENDS) for record in logs[at][starts.get(at, 0) : first])
-        return {**ends, at: first if self.are_known(late) and not ended else offset}  # limits: docs/avro.md
+        return {**ends, at: first if self.are_known(late) else offset}
 
     def are_known(self, names):
         """Whether the warehouse has these tables: of others a statement about names is forgotten (a limit)."""
