@@ -44,9 +44,8 @@ class EventReader:
     keeps: Callable[[int], bool]
     set_aside: Callable[[], DataFrame]
     left: Callable[[Messages, Messages], Messages]
-    reads_first: bool = False
-    """Whether a batch is read before it is appended: pending records may come in, or rows of a name that another table
-    has by now."""
+    may_have_pending: bool = False
+    """Whether records may come in that have waited."""
 
 
 def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, reader: EventReader) -> RoutedBatch:

@@ -274,12 +274,6 @@ CALLED = _key(
     "ticdc.called", Where.HISTORY_SNAPSHOT, stored.SOURCE_NAMES.described("JSON: {batch, before, after}"),
     "what the source calls tables whose names its protocol changes",
 )  # fmt: skip
-FORMER_NAMES = _key(
-    "ticdc.former-names",
-    Where.HISTORY,
-    stored.FORMER_NAMES.described("JSON: [[commit ts, name, pair, created, name, copies], …]"),
-    "names that tables had before statements which have not come in every partition yet (by offset)",
-)
 GONE = _key(
     "ticdc.gone",
     Where.HISTORY,

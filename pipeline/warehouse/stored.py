@@ -92,22 +92,6 @@ class SourceNames(NamedTuple):
     after: Mapping[Name, TableName]
 
 
-class FormerName(NamedTuple):
-    """A name that a statement has taken from a table: what is before the statement in a partition is still of that.
-
-    `pair`: the table's uuid, if it had a pair; else `created`: the commit ts of its CREATE TABLE, if there was one (0),
-    and the name that that gave. `new_name`: the name that it had then; `("", "")` if it was dropped. `copies`: stream,
-    partition, and the position of the statement there; -1 as long as it has not come.
-    """
-
-    commit_ts: int
-    name: Name
-    pair: str
-    created: tuple[int, str, str]
-    new_name: Name
-    copies: tuple[tuple[str, int, int], ...]
-
-
 class Tried(NamedTuple):
     """How far the newest try of a batch was resolved (a frontier), and what it had read of streams in time."""
 
@@ -161,16 +145,10 @@ NUMBERS: Codec[frozenset[int]] = _sorted_set(int)
 TEXT_BY_TEXT: Codec[dict[str, str]] = _json(dict, dict)
 BOUND_AT: Codec[BoundAt] = _json(lambda raw: BoundAt(*raw), list)
 BINDINGS: Codec[tuple[StoredBinding, ...]] = _json(lambda raw: tuple(StoredBinding(*row) for row in raw), list)
-FORMER_NAMES: Codec[tuple[FormerName, ...]] = _json(lambda raw: tuple(map(_former_name, raw)), list)
 PLACES: Codec[frozenset[Place]] = _json(lambda raw: frozenset(Place(*row) for row in raw), sorted)
 HELD_NAMES: Codec[tuple[tuple[str, str, str, int], ...]] = _json(lambda raw: tuple((*row,) for row in raw), list)
 PARTITION_TS: Codec[tuple[PartitionTs, ...]] = _json(lambda raw: tuple((*row,) for row in raw), sorted)
 """One for each partition."""
-
-
-def _former_name(row: Sequence[Any]) -> FormerName:
-    commit_ts, name, pair, created, new_name, copies = row
-    return FormerName(commit_ts, (*name,), pair, (*created,), (*new_name,), tuple((*copy,) for copy in copies))
 
 
 def _read_between(text: str) -> tuple[int, int]:

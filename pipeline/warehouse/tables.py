@@ -217,7 +217,7 @@ class Tables:
         properties = {**own, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
         changes = self._made(name.changes, columns, properties)
         table = TablePair(source, name, changes, current, layout)
-        table.created_at, table.renamed_at = created_at, RENAMED.read(noted) or 0
+        table.created_at = created_at
         table.created_as = CREATED_AS.read(noted)
         table.keyspace = KEYSPACE.read(noted) or ""
         table.by_commit_ts.bindings = NAME_BINDINGS.read(noted) or ()

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import functions as F
 from spark.open_events import protocol, raw_frame, record
 
+from pipeline.ingest.by_commit_ts.frontier import closed_by_watermark
 from pipeline.ingest.by_commit_ts.redeliveries import redelivery_starts, watermarks
 from pipeline.ingest.set_aside.pending import WAS_PENDING
-from pipeline.model.frontier import closed_by_watermark
 from pipeline.model.messages import Part
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition

@@ -2,9 +2,18 @@
 
 from types import MappingProxyType
 
-from pipeline.ingest.by_commit_ts.frontier import EarlierTry, Recorded, progress, reached, resolved
+from pipeline.ingest.by_commit_ts.frontier import (
+    NEVER,
+    EarlierTry,
+    Recorded,
+    after_ddl,
+    closed_by_watermark,
+    commit_ts_of,
+    progress,
+    reached,
+    resolved,
+)
 from pipeline.model.columns import CommitTs
-from pipeline.model.frontier import NEVER, after_ddl, closed_by_watermark, commit_ts_of
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition

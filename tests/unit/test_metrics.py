@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.memory_source import MemorySource
 
 from pipeline.errors import EnvironmentFault
+from pipeline.ingest.by_commit_ts.frontier import closed_by_watermark
 from pipeline.ingest.run_state import ChangefeedProgress, Ledger, RunState
-from pipeline.model.frontier import closed_by_watermark
 from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone

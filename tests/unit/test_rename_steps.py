@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.ddl import CreateTable, NotUnderstood, RenameTable
-from pipeline.ddl.bindings import bound_after
 from pipeline.ddl.rename_steps import executable
 from pipeline.ddl.statement import Statement
 from pipeline.ingest.by_commit_ts import timeline
+from pipeline.ingest.by_offset.stages import bound_after
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import EVER, Ddl
 from pipeline.model.names import TableName

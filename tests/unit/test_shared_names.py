@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline.ddl import AddColumn, CreateTable, DropDatabase, DropTable, NotUnderstood, RenameTable
-from pipeline.ddl.shared_names import checked
 from pipeline.ddl.statement import Statement
+from pipeline.ingest.by_offset.shared_names import checked
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SourceColumn
 from pipeline.model.messages import Ddl

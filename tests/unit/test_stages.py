@@ -3,10 +3,9 @@
 import pytest
 
 from pipeline.ddl import AddColumn, CreateTable, DropTable, RenameTable
-from pipeline.ddl.bindings import rebound
 from pipeline.ddl.statement import Statement
 from pipeline.ddl.table_ref import CreatedTable
-from pipeline.ingest.by_offset.stages import is_stale, restricted, split_at_ddl, timeline
+from pipeline.ingest.by_offset.stages import is_stale, rebound, restricted, split_at_ddl, timeline
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import Ddl, SeenVersion, TableMessages
@@ -37,9 +36,9 @@ def in_stages(statements, tables, bindings):
     return [
         (
             [s.commit_ts for s in stage.statements],
-            {rows.table.table: dict(bounds or {}) for rows, bounds, *_ in stage.rows},
+            {rows.table.table: dict(bounds or {}) for rows, bounds in stage.rows},
         )
-        for stage in split_at_ddl(statements, tables, bindings, {})
+        for stage in split_at_ddl(statements, tables, bindings)
     ]
 
 
@@ -84,7 +83,7 @@ def test_a_statement_belongs_to_the_stage_in_which_its_name_means_a_table():
     ],
 )
 def test_names_mean_other_tables_after_a_statement(action, after):
-    assert rebound({A.key: "1", B.key: "2"}, statement(9, action, {A0: 0}), {}) == after
+    assert rebound({A.key: "1", B.key: "2"}, statement(9, action, {A0: 0})) == after
 
 
 @pytest.mark.parametrize(

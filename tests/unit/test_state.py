@@ -99,11 +99,6 @@ TEXTS = {
     "CATALOG_FOLDER": ["/data/warehouse"],
     "BINDINGS": ['{"batch": 3, "names": [["shop", "a", "uuid-1"], ["shop", "b", "uuid-2"]]}'],
     "CALLED": ['{"batch": 3, "before": [], "after": [["shop", "a", "Shop", "A"], ["shop", "b", "Shop", "B"]]}'],
-    "FORMER_NAMES": [
-        "[]",
-        '[[9, ["shop", "a"], "uuid-1", [0, "", ""], ["shop", "b"], [["t-id", 0, 7], ["t-id", 1, -1]]]]',
-        '[[9, ["shop", "a"], "", [5, "shop", "a"], ["", ""], [["t-id", 0, 7]]]]',
-    ],
     "GONE": ['[["shop", "orders", 0, 9, "[\\"t\\", 9]", "uuid-1"]]'],
     "HOLDS": ["[]", '[["shop", "orders", "DDL_NOT_UNDERSTOOD: ALTER …", 9]]'.replace("…", "\\u2026")],
     "UNDER_WAY": [

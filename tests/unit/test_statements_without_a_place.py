@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.ingest.by_commit_ts import timeline
+from pipeline.ingest.by_commit_ts.frontier import Frontier, closed_by_watermark
 from pipeline.ingest.by_commit_ts.namesakes import Namesakes
 from pipeline.ingest.by_commit_ts.timeline import classified
 from pipeline.ingest.run_state import ChangefeedProgress, Ledger, RunState
 from pipeline.model.columns import CommitTs
-from pipeline.model.frontier import Frontier, closed_by_watermark
 from pipeline.model.messages import Ddl, Messages
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.columns import FAR_FUTURE
-from pipeline.model.frontier import NEVER, Frontier, after_ddl, closed_by_watermark
+from pipeline.model.frontier import NEVER, Frontier, after_ddl, closed_by_watermark, commit_ts_of
 from pipeline.model.messages import Undecodable
 from pipeline.model.places import stands_at
 
@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Ddl, Messages
     from pipeline.model.places import Partition
 
+__all__ = [
+    "NEVER",
+    "EarlierTry",
+    "Frontier",
+    "Reached",
+    "Recorded",
+    "after_ddl",
+    "closed_by_watermark",
+    "commit_ts_of",
+    "oldest_of",
+    "progress",
+    "reached",
+    "resolved",
+    "without_impossible_progress",
+]
 AHEAD = "COMMIT_TS_AHEAD"
 
 

@@ -97,7 +97,7 @@ class ByCommitTs:
             left=lambda messages, left: replace(
                 messages, tables=left.tables, refused=left.refused, ddl=left.ddl, unknown=left.unknown
             ),
-            reads_first=self.context.run.has_pending,
+            may_have_pending=self.context.run.has_pending,
         )
 
     def read(self, raw: RawBatch, resources: ExitStack) -> RoutedBatch:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.ddl.bindings import bound_after
+from pyspark.sql import functions as F
+
 from pipeline.ddl.table_ref import CreatedTable, PairRef
+from pipeline.ingest.by_offset.stages import bound_after
 from pipeline.ingest.ddl.done import Done
 from pipeline.ingest.ddl.named_tables import NamedTables
 from pipeline.model.names import TableName, folded
@@ -19,16 +21,46 @@ from pipeline.warehouse.state import BORN, NAMED
 from pipeline.warehouse.stored import BoundAt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pipeline import ddl as text
     from pipeline.ddl import Action
-    from pipeline.ddl.bindings import Bindings
     from pipeline.ddl.statement import Clause, Statement
+    from pipeline.ingest.by_offset.stages import Bindings
     from pipeline.ingest.context import PipelineContext
+    from pipeline.model.messages import Ddl, DdlIdentity
     from pipeline.model.names import Name
     from pipeline.warehouse.pairs import TablePair
-    from pipeline.warehouse.past_ddl import PastDdl
+
+
+@dataclass(frozen=True, slots=True)
+class PastDdl:
+    """What earlier batches have applied, as far as the statements of this one go back."""
+
+    applied: frozenset[DdlIdentity] = frozenset()
+    newest: Mapping[Name, int] = field(default_factory=dict)
+    """Commit ts of the newest statement about a name."""
+
+    @staticmethod
+    def of(context: PipelineContext, statements: Sequence[Statement]) -> PastDdl:
+        """What `_pipeline.ddl_history` says."""
+        if not statements:
+            return PastDdl()
+        oldest = min(statement.commit_ts for statement in statements)
+        history = context.records.read("ddl_history").where(F.col("batch_id") < context.run.ledger.unfinished)
+        newest: dict[Name, int] = {}
+        applied: set[DdlIdentity] = set()
+        spell = context.protocol.as_sent
+        for row in history.where(F.col("commit_ts") >= oldest).collect():
+            schema, table = row["schema_name"], row["table_name"]
+            for name in {TableName(schema, table), TableName(spell(schema), spell(table))}:  # the latter: of old
+                newest[name.key] = max(row["commit_ts"], newest.get(name.key, 0))
+                applied.add((row["commit_ts"], name.key, row["sql"]))
+        return PastDdl(frozenset(applied), newest)
+
+    def has(self, ddl: Ddl) -> bool:
+        """Whether a statement was applied: this is another partition's copy, or a redelivery."""
+        return ddl.identity in self.applied
 
 
 @dataclass(slots=True)
@@ -71,20 +103,13 @@ class NamesByOffset(NamedTables):
             case PairRef(uuid):
                 return self.context.tables.by_uuid(uuid)
             case CreatedTable(commit_ts, created_as):
-                return self.context.tables.born(commit_ts, created_as) or self.made_since(name)
+                return self.context.tables.born(commit_ts, created_as) or self._made_since(name)
         return None
 
-    def made_since(self, name: TableName) -> TablePair | None:
+    def _made_since(self, name: TableName) -> TablePair | None:
         """The table of this name, where an unfinished try that did not see the CREATE TABLE has made it."""
         table = self.context.tables.find(name)
-        if table is None or table.created_at or PairRef(table.uuid) in self.before.values():
-            return None
-        return None if self._is_of_later(table) else table
-
-    def _is_of_later(self, pair: TablePair) -> bool:
-        """Whether a first try has made a pair from rows that stand after a statement which is yet to come."""
-        born = BORN.read(pair.changes.properties)
-        return born is not None and born.batch == self.batch_id and born.entered > self.entered
+        return None if table is None or PairRef(table.uuid) in self.before.values() else table
 
     def in_database(self, schema: str, _commit_ts: int) -> Iterator[tuple[Name, TablePair | None]]:
         """See `NamedTables.in_database`."""

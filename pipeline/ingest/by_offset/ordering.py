@@ -13,11 +13,10 @@ from pipeline.ddl.rename_steps import executable
 from pipeline.ddl.table_ref import CreatedTable
 from pipeline.ingest import accounting, reading
 from pipeline.ingest.batch import Writers
-from pipeline.ingest.by_offset.late_rows import former_names, with_late_rows
-from pipeline.ingest.by_offset.names import NamesByOffset
+from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
 from pipeline.ingest.by_offset.origins import Origins, identified
 from pipeline.ingest.by_offset.stages import split_at_ddl
-from pipeline.ingest.by_offset.statements import attributed, heirs_of, names_before, understood
+from pipeline.ingest.by_offset.statements import attributed, names_before, understood
 from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ddl.applier import DdlApplier
 from pipeline.ingest.phases import LandedBatch, PlannedBatch
@@ -27,10 +26,7 @@ from pipeline.ingest.set_aside.dead_letters import places_since, without
 from pipeline.ingest.table_work import TableWork
 from pipeline.model.places import PARTITION, POSITION, RAW, STREAM
 from pipeline.warehouse.consistent_points import resolved
-from pipeline.warehouse.former_names import FormerNames, table_of
-from pipeline.warehouse.past_ddl import PastDdl
 from pipeline.warehouse.records import SET_ASIDE
-from pipeline.warehouse.state import FORMER_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,11 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanByOffset(PlannedBatch):
-    """The batch in stages: statements about names, and the messages after each. `former`: see `late_rows`."""
+    """The batch in stages: statements about names, and the messages after each."""
 
     stages: tuple[Stage, ...]
     names: NamesByOffset
-    former: FormerNames
 
 
 @dataclass(slots=True)
@@ -66,7 +61,6 @@ class ByOffset:
 
     def reader(self) -> EventReader:
         """See `BatchOrdering.reader`."""
-        former = self.context.records.tables["ddl_history"].property_of(FORMER_NAMES)
         noun = self.context.source.stream_noun
         return EventReader(
             prepared=lambda raw: self.context.protocol.prepare(raw.select(*RAW)),
@@ -74,7 +68,6 @@ class ByOffset:
             keeps=lambda tables: tables > reading.FEW_TABLES,
             set_aside=self._places_set_aside,
             left=lambda messages, left: replace(messages, tables=left.tables, refused=left.refused),
-            reads_first=bool(former),
         )
 
     def _known_origins(self, stream_ids: Mapping[str, str]) -> Origins:
@@ -104,22 +97,18 @@ class ByOffset:
 
     def plan(self, routed: RoutedBatch) -> PlanByOffset:
         """See `BatchOrdering.plan`."""
-        context, batch_id, messages, ledger = self.context, routed.batch_id, routed.messages, self.context.run.ledger
+        context, batch_id, messages = self.context, routed.batch_id, routed.messages
         describe_job(context, "statements")
         statements = understood(context, messages, self._known_origins(routed.stream_ids))
-        past = PastDdl.of(context.records, statements, ledger.unfinished, ledger.ends, context.protocol.as_sent)
+        past = PastDdl.of(context, statements)
         # The name of one that was applied may mean another table by now, which must not be dropped or renamed for it.
-        statements = tuple(s for s in statements if not (s.naming and past.has(s)))
+        statements = tuple(s for s in statements if not (s.naming and past.has(s.ddl)))
         before, noted_names = names_before(context, batch_id, statements)
         statements, noted_calls = attributed(context, batch_id, statements, past, before)
         statements = tuple(executable(statements, {*before, *(table.table.key for table in messages.tables)}))
         names = NamesByOffset(context, batch_id, dict(before), before, past, has_statements=bool(statements))
-        heirs = heirs_of(context, batch_id, before) if statements else {}
-        former, noted_former = former_names(routed, statements, names, heirs)
-        stages = with_late_rows(split_at_ddl(statements, messages.tables, before, heirs), former, context.tables)
-        return PlanByOffset(
-            routed, DdlApplier(names), (*noted_names, *noted_calls, *noted_former), stages, names, former
-        )
+        stages = split_at_ddl(statements, messages.tables, before)
+        return PlanByOffset(routed, DdlApplier(names), (*noted_names, *noted_calls), stages, names)
 
     def land(self, planned: PlanByOffset, refused: Mapping[str, int]) -> LandedBatch:
         """See `BatchOrdering.land`: stage by stage, each by what the statements before it have made of names."""
@@ -135,11 +124,6 @@ class ByOffset:
     def _work(self, planned: PlanByOffset, stage: Stage, staged: StagedRows) -> TableWork:
         """The part of the batch that belongs to the table which a name means now."""
         names, table = planned.names, staged.messages.table
-        had_name = staged.former and table_of(self.context.tables, staged.former, planned.former.names)
-        if staged.former and had_name:
-            ordering = TableByOffset(self.context, names, staged.bounds, names.entered, late=staged.former.commit_ts)
-            table, pair = had_name
-            return TableWork(planned.routed, replace(staged.messages, table=table), staged.late, pair, ordering)
         pair, table_ref, key = names.of(table), names.bindings.get(table.key), table.key
         created = table_ref if isinstance(table_ref, CreatedTable) else None
         applied_until = names.past.newest.get(key, 0) if pair is None else 0

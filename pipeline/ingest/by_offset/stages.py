@@ -12,33 +12,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline import ddl as text
-from pipeline.ddl.bindings import rebound
-from pipeline.ddl.table_ref import UnseenTable
+from pipeline.ddl.statement import followed
+from pipeline.ddl.table_ref import CreatedTable, TableRef, UnseenTable
 from pipeline.model.messages import SeenVersion, TableMessages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipeline.ddl.bindings import Bindings, Heirs
     from pipeline.ddl.statement import Statement
     from pipeline.model.messages import Ddl
     from pipeline.model.names import Name
     from pipeline.model.places import Partition, Range
     from pipeline.warehouse.layout import Layout
-    from pipeline.warehouse.stored import FormerName
+
+Bindings = dict["Name", TableRef]
+"""Which table a name means."""
 
 
 class StagedRows(NamedTuple):
-    """Messages of one table name. `bounds`: the positions [from, to) at which they stand; None: the whole batch.
-
-    `former`: they are of the table that had the name before a statement (`late_rows`), whatever it means now. `late`:
-    statements about its columns that stand there, too; they are applied already.
-    """
+    """Messages of one table name. `bounds`: the positions [from, to) at which they stand; None: the whole batch."""
 
     messages: TableMessages
     bounds: Mapping[Partition, Range] | None = None
-    former: FormerName | None = None
-    late: tuple[Statement, ...] = ()
 
 
 class Stage(NamedTuple):
@@ -48,24 +43,37 @@ class Stage(NamedTuple):
     rows: tuple[StagedRows, ...]
 
 
+def rebound(bindings: Bindings, statement: Statement) -> Bindings:
+    """What names mean after a statement; a CREATE TABLE of what is there changes nothing."""
+    for action in statement.actions:
+        bindings = bound_after(bindings, action, statement.commit_ts)
+    return bindings
+
+
+def bound_after(bindings: Bindings, action: text.Action, commit_ts: int) -> Bindings:
+    """What names mean after one action of a statement."""
+    created = CreatedTable(commit_ts, action.table.key) if isinstance(action, text.CreateTable) else None
+    return followed(bindings, action, created)
+
+
 def _repeats(statement: Statement, names: Bindings) -> bool:
     """Whether it creates what is there: a later copy in another partition, or a redelivery."""
     return all(isinstance(action, text.CreateTable) and action.table.key in names for action in statement.actions)
 
 
 def split_at_ddl(
-    statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings, heirs: Heirs
+    statements: Sequence[Statement], tables: Sequence[TableMessages], bindings: Bindings
 ) -> tuple[Stage, ...]:
     """The batch in stages, in order. Without a naming statement it is one."""
     dividing: list[Statement] = []
     others: list[Statement] = []
-    meanings = [with_unseen(statements, bindings, heirs)]
+    meanings = [_with_unseen(statements, bindings)]
     for statement in statements:
         if not statement.naming or _repeats(statement, meanings[-1]):
             others.append(statement)
         else:
             dividing.append(statement)
-            meanings.append(rebound(meanings[-1], statement, heirs))
+            meanings.append(rebound(meanings[-1], statement))
     if not dividing:
         return _with_others([Stage((), tuple(map(StagedRows, tables)))], (), meanings, others)
     parts: list[list[StagedRows]] = [[] for _ in meanings]
@@ -78,7 +86,7 @@ def split_at_ddl(
     return _with_others(stages, dividing, meanings, others)
 
 
-def with_unseen(statements: Sequence[Statement], bindings: Bindings, heirs: Heirs) -> Bindings:
+def _with_unseen(statements: Sequence[Statement], bindings: Bindings) -> Bindings:
     """The names, and those that a statement takes from a table that we do not have yet: its first rows may be here."""
     before, names = dict(bindings), dict(bindings)
     for statement in statements:
@@ -86,7 +94,7 @@ def with_unseen(statements: Sequence[Statement], bindings: Bindings, heirs: Heir
             taken = {text.RenameTable: "old", text.DropTable: "table"}.get(type(action))
             if taken is not None and (name := getattr(action, taken).key) not in names:
                 before[name] = names[name] = UnseenTable(0, name)
-        names = rebound(names, statement, heirs)
+        names = rebound(names, statement)
     return before
 
 
@@ -98,14 +106,14 @@ def _with_others(
         places, name = statement.ddl.at, statement.ddl.table.key
         after = [n for n, s in enumerate(dividing, 1) if any(s.ddl.at.get(at, end) < end for at, end in places.items())]
         number = _meaningful(name, max(after, default=0), meanings)
-        stages[number] = with_statement(stages[number], statement)
+        stages[number] = _with_statement(stages[number], statement)
     return tuple(stages)
 
 
-def with_statement(stage: Stage, statement: Statement) -> Stage:
+def _with_statement(stage: Stage, statement: Statement) -> Stage:
     """The stage with one more statement; its table is worked on even if no row of it is there."""
     rows, table = stage.rows, statement.ddl.table
-    if not statement.naming and table.table and all(mine.messages.table.key != table.key for mine in rows):
+    if table.table and all(mine.messages.table.key != table.key for mine in rows):
         rows = (*rows, StagedRows(TableMessages(table, ())))
     return Stage((*stage.statements, statement), rows)
 
@@ -179,11 +187,9 @@ def _after(seen: SeenVersion, ddl: Ddl) -> bool:
 def is_stale(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
     """Whether all messages of a version stand before the newest statement that has changed the layout.
 
-    Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice. Where a
-    changefeed has sent rows and statement again, what stands between the copies is from before it, too.
+    Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice.
     """
-    newest = (s.ddl for s in statements if s.ddl.commit_ts == layout.altered_at)
-    copies = next(({**ddl.at, **ddl.redelivered_at} for ddl in newest), {})
+    copies = next((s.ddl.at for s in statements if s.ddl.commit_ts == layout.altered_at), {})
     return layout.altered_at > 0 and not any(
         last > copies[partition] if partition in copies else partition in layout.by_offset.altered_in
         for partition, last in seen.last.items()

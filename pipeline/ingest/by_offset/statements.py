@@ -6,28 +6,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline import ddl as text
-from pipeline.ddl.shared_names import checked
 from pipeline.ddl.spelling import spelled
 from pipeline.ddl.statement import Statement
 from pipeline.ddl.table_ref import PairRef
+from pipeline.ingest.by_offset.shared_names import checked
 from pipeline.ingest.phases import PropertyNote
 from pipeline.model.messages import Origin
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.protocols.overrides import overridden
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.state import BINDINGS, CALLED, NAMED
+from pipeline.warehouse.state import BINDINGS, CALLED
 from pipeline.warehouse.stored import SourceNames, StoredNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipeline.ddl.bindings import Bindings, Heirs
+    from pipeline.ingest.by_offset.names import PastDdl
     from pipeline.ingest.by_offset.origins import Origins
+    from pipeline.ingest.by_offset.stages import Bindings
     from pipeline.ingest.context import PipelineContext
     from pipeline.model.messages import Ddl, Messages
     from pipeline.model.names import Name
-    from pipeline.warehouse.past_ddl import PastDdl
 
 
 def understood(context: PipelineContext, messages: Messages, origins: Origins) -> tuple[Statement, ...]:
@@ -74,23 +74,11 @@ def names_before(
     return before, tuple(notes) if any(statement.naming for statement in statements) else ()
 
 
-def heirs_of(context: PipelineContext, batch_id: int, before: Bindings) -> Heirs:
-    """The names for which tables wait at the first statement, also if a first try has given them."""
-    waiting: dict[Name, Name] = {}
-    for pair in sorted(context.tables, key=lambda pair: pair.renamed_at):
-        given = NAMED.read(pair.changes.properties) if context.run.recovering else None
-        if given is not None and given.batch == batch_id:
-            waiting |= {name: (given.schema, given.table) for name, ref in before.items() if ref == PairRef(pair.uuid)}
-        elif pair.wanted_name is not None and pair.is_displaced and pair.state is not State.DROPPED:
-            waiting[pair.source.key] = pair.wanted_name.key
-    return waiting
-
-
 def attributed(
     context: PipelineContext, batch_id: int, statements: tuple[Statement, ...], past: PastDdl, names: Bindings
 ) -> tuple[tuple[Statement, ...], tuple[PropertyNote, ...]]:
     """The statements without doubts of whose they are (`shared_names`); what the source calls tables is to be noted."""
-    is_new = [statement.ddl.in_source is not None and not past.has(statement) for statement in statements]
+    is_new = [statement.ddl.in_source is not None and not past.has(statement.ddl) for statement in statements]
     news = [statement for statement, new in zip(statements, is_new, strict=True) if new]
     if not news:
         return statements, ()

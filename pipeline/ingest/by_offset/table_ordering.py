@@ -21,8 +21,7 @@ from pipeline.warehouse.evolution import keyed_as, meet, meet_key, newest, surel
 from pipeline.warehouse.held import taken
 from pipeline.warehouse.layout import Layout, LayoutByOffset
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.records import SUPERSEDED
-from pipeline.warehouse.state import BORN, CREATED_AS, KEYSPACE, RENAMED
+from pipeline.warehouse.state import BORN, CREATED_AS, KEYSPACE
 from pipeline.warehouse.stored import BoundAt
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ class TableByOffset:
     """The CREATE TABLE that the pair will come from, where there was one."""
     applied_until: int = 0
     """Commit ts of the newest statement about a table that had no rows: older ones are re-sent, and change nothing."""
-    late: int = 0
-    """Commit ts of the statement that has taken their name from the table (`late_rows`); 0: they have its name."""
     settles: bool = True
     """Whether a version that the table knows may be the one that the newest statement has made."""
 
@@ -114,8 +111,7 @@ class TableByOffset:
         born = BORN.entry(BoundAt(work.routed.batch_id, self.entered, *table.key))
         created_as = CREATED_AS.entry(created.name) if created else {}
         keyspace = KEYSPACE.entry(work.messages.origin.keyspace) if work.messages.origin else {}
-        renamed = RENAMED.entry(self.late) if self.late else {}
-        own = {**noted, **born, **created_as, **keyspace, **renamed}
+        own = {**noted, **born, **created_as, **keyspace}
         pair = tables.create(table, evolved.layout, created.commit_ts if created else 0, own)
         truncated_at = self.names.truncated.get(table.key, 0) if self.names else 0
         if truncated_at:
@@ -130,7 +126,7 @@ class TableByOffset:
 
     def settle(self, work: TableWork, pair: TablePair, evolved: EvolvedLayout) -> None:
         """See `TableOrdering.settle`. Of a renamed pair it is noted in which streams the rows of its new name come."""
-        if pair.renamed_at and not self.late and pair.source.key == work.messages.table.key:
+        if pair.renamed_at and pair.source.key == work.messages.table.key:
             streams = {at.stream for at in work.messages.partitions if at.stream in work.routed.stream_ids}
             self.context.tables.note_streams(pair, {work.routed.stream_ids[stream] for stream in streams})
         if evolved.unclear and pair.state is State.LIVE:
@@ -166,9 +162,9 @@ class TableByOffset:
         bounds = self.bounds or {}
         return {at: bounds.get(at, (batch.starts[at], batch.ends[at])) for at in work.messages.partitions}
 
-    def status(self, pair: TablePair | None) -> str:
-        """See `TableOrdering.status`: a DROP that comes after them closes them; of late rows it came before."""
-        return SUPERSEDED if self.late and pair is not None and pair.state is State.DROPPED else dead_letters.OPEN
+    def status(self, _pair: TablePair | None) -> str:
+        """See `TableOrdering.status`: a DROP comes after them, and closes them."""
+        return dead_letters.OPEN
 
     def hold(self, work: TableWork, _pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
         """See `TableOrdering.hold`."""
@@ -177,7 +173,7 @@ class TableByOffset:
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
         """See `TableOrdering.publish`: at once."""
-        if pair is None or pair.state is State.HELD or (pair.state is State.DROPPED and not self.late):
+        if pair is None or pair.state in (State.HELD, State.DROPPED):
             return TableResult(str(work.messages.table))
         context = self.context
         done = current.publish(

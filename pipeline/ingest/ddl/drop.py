@@ -14,9 +14,8 @@ from pipeline.ingest.ddl.done import Done
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.warehouse.exchange import exchanges
-from pipeline.warehouse.former_names import is_outstanding, pair_of
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.state import FORMER_NAMES, GONE
+from pipeline.warehouse.state import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,10 +65,9 @@ def ended(bindings: Iterable[StoredBinding], name: Name, commit_ts: int) -> tupl
 def remove_dropped(context: PipelineContext) -> int:
     """Remove pairs that were dropped, where that is the policy; how many. What their names meant is remembered.
 
-    One whose rows are yet to change places with another one's stays until they have. So does one of which rows may come
-    yet, from before a late copy of the DROP. It is called after the ledger is written, when no try of the batch will
-    need the pair. A process that dies before it leaves that to the next batch, and `Books` finds then that
-    `_pipeline.tables` still shows pairs that are gone.
+    One whose rows are yet to change places with another one's stays until they have. It is called after the ledger is
+    written, when no try of the batch will need the pair. A process that dies before it leaves that to the next batch,
+    and `Books` finds then that `_pipeline.tables` still shows pairs that are gone.
     """
     dropped_pairs = [pair for pair in context.tables if pair.state is State.DROPPED]
     to_be_removed = [pair for pair in dropped_pairs if pair.held_reason == TO_BE_REMOVED]
@@ -77,8 +75,6 @@ def remove_dropped(context: PipelineContext) -> int:
         return 0
     history = context.records.tables["ddl_history"]
     needed = {pair.uuid for one in exchanges(context.tables) if not one.done for pair in (one.table, one.other)}
-    former = [one for one in history.property_of(FORMER_NAMES) or () if is_outstanding(one, context.run.ledger.ends)]
-    needed |= {pair.uuid for one in former if (pair := pair_of(context.tables, one)) is not None}
     removable = [pair for pair in to_be_removed if pair.uuid not in needed]
     for pair in removable:
         mine = [binding._replace(pair=pair.uuid) for binding in pair.by_commit_ts.bindings]

@@ -43,10 +43,10 @@ def append_while_reading(
 ) -> RoutedBatch | None:
     """Append the batch while it is read; None where it has to be read first. `resources` drops an append of no use.
 
-    It is read first after a crash, where the reader says so, where it is small, and where it is not expected to be like
-    the ones before, or was not.
+    It is read first after a crash, while pending records may come in, where it is small, and where it is not expected
+    to be like the ones before, or was not.
     """
-    if context.run.recovering or reader.reads_first:
+    if context.run.recovering or reader.may_have_pending:
         return None
     stream_ids = context.source.stream_ids()
     speculation = _speculate(context, raw.frame, raw.planned, stream_ids)

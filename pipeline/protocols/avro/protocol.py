@@ -277,9 +277,8 @@ class AvroProtocol:
 
     def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Undecodable, ...]]:
         sent = raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
-        rows = sorted(collected(sent.select(*PLACE, "value")), key=place_of)
+        rows = collected(sent.select(*PLACE, "value"))
         copies: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
-        again: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
         kinds: dict[tuple[int, str, TableName], int] = {}
         bad: list[Row] = []
         for row in rows:
@@ -289,17 +288,12 @@ class AvroProtocol:
                 continue
             commit_ts, sql, named, kind = parsed
             table = altered(kind, sql, named)
-            partition, position = place_of(row)
-            if copies[commit_ts, sql, table].setdefault(partition, position) != position:
-                again[commit_ts, sql, table][partition] = position
+            copies[commit_ts, sql, table].setdefault(*place_of(row))
             kinds[commit_ts, sql, table] = kind
         ddl = [
-            Ddl(
-                CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, places,
-                in_source=table, redelivered_at=again[ts, sql, table],
-            )
+            Ddl(CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, places, in_source=table)
             for (ts, sql, table), places in copies.items()
-        ]  # fmt: skip
+        ]
         return tuple(sorted(ddl, key=lambda d: d.commit_ts)), tuple(_bad_ddl(row) for row in bad)
 
     def _sent(self, table: TableName) -> TableName:

@@ -11,12 +11,11 @@ from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
 
 from pipeline import ddl as text
-from pipeline.ddl import bindings
 from pipeline.ddl.table_ref import PairRef
 from pipeline.ingest import batch, reading, table_writer
 from pipeline.ingest.accounting import Books
-from pipeline.ingest.by_offset import late_rows, names, ordering, stages, table_ordering
-from pipeline.ingest.by_offset.names import NamesByOffset
+from pipeline.ingest.by_offset import names, ordering, stages, table_ordering
+from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
 from pipeline.ingest.by_offset.ordering import ByOffset
 from pipeline.ingest.fast_path import speculation
 from pipeline.ingest.run_state import Ledger
@@ -24,9 +23,8 @@ from pipeline.ingest.set_aside import fence
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules
-from pipeline.warehouse import changes, current, evolution, former_names, past_ddl, publisher, state
+from pipeline.warehouse import changes, current, evolution, publisher, state
 from pipeline.warehouse.pairs import State
-from pipeline.warehouse.past_ddl import PastDdl
 from pipeline.warehouse.staged import Staged
 from pipeline.warehouse.tables import Tables
 
@@ -245,16 +243,16 @@ def names_bound_anew_by_each_copy(plant: Plant) -> Hunt:
     plant.setattr(PastDdl, "has", lambda *_: False)
     plant.setattr(stages, "_repeats", lambda *_: False)
 
-    def bound_after(before: Any, action: Any, commit_ts: int) -> Any:
-        names = dict(before)
+    def bound_after(bindings: Any, action: Any, commit_ts: int) -> Any:
+        names = dict(bindings)
         if isinstance(action, text.CreateTable):
             names.pop(action.table.key, None)
         return bound(names, action, commit_ts)
 
-    bound = bindings.bound_after
-    for module in (bindings, names):
+    bound = stages.bound_after
+    for module in (stages, names):
         plant.setattr(module, "bound_after", bound_after)
-    plant.setattr(NamesByOffset, "made_since", lambda *_: None)
+    plant.setattr(NamesByOffset, "_made_since", lambda *_: None)
     return Hunt(COLUMNS, (ROWS, BATCH, CHECKPOINT))
 
 
@@ -284,37 +282,6 @@ def statements_applied_with_each_copy(plant: Plant) -> Hunt:
     """A copy of DROP or RENAME that comes in a later batch is applied again."""
     plant.setattr(PastDdl, "has", lambda *_: False)
     return Hunt(NAMES)
-
-
-def late_rows_by_what_names_mean_now(plant: Plant) -> Hunt:
-    """Rows before a late copy of a RENAME or DROP go to the table that has the name by then."""
-    plant.setattr(ordering, "with_late_rows", lambda stages, *_: tuple(stages))
-    return Hunt(NAMES)
-
-
-def committed_copies_known_by_the_history_alone(plant: Plant) -> Hunt:
-    """A statement that a second try has committed, while more of the first is left, is applied with each copy."""
-    plant.setattr(past_ddl, "is_committed", lambda *_: False)
-    return Hunt(NAMES, (ROWS, BATCH, CHECKPOINT, "names_change"))
-
-
-def what_a_first_try_has_made_is_unknown(plant: Plant) -> Hunt:
-    """Late rows of a table whose pair a first try has made go to the table that has the name now."""
-    plant.setattr(former_names, "CreatedTable", type("Nothing", (), {}))
-    plant.setattr(late_rows, "_pair_of", lambda table_ref, _names: table_ref)
-    return Hunt(NAMES, (BATCH, CHECKPOINT, "names_change"))
-
-
-def columns_of_redelivered_rows_are_news(plant: Plant) -> Hunt:
-    """What stands between two copies of a statement in one partition is after it."""
-    original = stages.is_stale
-
-    def is_stale(layout: Any, seen: Any, statements: Any) -> bool:
-        once = [replace(one, ddl=replace(one.ddl, redelivered_at={})) for one in statements]
-        return original(layout, seen, once)
-
-    plant.setattr(table_ordering, "is_stale", is_stale)
-    return Hunt(COLUMNS, (ROWS, BATCH, COLUMN, "the_changefeed_restarts"))
 
 
 def names_bound_as_they_are_today(plant: Plant) -> Hunt:
@@ -488,10 +455,6 @@ FAULTS = (
     renames_in_the_order_in_which_they_come,
     tables_that_wait_for_each_others_names,
     statements_applied_with_each_copy,
-    late_rows_by_what_names_mean_now,
-    committed_copies_known_by_the_history_alone,
-    what_a_first_try_has_made_is_unknown,
-    columns_of_redelivered_rows_are_news,
     held_records_left_under_the_old_name,
     speculation_never_doubted,
     speculation_shown_at_once,

@@ -19,7 +19,7 @@ from unit.batch_model.upstream import KEYS, PARTITIONS
 from pipeline.errors import BatchFailed, Refused
 from pipeline.ingest.set_aside.dead_letters import FENCED
 from pipeline.model import types
-from pipeline.model.names import PIPELINE_NAMESPACE, TableName
+from pipeline.model.names import PIPELINE_NAMESPACE
 from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 PLAIN, COLUMNS, NAMES = "rows only", "columns change", "names change"
 MODES = (PLAIN, COLUMNS, NAMES)
-EXCHANGES = ("swap", "cycle", "replace")
 TABLES = ("a", "b")
 LIMITS = (
     (9,), (1,), (2,), (5,), *itertools.product((0, 1, 4), repeat=2), *itertools.product((0, 3), repeat=4),
@@ -71,6 +70,7 @@ class History:
         self.source = self.world.source
         self.replayed: dict[str, tuple[Any, ...]] = {}
         self.dirty = True
+        self.swapped = False
         self.source.create("a")
         self.source.create("b")
         for table in self.source.tables.values() if mode == NAMES else ():
@@ -135,9 +135,8 @@ class History:
     @rule(10, (NAMES,), name=TABLES, what=("swap", "recreate", "away and back", "restore", "cycle", "replace"))
     def names_change(self, name, what):
         source, other = self.source, "b" if name == "a" else "a"
-        if what in EXCHANGES and not self.may_be_exchanged():
-            return
-        if what == "swap":
+        if what == "swap" and not self.swapped:
+            self.swapped = True
             for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
                 source.rename_table(old, new)
         elif what == "recreate":
@@ -159,16 +158,6 @@ class History:
             source.put(source.tables["y"], 0)
             source.rename_table("y", name)
         source.put(self.table(other), 1)
-
-    def may_be_exchanged(self):
-        """Whether names may change places: both tables are known, and no RENAME waits to be read (docs/avro.md)."""
-        ends = Process.ledger_of(self.world).ends
-        broker = self.source.broker
-        return self.are_known(TableName("s", name) for name in TABLES) and not any(
-            record.message.kind == "ddl" and "RENAME" in record.message.sql
-            for at, log in broker.logs.items()
-            for record in log[ends.get((broker.topics[at.stream].id, at.number), 0) :]
-        )
 
     @rule(4, (COLUMNS, NAMES))
     def a_watermark_is_sent(self):
@@ -216,18 +205,15 @@ class History:
         """The ends of the next batch: partitions are read unevenly, or in the order of sending."""
         latest = self.source.broker.latest
         if self.mode == NAMES:
-            return self.in_order(starts, sum(limit) * 2, late=sum(limit) % 2 == 1, rows=sum(limit) // 2 % 3)
+            return self.in_order(starts, sum(limit) * 2, late=sum(limit) % 2 == 1)
         ends = {
             at: min(end, starts.get(at, 0) + limit[number % len(limit)])
             for number, (at, end) in enumerate(sorted(latest.items()))
         }
         return ends if any(end > starts.get(at, 0) for at, end in ends.items()) else None
 
-    def in_order(self, starts, count, *, late, rows):
-        """Everything up to a record; all copies of a statement in one batch, but one of the last that may be late.
-
-        `rows`: so many records before that copy are late, too.
-        """
+    def in_order(self, starts, count, *, late):
+        """Everything up to a record; all copies of a statement in one batch, but one of the last that may be late."""
         logs = self.source.broker.logs
         unread = sorted((r for at, log in logs.items() for r in log[starts.get(at, 0) :]), key=lambda r: r.sequence)
         if not unread or not count:
@@ -238,9 +224,9 @@ class History:
         copies = [r.sequence for r in of_then if r.message == last.message or count % 6]
         self.world.least = max(self.world.least, last.sequence, *copies)
         ends = {at: sum(r.sequence <= self.world.least for r in log) for at, log in logs.items()}
-        return self.without_a_copy(starts, ends, rows) if late else ends
+        return self.without_a_copy(starts, ends) if late else ends
 
-    def without_a_copy(self, starts, ends, rows):
+    def without_a_copy(self, starts, ends):
         """Ends of which one partition's lies before its copy of the last statement, which others have."""
         logs = self.source.broker.logs
         found = [
@@ -253,17 +239,7 @@ class History:
             return ends
         message = max(found, key=lambda copy: copy[0])[1]
         copies = [(at, offset) for _, other, at, offset in found if other == message]
-        if len(copies) < 2:
-            return ends
-        at, offset = copies[0]
-        first = max(offset - rows, starts.get(at, 0))
-        late = (record.message.table for record in logs[at][first:offset] if record.message.kind == "row")
-        return {**ends, at: first if self.are_known(late) else offset}
-
-    def are_known(self, names):
-        """Whether the warehouse has these tables: of others a statement about names is forgotten (a limit)."""
-        tables = Process.tables_of(self.world)
-        return all(tables.find(name) is not None for name in names)
+        return ends | dict(copies[:1]) if len(copies) > 1 else ends
 
     @rule(14, what=("stop", "lose", "back up", "restore", "lose"))
     def something_befalls_the_checkpoint(self, what):

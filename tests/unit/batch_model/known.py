@@ -215,35 +215,4 @@ KNOWN = {
             _hold("a"),
         ],
     ),
-    "rows that stand before a late copy go on as their table does": (
-        NAMES,
-        [_batch(), _row("a", 0, "replace", 3), _names("b", "away and back"), _batch((1,)), _batch((5,))],
-    ),
-    "a second try that is shorter has a late copy of a statement that the first did not have": (
-        NAMES,
-        [_names("a", "cycle"), _batch(fault=("b", "publish")), LOST, _batch()],
-    ),
-    "a late copy of the DROP of a table that a first try has created": (
-        NAMES,
-        [_batch(fault=("a", "publish")), LOST, _names("a", "recreate"), _batch((5,))],
-    ),
-    "a late copy of the DROP of a table that a first try has made of its rows": (
-        NAMES,
-        [_batch((1,)), _batch(crash=7), _names("a", "recreate"), LOST, _batch((5,))],
-    ),
-    "a late copy of the CREATE of a table that was dropped": (
-        NAMES,
-        [_column("b", "add", 0), _batch(crash=17), LOST, _names("a", "recreate"), _batch((5,))],
-    ),
-    "rows and a RENAME of a column that a changefeed has sent again": (
-        COLUMNS,
-        [
-            _column("a", "add", 0),
-            _batch(),
-            _batch((1,)),
-            _column("a", "rename", 0),
-            _batch((0, 4)),
-            ("the_changefeed_restarts", {"back": 4}),
-        ],
-    ),
 }

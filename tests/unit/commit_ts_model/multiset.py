@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.batch import CurrentRow, image
 
+from pipeline.ingest.by_commit_ts.frontier import commit_ts_of
 from pipeline.ingest.by_commit_ts.redeliveries import Watermarks
 from pipeline.ingest.set_aside.pending import WAS_PENDING, rows_of
 from pipeline.model import change
-from pipeline.model.frontier import commit_ts_of
 from pipeline.model.messages import EVER
 from pipeline.warehouse.pairs import Place
 from pipeline.warehouse.state import OPERATION
