@@ -153,7 +153,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Ddl:
-    """One DDL statement as the changefeed sent it, with every position (`at`) that a copy of it has among the rows.
+    """One DDL statement as the changefeed sent it, with the position (`at`) of its first copy in each partition.
 
     `at` is empty if the statement is not among rows but in a file of its own. The source then gives it again with every
     batch until `_pipeline.ddl_history` has it, as nothing of it can be kept in `_pipeline.held`.
@@ -173,6 +173,8 @@ class Ddl:
     """TiDB's id of the table, which a RENAME leaves as it is; 0 if the protocol does not send it."""
     in_source: TableName | None = None
     """The table as the source names it, where its rows name it otherwise (`SourceProtocol.as_sent`)."""
+    redelivered_at: Mapping[Partition, int] = field(default_factory=dict)
+    """The position of the last copy, in partitions that have several: a changefeed has sent it again."""
 
     @property
     def identity(self) -> DdlIdentity:

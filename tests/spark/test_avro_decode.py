@@ -249,3 +249,14 @@ def test_decoding_is_generated_code_from_end_to_end(spark):
     (change_row,) = frame.collect()
     assert change_row["_unrepresentable"] == {"day": "0000-00-00", "until": "2024-01-00"}
     assert (change_row["day"], change_row["until"]) == (None, None)
+
+
+def test_a_statement_says_where_its_first_and_its_last_copy_stand(spark):
+    sent = {"query": "ALTER TABLE `t` ADD `c` INT", "type": 5, "schema": "s", "table": "t", "commitTs": 9}
+    ddl = (b"", bytearray(b"\x01" + json.dumps(sent).encode()))
+    raw = raw_frame(spark, ddl, (KEY, bytearray(GOOD)), ddl, ddl)
+    shuffled = raw.orderBy("offset", ascending=False)
+    (statement,) = AvroProtocol(Registry({one.schema_id: one.schema for one in WRITERS})).read(shuffled).ddl
+    assert list(statement.at.values()) == [0]
+    assert list(statement.redelivered_at.values()) == [3]
+    assert statement.at.keys() == statement.redelivered_at.keys()

@@ -187,9 +187,11 @@ def _after(seen: SeenVersion, ddl: Ddl) -> bool:
 def is_stale(layout: Layout, seen: SeenVersion, statements: Sequence[Statement]) -> bool:
     """Whether all messages of a version stand before the newest statement that has changed the layout.
 
-    Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice.
+    Each partition has a copy of the statement: partitions may be read unevenly, and a batch may be taken twice. Where a
+    changefeed has sent rows and statement again, what stands between the copies is from before it, too.
     """
-    copies = next((s.ddl.at for s in statements if s.ddl.commit_ts == layout.altered_at), {})
+    newest = (s.ddl for s in statements if s.ddl.commit_ts == layout.altered_at)
+    copies = next(({**ddl.at, **ddl.redelivered_at} for ddl in newest), {})
     return layout.altered_at > 0 and not any(
         last > copies[partition] if partition in copies else partition in layout.by_offset.altered_in
         for partition, last in seen.last.items()

@@ -277,8 +277,9 @@ class AvroProtocol:
 
     def _ddl(self, raw: DataFrame) -> tuple[tuple[Ddl, ...], tuple[Undecodable, ...]]:
         sent = raw.where(F.substring("value", 1, 1) == F.lit(bytes([DDL])))
-        rows = collected(sent.select(*PLACE, "value"))
+        rows = sorted(collected(sent.select(*PLACE, "value")), key=place_of)
         copies: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
+        again: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
         kinds: dict[tuple[int, str, TableName], int] = {}
         bad: list[Row] = []
         for row in rows:
@@ -288,12 +289,17 @@ class AvroProtocol:
                 continue
             commit_ts, sql, named, kind = parsed
             table = altered(kind, sql, named)
-            copies[commit_ts, sql, table].setdefault(*place_of(row))
+            partition, position = place_of(row)
+            if copies[commit_ts, sql, table].setdefault(partition, position) != position:
+                again[commit_ts, sql, table][partition] = position
             kinds[commit_ts, sql, table] = kind
         ddl = [
-            Ddl(CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, places, in_source=table)
+            Ddl(
+                CommitTs(ts), self._sent(table), kinds[ts, sql, table], sql, places,
+                in_source=table, redelivered_at=again[ts, sql, table],
+            )
             for (ts, sql, table), places in copies.items()
-        ]
+        ]  # fmt: skip
         return tuple(sorted(ddl, key=lambda d: d.commit_ts)), tuple(_bad_ddl(row) for row in bad)
 
     def _sent(self, table: TableName) -> TableName:

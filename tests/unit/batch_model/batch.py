@@ -285,10 +285,9 @@ def extreme(records: Iterable[Record], pick: Callable[..., int]) -> dict[Partiti
 
 def _statement(copies: Sequence[Record]) -> Ddl:
     message = copies[0].message
-    at: dict[Partition, int] = {}
-    for record in copies:
-        at.setdefault(record.at, record.offset)
-    return Ddl(message.commit_ts, message.table, message.action, message.sql, at)
+    at, last = extreme(copies, min), extreme(copies, max)
+    redelivered_at = {partition: position for partition, position in last.items() if position != at[partition]}
+    return Ddl(message.commit_ts, message.table, message.action, message.sql, at, redelivered_at=redelivered_at)
 
 
 class ModelRecords(Records):
@@ -383,14 +382,14 @@ class ModelBooks(accounting.Books):
 
     def _adds_up(self, row):
         """Whether what the ledger says of a batch is what its tables have of it."""
-        number, read, messages = row["batch_id"], self.context.records.read, self.landed.routed.messages
+        number, read = row["batch_id"], self.context.records.read
         entered = sum(one.batch_id == number for table in self.context.tables for one in table.changes.content())
         aside = {name: [one for one in read(name).rows if one["batch_id"] == number] for name in SET_ASIDE}
-        statements = {(*at, offset) for ddl in messages.ddl for at, offset in ddl.at.items()}
-        control = messages.control - sum(one["value"].place in statements for one in aside["held"])
+        statements = sum(one["value"].message.kind == "ddl" for one in aside["held"])  # control messages of a batch
+        rows = entered + sum(map(len, aside.values())) - statements
         found = {
             "changes": entered, "quarantined": len(aside["quarantine"]), "dead_letters": len(aside["dead_letters"]),
-            "rows_in": entered + sum(map(len, aside.values())) + control,
+            "rows_in": rows + self.landed.routed.messages.control,
         }  # fmt: skip
         said = {**row, "changes": row["inserts"] + row["updates"] + row["deletes"]}
         assert all(said[name] == count for name, count in found.items()), f"batch {number}: {said}, but {found}"
@@ -505,7 +504,10 @@ def _apply(self: Any, news: Sequence[ChangeRow]) -> current.Published:
 
 
 def _last(news: Sequence[ChangeRow], arrivals: Callable[[], Frame] | None) -> tuple[Mapping[int, ChangeRow], int]:
-    """The last change of each key: by offset or, where they stand in two partitions, by arrival; and how many do."""
+    """The last change of each key: by offset or, where they stand in two partitions, by arrival; and how many do.
+
+    Without arrivals the commit ts is the order.
+    """
     rows: dict[int, list[ChangeRow]] = {}
     for row in news:
         rows.setdefault(row.key, []).append(row)
@@ -514,7 +516,8 @@ def _last(news: Sequence[ChangeRow], arrivals: Callable[[], Frame] | None) -> tu
     arrived = {tuple(row[name] for name in change.POSITION[:3]): row[change.ARRIVED_AT] for row in found}
 
     def when(row: ChangeRow) -> tuple[int, int, int]:
-        return arrived.get(row.record.place, -1), crc32(repr(row.record.at).encode()), row.record.offset
+        at = row.record.message.commit_ts if arrivals is None else arrived.get(row.record.place, -1)
+        return at, crc32(repr(row.record.at).encode()), row.record.offset
 
     return {
         key: max(mine, key=when if key in conflicts else lambda row: row.record.offset) for key, mine in rows.items()

@@ -284,6 +284,18 @@ def statements_applied_with_each_copy(plant: Plant) -> Hunt:
     return Hunt(NAMES)
 
 
+def columns_of_redelivered_rows_are_news(plant: Plant) -> Hunt:
+    """What stands between two copies of a statement in one partition is after it."""
+    original = stages.is_stale
+
+    def is_stale(layout: Any, seen: Any, statements: Any) -> bool:
+        once = [replace(one, ddl=replace(one.ddl, redelivered_at={})) for one in statements]
+        return original(layout, seen, once)
+
+    plant.setattr(table_ordering, "is_stale", is_stale)
+    return Hunt(COLUMNS, (ROWS, BATCH, COLUMN, "the_changefeed_restarts"))
+
+
 def names_bound_as_they_are_today(plant: Plant) -> Hunt:
     """A second try binds names to what the first has renamed already."""
 
@@ -455,6 +467,7 @@ FAULTS = (
     renames_in_the_order_in_which_they_come,
     tables_that_wait_for_each_others_names,
     statements_applied_with_each_copy,
+    columns_of_redelivered_rows_are_news,
     held_records_left_under_the_old_name,
     speculation_never_doubted,
     speculation_shown_at_once,

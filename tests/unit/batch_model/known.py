@@ -215,4 +215,15 @@ KNOWN = {
             _hold("a"),
         ],
     ),
+    "rows and a RENAME of a column that a changefeed has sent again": (
+        COLUMNS,
+        [
+            _column("a", "add", 0),
+            _batch(),
+            _batch((1,)),
+            _column("a", "rename", 0),
+            _batch((0, 4)),
+            ("the_changefeed_restarts", {"back": 4}),
+        ],
+    ),
 }
