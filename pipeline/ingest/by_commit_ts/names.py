@@ -115,10 +115,12 @@ class NamesByCommitTs(NamedTables):
         return commit_ts
 
     def drop_pending_of(self, name: Name, commit_ts: int) -> None:
-        """See `NamedTables.drop_pending_of`."""
-        for table in [table for table in last_held(self.context.tables, self.context.records) if table.key == name]:
-            self.context.records.mark_dropped(table, commit_ts)
-            held_names.forget(self.context.records, table)
+        """See `NamedTables.drop_pending_of`. A pair of that name is a later table, and what is held is of that one."""
+        tables, records = self.context.tables, self.context.records
+        for table in last_held(tables, records):
+            if table.key == name and tables.find(table) is None:
+                records.mark_dropped(table, commit_ts)
+                held_names.forget(records, table)
 
     def concerned(self, statement: Statement) -> Sequence[TableName]:
         """See `NamedTables.concerned`: those that it names, or those of the database that it names, or all."""
