@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.warehouse.state import HOLDS
 
@@ -43,10 +44,10 @@ def remember(records: Records, hold: HeldName) -> None:
         _write(records, (*holds, hold))
 
 
-def forget(records: Records, table: TableName) -> bool:
-    """Forget a name; whether it was there."""
+def forget(records: Records, table: TableName, until: int = EVER) -> bool:
+    """Forget a name; whether it was there. `until`: not one of a statement after this commit ts."""
     holds = remembered(records)
-    left = [hold for hold in holds if hold.name.key != table.key]
+    left = [hold for hold in holds if hold.name.key != table.key or hold.commit_ts > until]
     if len(left) == len(holds):
         return False
     _write(records, left)

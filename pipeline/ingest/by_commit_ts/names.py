@@ -115,12 +115,12 @@ class NamesByCommitTs(NamedTables):
         return commit_ts
 
     def drop_pending_of(self, name: Name, commit_ts: int) -> None:
-        """See `NamedTables.drop_pending_of`. A pair of that name is a later table, and what is held is of that one."""
+        """See `NamedTables.drop_pending_of`. A pair of that name is a later table, and held records are of that one."""
         tables, records = self.context.tables, self.context.records
-        for table in last_held(tables, records):
-            if table.key == name and tables.find(table) is None:
+        for table in (table for table in last_held(tables, records) if table.key == name):
+            if tables.find(table) is None:
                 records.mark_dropped(table, commit_ts)
-                held_names.forget(records, table)
+            held_names.forget(records, table, until=commit_ts)
 
     def concerned(self, statement: Statement) -> Sequence[TableName]:
         """See `NamedTables.concerned`: those that it names, or those of the database that it names, or all."""
