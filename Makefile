@@ -39,7 +39,7 @@ demo: java $(JARS) ## Show it: TiCDC changes through Kafka into checked Iceberg 
 test: java $(JARS) lint ## Lint, types, layers and every test that is not slow
 	@$(BIN)/python -m pytest -q $(SHARED)
 
-test-all: java $(JARS) lint ## The same with the slow tests, every golden case, 20 random kills and 100,000 histories of each kind (a night)
+test-all: java $(JARS) lint ## The same with the slow tests, every golden case, 20 random kills and 100,000 histories of each kind by commit ts (a night)
 	@TICDC_WAREHOUSE_GOLDEN=all TICDC_WAREHOUSE_KILLS=20 TICDC_WAREHOUSE_HISTORIES=100000 $(BIN)/python -m pytest -q $(SHARED)
 
 # K="words of pytest's -k" picks tests: make test-e2e K="kills and not cut"

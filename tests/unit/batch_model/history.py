@@ -122,11 +122,30 @@ class History:
 
         Limits of what a reader can know (docs/avro.md): without statements a rename is a drop and an add, and a name
         that is used again is the same column; a statement that one partition has brought before any row of the table
-        has come is forgotten, and a version that another partition brings later is not known to be older.
+        has come is forgotten, and a version that another partition brings later, or that is read later since the
+        registry had lost it, is not known to be older.
         """
         if self.mode == PLAIN:
             return what not in ("rename", "again")
-        return what in ("add", "widen") or Process.tables_of(self.world).find(table.name) is not None
+        if what in ("add", "widen"):
+            return True
+        is_another = any(sql.startswith(("DROP TABLE", "RENAME TABLE")) for _, sql in self.unread_ddl())
+        unread = self.source.registry.forgotten or any(row["status"] == "open" for row in self.letters())
+        return not (is_another or unread) and Process.tables_of(self.world).find(table.name) is not None
+
+    def letters(self):
+        """The dead letters, whether a process lives or not."""
+        return self.process.context.records.read(DEAD_LETTERS).rows if self.process else ()
+
+    def unread_ddl(self):
+        """Commit ts and text of the DDL events of which a copy has not been read."""
+        ends, broker = Process.ledger_of(self.world).ends, self.source.broker
+        unread = (
+            record.message
+            for at, log in broker.logs.items()
+            for record in log[ends.get((broker.topics[at.stream].id, at.number), 0) :]
+        )
+        return {(message.commit_ts, message.sql) for message in unread if message.kind == "ddl"}
 
     @rule(6, (COLUMNS,), name=TABLES, what=("truncate", "strange_statement"))
     def a_statement_of_another_kind(self, name, what):
@@ -166,14 +185,7 @@ class History:
         Of an exchange that is read in two parts the rest must come before its names are dropped: rows of a new table
         of such a name are held until a person releases it, which nobody does here before it has a pair.
         """
-        ends = Process.ledger_of(self.world).ends
-        broker = self.source.broker
-        unread = {
-            (record.message.commit_ts, record.message.sql)
-            for at, log in broker.logs.items()
-            for record in log[ends.get((broker.topics[at.stream].id, at.number), 0) :]
-            if record.message.kind == "ddl" and "RENAME" in record.message.sql
-        }
+        unread = {(commit_ts, sql) for commit_ts, sql in self.unread_ddl() if sql.startswith("RENAME TABLE")}
         if what in EXCHANGES:
             return not unread and self.are_known(TableName("s", name) for name in TABLES)
         at_once = len(unread) > len({commit_ts for commit_ts, _ in unread})
@@ -197,7 +209,8 @@ class History:
     def the_registry_forgets_or_remembers(self, pick, forget):
         registry = self.source.registry
         ids = registry.value_ids()
-        if forget and ids:
+        changed = any(" RENAME COLUMN " in sql or " DROP COLUMN " in sql for _, sql in self.unread_ddl())
+        if forget and ids and not changed:  # a limit, see `followed`
             registry.forgotten.add(ids[pick % len(ids)])
         else:
             registry.forgotten.clear()

@@ -227,3 +227,81 @@ KNOWN = {
         ],
     ),
 }
+
+OPEN: dict[str, tuple[str, list[Any]]] = {
+    "names change places in a batch of redelivered rows, and change again": (
+        NAMES,
+        [
+            _column("a", "add", 0),
+            _row("a", 0, times=3),
+            _row("a", 1, "replace", 2),
+            _batch(),
+            ("the_changefeed_restarts", {"back": 11}),
+            _names("a", "cycle"),
+            _batch(),
+            _names("b", "away and back"),
+        ],
+    ),
+    "tables that were made anew, of which one cannot be read, change names": (
+        NAMES,
+        [
+            _batch((0, 4)),
+            _names("a", "restore"),
+            ("the_registry_forgets_or_remembers", {"pick": 1, "forget": True}),
+            _names("a", "cycle"),
+            _batch((0, 0, 3, 3)),
+        ],
+    ),
+    "a table is made anew after an exchange that was read in part": (
+        NAMES,
+        [
+            _batch(),
+            ("the_changefeed_restarts", {"back": 2}),
+            _damage("a", 0),
+            _row("a", 0, times=2),
+            _batch((0, 0, 0, 3)),
+            _column("a", "add", 0),
+            _column("a", "add", 0),
+            _row("a", 0, times=3),
+            _names("a", "cycle"),
+            _batch((0, 0, 3, 3)),
+            _names("a", "recreate"),
+        ],
+    ),
+    "a held table changes its name twice, and loses a column": (
+        NAMES,
+        [
+            _batch((0, 4)),
+            _hold("b"),
+            _names("a", "swap"),
+            _batch((0, 4)),
+            _column("a", "drop", 0),
+            _names("a", "swap"),
+            _hold("b"),
+            _batch(crash=15),
+        ],
+    ),
+    "tables made anew, a lost checkpoint, and then a restored one": (
+        NAMES,
+        [
+            _batch(),
+            _names("a", "restore"),
+            _batch((1,), crash=0),
+            ("something_befalls_the_checkpoint", {"what": "back up"}),
+            ("something_befalls_the_checkpoint", {"what": "lose"}),
+            _batch(fault=("a", "evolve")),
+            ("something_befalls_the_checkpoint", {"what": "restore"}),
+        ],
+    ),
+    "a column is widened twice, and one partition is read ahead": (
+        COLUMNS,
+        [
+            _column("a", "widen", 1),
+            _column("a", "widen", 1),
+            _row("a", 2),
+            _batch((3, 0, 0, 0)),
+            _batch((3, 0, 0, 0)),
+        ],
+    ),
+}
+"""Histories by offset that fail today: of 100,000 about ten do. When one holds, it moves to `KNOWN`."""
