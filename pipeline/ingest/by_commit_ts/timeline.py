@@ -129,16 +129,16 @@ def _blocked(
         pair = context.tables.by_uuid(table_ref.uuid) if isinstance(table_ref, PairRef) else None
         if pair is not None and pair.state is State.HELD and pair.held_reason and not statement.naming:
             yield statement, pair.held_reason
-        elif statement.cause not in names.causes:
-            for action, clause in statement.clauses:
+            continue
+        for action, clause in statement.clauses:
+            if not {statement.cause, clause.mark} & names.causes:
                 names.act(action, clause.commit_ts, clause.mark)
 
 
 def _in_order(statements: Sequence[Statement], context: PipelineContext, seen: Collection[Name]) -> list[Statement]:
     """The statements, by commit ts, RENAMEs of one commit ts in an order that can have been executed (`executable`).
 
-    What counts are the names of before that commit ts: a try that died may have applied some of the statements. `seen`:
-    the names of rows of this batch.
+    What counts are the names of before that commit ts: a try that died may have applied some. `seen`: names of rows.
     """
     names = NameHistory.of(recorded_bindings(context.tables, context.records))
     ordered: list[Statement] = []

@@ -326,6 +326,14 @@ KNOWN = {
         ("something_strange_is_done", {"name": "c", "key": 0}),
         ("a_batch_is_taken", {"limit": (9,), "crash": 14, "others": (), "fault": None}),
     ],
+    # a statement waited with a held table that had given its name away: a copy of its CREATE had bound the name anew
+    "a held table gives its name away, and a copy of its CREATE comes with that": [
+        ("names_change", {"what": "swap", "name": "a"}),
+        ("a_batch_is_taken", {"limit": (0, 2), **QUIET}),
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("a_column_changes", {"name": "b", "what": "add", "pick": 0, "key": 0}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 21, "others": (), "fault": None}),
+    ],
     # the name of a dropped table stayed held, as a table had been made after it under the same name
     "a database goes again with a table that nobody understands": [
         ("the_world_is", {"shared": True, "policy": "drop"}),
