@@ -76,6 +76,12 @@ class Inspected:
 
 def inspected(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
     """Read the record; no offset: the newest. Raises `Refused` (`TOPIC_UNKNOWN`, `OFFSET_UNKNOWN`)."""
+    if settings.source.kind != "kafka":
+        raise Refused(
+            "INSPECT_KAFKA_ONLY",
+            "inspect reads records of Kafka, and source.kind is another one",
+            "the files are texts: look at the file and the line that `_topic` and `_offset` name",
+        )
     spark = looking(settings)
     with ExitStack() as resources:
         cluster = Cluster(spark, settings)

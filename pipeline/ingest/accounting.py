@@ -15,7 +15,7 @@ from pipeline.ingest.ddl.done import APPLIED
 from pipeline.ingest.phases import CommittedBatch
 from pipeline.ingest.reading import describe_job, past
 from pipeline.ingest.run_state import Ledger
-from pipeline.ingest.set_aside.pending import RELEASED, as_raw
+from pipeline.ingest.set_aside.pending import RELEASED
 from pipeline.model import change
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
@@ -23,6 +23,7 @@ from pipeline.quality.samples import as_row, told
 from pipeline.warehouse import changes, descriptions
 from pipeline.warehouse.evolution import Note
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.raw_records import as_raw
 from pipeline.warehouse.records import SET_ASIDE
 from pipeline.warehouse.state import OPERATION
 from pipeline.warehouse.tables_view import is_outdated, write_tables_view
@@ -224,9 +225,10 @@ class Books:
 
     def _held_statements(self) -> int:
         """How many DDL messages the tries of this batch have held with the rows of their tables."""
-        held = self.context.records.read("held").where(F.col("batch_id") == self._batch_id).select(*as_raw())
+        held = self.context.records.read("held").where(F.col("batch_id") == self._batch_id)
         is_ddl = F.coalesce(self.context.protocol.header().ddl, F.lit(False))
-        return 0 if held.isEmpty() else self.context.protocol.prepare(held).where(is_ddl).count()
+        raw = held.select(*as_raw(self.context.source.columns))
+        return 0 if raw.isEmpty() else self.context.protocol.prepare(raw).where(is_ddl).count()
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:
         """Changes by op, and what was set aside by table, of this batch: whichever try of it has written them.

@@ -9,9 +9,9 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.ingest.routed import RoutedBatch
-from pipeline.ingest.set_aside.dead_letters import without
 from pipeline.model.conditions import any_of
 from pipeline.model.places import POSITION, stands_in
+from pipeline.warehouse.raw_records import without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

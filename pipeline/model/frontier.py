@@ -6,7 +6,14 @@ at D the same rows and itself. So it makes no difference on which side of a DDL 
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
+
+from pipeline.model.columns import CommitTs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline.model.places import Partition
 
 Frontier = NewType("Frontier", int)
 """Commit ts * 2, and one more after the DDL events of that ts."""
@@ -27,3 +34,8 @@ def after_ddl(commit_ts: int) -> Frontier:
 def commit_ts_of(frontier: Frontier) -> int:
     """Rows up to this commit ts belong to it."""
     return frontier >> 1
+
+
+def watermarks_of(frontiers: Mapping[Partition, Frontier]) -> dict[Partition, CommitTs]:
+    """The commit ts up to which each partition has its rows."""
+    return {at: CommitTs(commit_ts_of(frontier)) for at, frontier in frontiers.items()}

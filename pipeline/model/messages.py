@@ -47,7 +47,7 @@ class SeenVersion:
     """One layout version that this batch carries, and where it first and last stands in each partition.
 
     `key_only`: its messages carry the handle columns alone (an Avro delete). `since`, `until`: the least and the
-    greatest commit ts of its rows, where the protocol tells.
+    greatest commit ts of its rows, where the protocol tells. `unfit`: why its table cannot be right, and is held.
     """
 
     version: TableVersion
@@ -57,6 +57,7 @@ class SeenVersion:
     key_only: bool = False
     since: int = 0
     until: int = EVER
+    unfit: str = ""
 
     def joined(self, other: SeenVersion) -> SeenVersion:
         """The rows of both, which are of one version, as one."""
@@ -70,6 +71,7 @@ class SeenVersion:
             rows=self.rows + other.rows,
             since=min(self.since, other.since),
             until=max(self.until, other.until),
+            unfit=self.unfit or other.unfit,
         )
 
 
@@ -175,6 +177,9 @@ class Ddl:
     """The table as the source names it, where its rows name it otherwise (`SourceProtocol.as_sent`)."""
     redelivered_at: Mapping[Partition, int] = field(default_factory=dict)
     """The position of the last copy, in partitions that have several: a changefeed has sent it again."""
+
+    closes: bool = True
+    """Whether all rows up to its commit ts stand before it in its partition; not if it has a file of its own."""
 
     @property
     def identity(self) -> DdlIdentity:

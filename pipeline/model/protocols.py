@@ -30,6 +30,9 @@ class ProtocolFacts:
     watermarks_optional: bool = False
     """Whether a changefeed sends watermarks only if an option says so."""
 
+    sources: tuple[str, ...] = ("kafka",)
+    """The kinds of source that bring it (`source.kind`)."""
+
     @property
     def is_read(self) -> bool:
         """Whether this version reads it."""
@@ -41,7 +44,7 @@ PROTOCOLS: Mapping[str, ProtocolFacts] = {
     "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
     "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
     "canal-json": ProtocolFacts(),
-    "csv": ProtocolFacts(),
+    "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv",), sources=("storage",)),
 }
 """By `source.protocol`."""
 

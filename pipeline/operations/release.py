@@ -14,8 +14,8 @@ from pipeline.ingest.by_offset.statements import understood
 from pipeline.ingest.by_offset.table_ordering import TableByOffset
 from pipeline.ingest.ordering import chosen, take_batch
 from pipeline.ingest.routed import RawBatch, RoutedBatch
-from pipeline.ingest.set_aside.dead_letters import of_table, places_since, set_aside_refused, without
-from pipeline.ingest.set_aside.pending import as_raw, let_next_batch_take, nothing, released
+from pipeline.ingest.set_aside.dead_letters import of_table, set_aside_refused
+from pipeline.ingest.set_aside.pending import let_next_batch_take, nothing, released
 from pipeline.ingest.table_work import TableWork
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.model.holding import GET_A_KEY, NAMELESS, NO_KEY, WITHOUT_KEY
@@ -27,6 +27,7 @@ from pipeline.warehouse.alterations import COLUMNS_CHANGED
 from pipeline.warehouse.altered import refuse, restore
 from pipeline.warehouse.held import NAME_TAKEN, taken
 from pipeline.warehouse.pairs import State
+from pipeline.warehouse.raw_records import as_raw, places_since, without
 from pipeline.warehouse.records import AT
 from pipeline.warehouse.state import OPERATION
 from pipeline.warehouse.tables_view import write_tables_view
@@ -265,7 +266,7 @@ def _held_records(context: PipelineContext, source: TableName) -> DataFrame:
     for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a stream that was made again
         done = context.records.read(name).where(F.col("batch_id") >= context.run.ledger.batch_id).select(*place)
         held = held.join(done, place, "left_anti")
-    return held.select(*as_raw())
+    return held.select(*as_raw(context.source.columns))
 
 
 def _set_aside_refused(
@@ -274,7 +275,7 @@ def _set_aside_refused(
     """What has become undecodable while it waited goes to the dead letters, but for what a first try has appended."""
     if refused:
         if table is not None:
-            appended = places_since(context, table, context.run.ledger.batch_id)
+            appended = places_since(context.spark, table, context.run.ledger.batch_id)
             held_records = without(held_records, appended)
         set_aside_refused(context, held_records, refused, context.run.ledger.batch_id)
 

@@ -12,8 +12,10 @@ from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols import images
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
+from pipeline.protocols.csv import csv_protocol
+from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.open import OpenProtocol
-from pipeline.protocols.simple import SimpleProtocol
+from pipeline.protocols.simple import simple_protocol
 from pipeline.settings.column_types import members_of, own_types
 from registry import RegistryClient, RegistryConfig
 
@@ -65,7 +67,7 @@ def _avro_sent_by(messages: Messages) -> str:
 def _simple(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
     del registry
     overrides = own_types(settings.warehouse.columns)
-    return SimpleProtocol(settings.source.encoding or "json", settings.changefeed.timezone, overrides, versions)
+    return simple_protocol(settings.source.encoding or "json", settings.changefeed.timezone, overrides, versions)
 
 
 def _open(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
@@ -74,6 +76,12 @@ def _open(settings: Settings, registry: RegistryClient | None, versions: KnownVe
     members = {name: members_of(kind) for name, kind in columns.items() if members_of(kind)}
     old_values = changefeed.enable_old_value is not False
     return OpenProtocol(changefeed.timezone, own_types(columns), versions, members, old_values=old_values)
+
+
+def _csv(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
+    del registry
+    changefeed = settings.changefeed
+    return csv_protocol(form_of(changefeed.csv), changefeed.timezone, own_types(settings.warehouse.columns), versions)
 
 
 READERS: Mapping[str, ProtocolReader] = {
@@ -87,6 +95,11 @@ READERS: Mapping[str, ProtocolReader] = {
         _open,
         lambda _: "any version: updates of keys are read whole as well as split",
         lambda frame, tables, _encoding: images.of_open(frame, tables),
+    ),
+    "csv": ProtocolReader(
+        _csv,
+        lambda _: "any version that writes schema files: v6.5 and later",
+        lambda _frame, _tables, _encoding: None,
     ),
 }
 """By `source.protocol`."""

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import LOGICAL_BITS
-from pipeline.model.places import POSITION, STREAM
+from pipeline.model.places import PARTITION, POSITION, RAW, STREAM, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pyspark.sql import Column
 
@@ -19,20 +19,27 @@ _LOST = change.ENVELOPE[change.UNREPRESENTABLE]
 
 
 def envelope(
-    *, op: Column, commit_ts: Column, index: Column, schema_id: Column, lost: Iterable[Mapping[str, Column | None]]
+    *,
+    op: Column,
+    commit_ts: Column,
+    index: Column,
+    schema_id: Column,
+    lost: Iterable[Mapping[str, Column | None]],
+    raw: Collection[str] = RAW,
 ) -> list[Column]:
-    """The columns from `_op` to `_unrepresentable`.
+    """The columns from `_op` to `_unrepresentable`. `raw`: the columns of the raw frame.
 
     `lost`: the texts that could not be represented, by target; a mapping for each version, of which for any row all
     but one have NULL alone. None: a value of that target is never lost.
     """
+    place = shown(raw)
     return [
         op.alias(change.OP),
         commit_ts.alias(change.COMMIT_TS),
         F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS)).alias(change.COMMIT_TIME),
-        F.col(STREAM).alias(change.TOPIC),
-        F.col("partition").alias(change.PARTITION),
-        F.col(POSITION).alias(change.OFFSET),
+        place[STREAM].alias(change.TOPIC),
+        place[PARTITION].alias(change.PARTITION),
+        place[POSITION].alias(change.OFFSET),
         index.alias(change.INDEX),
         schema_id.alias(change.SCHEMA_ID),
         unrepresentable(lost),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.change import Op
+from pipeline.protocols.described.head import MessageKind, field_of
 from pipeline.protocols.open import events
 from pipeline.protocols.open.framing import value_json
-from pipeline.protocols.simple.head import MessageKind, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.errors import Refused
@@ -26,7 +27,7 @@ from pipeline.runtime.session import session, spread
 from pipeline.service.dispatch import operation
 from pipeline.service.mailbox import Inbox
 from pipeline.service.telemetry import Telemetry
-from pipeline.sources.build import source_of
+from pipeline.sources.build import OWN_TABLES, source_of
 from pipeline.sources.source import ends_under
 from pipeline.warehouse import altered
 from pipeline.warehouse.consistent_points import ConsistentPoints
@@ -48,6 +49,8 @@ from pipeline.warehouse.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
 
     from pipeline.ingest.phases import CommittedBatch
     from pipeline.observe.metrics import Metrics
@@ -251,6 +254,22 @@ class _Stopped(Exception):
     """Raised in a batch that begins after `stop`, or that ends by an error, which `run` raises then."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """`SourceNotes`."""
+
+    records: Records
+    batch_id: Callable[[], int]
+
+    def read(self, name: str) -> DataFrame:
+        """See `SourceNotes.read`."""
+        return self.records.read(name)
+
+    def write(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """See `SourceNotes.write`."""
+        self.records.write(name, self.batch_id(), rows)
+
+
 def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], telemetry: Telemetry) -> PipelineContext:
     check_catalog(settings.warehouse)
     spark = session(settings)
@@ -261,7 +280,7 @@ def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], t
     catalog = Catalog(spark)
     if CATALOG_LOST not in accept:
         _refuse_lost(catalog, settings)
-    records = Records.open(spark, catalog, settings.warehouse.data, settings.name)
+    records = Records.open(spark, catalog, settings.warehouse.data, settings.name, OWN_TABLES[settings.source.kind])
     tables = Tables(
         catalog,
         settings.warehouse.data,
@@ -275,7 +294,8 @@ def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], t
         check_copied(records.tables["batches"].properties, settings.warehouse)
     ledger = Ledger.load(records)
     recorded = {*ledger.streams, *(stream for table in tables for stream, _ in table.ends)}
-    resumed = source.resume(ledger.committed, recorded, lambda: records.read("batches"), accept)
+    notes = _Notes(records, lambda: run.batch_id)
+    resumed = source.resume(ledger.committed, recorded, notes, accept)
     records.claim(catalog_folder(settings.warehouse))
     _succeed(tables, resumed.successors)
     _accept(tables, records, ledger, resumed)

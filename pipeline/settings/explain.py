@@ -55,8 +55,6 @@ def explain(error: ValidationError, tree: Any, model: type[BaseModel], written: 
     """Yield a fault for each error; `tree` is what was validated, `written` the same with its keys without a value."""
     for detail in error.errors(include_url=False, include_input=False):
         path = tuple(str(key) for key in detail["loc"] if key != "[key]")
-        if path[:1] == ("source",) and detail["type"] == "missing" and _is_storage(tree):
-            continue  # what Kafka needs is not what is wrong there
         code = NOT_YET if detail["type"] == NOT_YET_ERROR else INVALID
         yield SettingFault(path, _sentence(detail, path, tree, model) + _unset(path, written), code)
 
@@ -111,7 +109,3 @@ def _value(path: Path, tree: Any) -> Any:
         else:
             return None
     return tree
-
-
-def _is_storage(tree: Any) -> bool:
-    return bool(_value(("source", "kind"), tree) == "storage")

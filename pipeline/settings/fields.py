@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError, ValidationError
 from pipeline.settings.column_types import column_type
 from pipeline.settings.durations import seconds
 from pipeline.settings.faults import did_you_mean
+from pipeline.settings.sizes import bytes_of
 
 REFUSED = "refused"  # the pydantic error type whose message is our own sentence
 LONGEST_NAME = 128
@@ -83,7 +84,7 @@ def _path(value: object, info: ValidationInfo) -> Path:
 
 
 def _servers(text: str) -> str:
-    for server in text.split(","):
+    for server in text.split(",") if text else ():
         match = _SERVER.fullmatch(server.strip())
         if not match or not 1 <= int(match[1]) <= LARGEST_PORT:
             raise refuse("expected `host:port`, more of them separated by commas")
@@ -114,6 +115,23 @@ def _duration(text: str) -> str:
         seconds(text)
     except ValueError as error:
         raise refuse(str(error)) from None
+    return text
+
+
+LINE_ENDS = ("\r\n", "\n")
+
+
+def _size(text: object) -> str:
+    try:
+        bytes_of(str(text))
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    return str(text)
+
+
+def _line_end(text: str) -> str:
+    if text not in LINE_ENDS:
+        raise refuse('expected "\\r\\n" or "\\n", in double quotes')
     return text
 
 
@@ -173,6 +191,8 @@ Topic = Annotated[str, AfterValidator(_topic), _format("kafka-topic")]
 TopicPattern = Annotated[str, AfterValidator(_line), _format("regex")]
 """A regular expression of Java's, which Java alone can judge (`sources.kafka`): Python's are others."""
 Url = Annotated[str, AfterValidator(_url), _format("uri")]
+Bytes = Annotated[str, BeforeValidator(_size), _format("size")]
+LineEnd = Annotated[str, AfterValidator(_line_end), _format("line-end")]
 Duration = Annotated[str, AfterValidator(_duration), _format("spark-duration")]
 LongDuration = Annotated[str, AfterValidator(_long_duration), _format("spark-duration")]
 Timezone = Annotated[str, AfterValidator(_timezone), _format("iana-timezone")]

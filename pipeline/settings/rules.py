@@ -18,9 +18,22 @@ from pipeline.model.protocols import PROTOCOLS, facts_of
 from pipeline.settings.faults import NOT_YET, SettingFault, variable_of
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
-from pipeline.settings.sections import DATA_FOLDER
+from pipeline.settings.sections import DATA_FOLDER, SourceSection
 
 Written: TypeAlias = Mapping[str, Any]
+_KEYS = {
+    "kafka": (
+        "bootstrap_servers",
+        "topics",
+        "topic_pattern",
+        "starting_offsets",
+        "max_offsets_per_trigger",
+        "encoding",
+    ),
+    "storage": ("path", "max_bytes_per_trigger"),
+}
+"""Keys of `source` that have a meaning with one kind of source only."""
+_REQUIRED = {"kafka": "bootstrap_servers", "storage": "path"}
 _POSTGRES = ("postgresql:", "postgres:", "postgresql+")
 
 
@@ -44,11 +57,36 @@ def _section(written: Written, *path: str) -> Written:
 
 def _later_versions(written: Written) -> Iterator[SettingFault]:
     source = _section(written, "source")
-    if source.get("kind") == "storage":
-        yield SettingFault(("source", "kind"), "`storage` is not in this version", NOT_YET)
     facts = facts_of(source.get("protocol"))
     if facts is not None and not facts.is_read:
         yield SettingFault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
+
+
+def _kind(written: Written) -> Iterator[SettingFault]:
+    """What each kind of source needs, and what it has no use for."""
+    source = _section(written, "source")
+    kind, protocol = source.get("kind"), source.get("protocol")
+    facts = facts_of(protocol)
+    if not isinstance(kind, str) or kind not in _KEYS:
+        return
+    if facts is not None and facts.is_read and kind not in facts.sources:
+        kinds = " or ".join(f"`kind: {name}`" for name in facts.sources)
+        yield SettingFault(("source", "protocol"), f"`{protocol}` is read with {kinds}")
+    for other, keys in _KEYS.items():
+        for key in keys if other != kind else ():
+            if key in source and not _is_default(key, source[key]):
+                yield SettingFault(
+                    ("source", key), f"has no meaning with `kind: {kind}`: it is a key of `kind: {other}`"
+                )
+    required = _REQUIRED[kind]
+    if source.get(required) in (None, ""):
+        yield SettingFault(("source", required), f"required: {SourceSection.model_fields[required].description}")
+
+
+def _is_default(key: str, value: object) -> bool:
+    """Whether a key of `source` says no more than if it were not there: `config show` writes every key."""
+    default = SourceSection.model_fields[key].default
+    return value is None or value == default or (isinstance(value, list) and value == list(default or ()))
 
 
 def _topics(written: Written) -> Iterator[SettingFault]:
@@ -167,6 +205,7 @@ def _false(value: object) -> bool:
 
 _RULES: tuple[Callable[[Written], Iterator[SettingFault]], ...] = (
     _later_versions,
+    _kind,
     _topics,
     _topic_names,
     _registry,

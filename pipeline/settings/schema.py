@@ -47,7 +47,10 @@ def _keys(section: Mapping[str, Any], definitions: Mapping[str, Any], prefix: st
 
 
 def _yaml(value: object) -> str:
-    return "none" if value in (None, "") else json.dumps(value).strip('"')
+    if value in (None, ""):
+        return "none"
+    written = json.dumps(value)
+    return written[1:-1].replace('\\"', '"') if isinstance(value, str) else written
 
 
 def _takes(entry: Mapping[str, Any]) -> str:

@@ -15,10 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pipeline.model.protocols import facts_of
 from pipeline.settings.durations import seconds
 from pipeline.settings.fields import (
+    Bytes,
     Columns,
     Duration,
     FreeMap,
     Line,
+    LineEnd,
     LocalPath,
     LongDuration,
     Namespace,
@@ -30,6 +32,7 @@ from pipeline.settings.fields import (
     Url,
 )
 from pipeline.settings.redaction import redacted
+from pipeline.settings.sizes import bytes_of
 
 DATA_FOLDER = "data"
 _PLACE = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
@@ -48,14 +51,25 @@ class Section(BaseModel):
 class SourceSection(Section):
     """Where the changes come from."""
 
-    kind: Literal["kafka", "storage"] = Field(description="`kafka`; `storage` comes later")
+    kind: Literal["kafka", "storage"] = Field(
+        description="`kafka`, or `storage`: the files of a changefeed whose sink is a bucket or a folder"
+    )
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] = Field(
-        description="the changefeed's protocol; this version reads `avro`, `simple` and `open-protocol`"
+        description="the changefeed's protocol; this version reads `avro`, `simple` and `open-protocol` from Kafka, "
+        "`csv` from files"
+    )
+    path: LocalPath | None = Field(
+        default=None, description="with `kind: storage`: the folder of the changefeed, as in its sink URI"
+    )
+    max_bytes_per_trigger: Bytes = Field(
+        default="512 MiB", description="with `kind: storage`: the most bytes of files in one micro-batch, or one file"
     )
     encoding: Literal["json", "avro"] | None = Field(
         default=None, description="with `protocol: simple` only: `encoding-format` of the sink URI; `json` unless given"
     )
-    bootstrap_servers: Servers = Field(description="Kafka brokers, `host:port[,host:port]`")
+    bootstrap_servers: Servers = Field(
+        default="", description="with `kind: kafka`: brokers, `host:port[,host:port]`; required there"
+    )
     topics: tuple[Topic, ...] = Field(default=(), description="the topics to read; this or `topic_pattern`")
     topic_pattern: TopicPattern | None = Field(
         default=None,
@@ -83,6 +97,18 @@ class SourceSection(Section):
             return data
         return {**data, "encoding": facts.encodings[0]}
 
+    @property
+    def folder(self) -> Path:
+        """`path`, which a storage changefeed has."""
+        if self.path is None:
+            raise AssertionError("source.path is required with `kind: storage`")
+        return self.path
+
+    @property
+    def most_bytes(self) -> int:
+        """`max_bytes_per_trigger` as a number."""
+        return bytes_of(self.max_bytes_per_trigger)
+
 
 class RegistrySettings(Section):
     """The schema registry (Confluent API) of an Avro changefeed."""
@@ -100,8 +126,22 @@ class RegistrySettings(Section):
     retries: int = Field(default=5, ge=0, le=100, description="further attempts when the registry does not answer")
 
 
+class CsvSettings(Section):
+    """`[sink.csv]` of the changefeed: how its lines are written."""
+
+    delimiter: str = Field(
+        default=",", min_length=1, max_length=3, description="between fields; one to three characters"
+    )
+    quote: str = Field(default='"', max_length=1, description="around texts; empty for none")
+    null: str = Field(default=r"\N", description="what stands for NULL")
+    terminator: LineEnd = Field(default="\r\n", description=r'the end of a line, `"\r\n"` or `"\n"`')
+    binary_encoding_method: Literal["base64", "hex"] = Field(
+        default="base64", alias="binary-encoding-method", description="how binary values are written"
+    )
+
+
 class ChangefeedSettings(Section):
-    """What TiCDC was told: `timezone` and `enable-old-value` steer decoding, the rest is only compared."""
+    """What TiCDC was told: `timezone`, `enable-old-value` and `csv` steer decoding, the rest is only compared."""
 
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] | None = Field(
         default=None, description="as in the sink URI; must equal `source.protocol`"
@@ -128,6 +168,7 @@ class ChangefeedSettings(Section):
         description="with `protocol: open-protocol` only: false where updates do not carry the row as it was "
         "(today `output-old-value`)",
     )
+    csv: CsvSettings = Field(default=CsvSettings(), description="with `protocol: csv` only: `[sink.csv]`")
     timezone: Timezone = Field(
         default="UTC", description="TiCDC's time zone, in which TIMESTAMP values are written (IANA name)"
     )

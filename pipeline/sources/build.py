@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.sources import kafka
+from pipeline.sources.storage.source import StorageSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
     from pipeline.sources.source import Source
 
-SOURCES: Mapping[str, Callable[[SparkSession, Settings], Source]] = {"kafka": kafka.KafkaSource}
+SOURCES: Mapping[str, Callable[[SparkSession, Settings], Source]] = {
+    "kafka": kafka.KafkaSource,
+    "storage": StorageSource,
+}
 """By `source.kind`."""
+OWN_TABLES: Mapping[str, tuple[str, ...]] = {"kafka": (), "storage": ("files",)}
+"""Tables of `warehouse._pipeline` that only one kind of source has."""
 REFUSALS = kafka.REFUSALS
 """Codes of refusals of any source that `run --accept` passes over."""
 

@@ -9,18 +9,18 @@ sources that there are; docs/contributing/add-a-source.md says what a new one ha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pipeline.model.places import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from pipeline.errors import PipelineError
-    from pipeline.model.columns import CommitTs
+    from pipeline.model.frontier import Frontier
     from pipeline.model.messages import Messages
     from pipeline.model.places import PartitionId, Position, Range
 
@@ -91,6 +91,18 @@ class Taken(NamedTuple):
     planned: Planned | None
 
 
+class SourceNotes(Protocol):
+    """The pipeline's own tables, as far as a source needs them."""
+
+    def read(self, name: str) -> DataFrame:
+        """A table as it stands. The positions in `batches` are those that the source has written (`as_text`)."""
+        ...
+
+    def write(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append a few rows to a table, in one commit, as of the next batch."""
+        ...
+
+
 class Backlog(Protocol):
     """What a source has and no batch has taken yet, by the stream's name."""
 
@@ -132,18 +144,24 @@ class Source(Protocol):
         """What users call a stream: `topic`."""
         ...
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its raw frames: those of `RAW`, and `FILE` if its records stand in files."""
+        ...
+
+    @property
+    def tells_deliveries(self) -> bool:
+        """Whether the place of a record tells in which delivery it has come: a file is one."""
+        ...
+
     def resume(
-        self,
-        committed: Committed,
-        recorded: Collection[str],
-        batches: Callable[[], DataFrame],
-        accept: Collection[str],
+        self, committed: Committed, recorded: Collection[str], notes: SourceNotes, accept: Collection[str]
     ) -> Resumed:
         """Say where a pipeline goes on, and refuse where that would lose or repeat records without a word.
 
-        `recorded`: every identity of a stream that the tables know. `batches`: reads `_pipeline.batches`, whose
-        positions the source has written itself (`as_text`); asked for only where that helps. `accept`: codes of
-        refusals to pass over. Raises `Refused` with the code, what is lost, and the command that accepts it.
+        `recorded`: every identity of a stream that the tables know. `notes`: what the pipeline has noted, and where
+        the source may note something itself. `accept`: codes of refusals to pass over. Raises `Refused` with the code,
+        what is lost, and the command that accepts it.
         """
         ...
 
@@ -167,8 +185,8 @@ class Source(Protocol):
         """
         ...
 
-    def progress(self, messages: Messages) -> Mapping[Partition, CommitTs]:
-        """The commit ts up to which each partition is complete, as far as this batch or the source itself says."""
+    def progress(self, messages: Messages) -> Mapping[Partition, Frontier]:
+        """How far each partition is complete, as far as this batch or the source itself says."""
         ...
 
     def count(self, ranges: Mapping[Partition, Range]) -> int:

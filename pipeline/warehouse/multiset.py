@@ -156,6 +156,9 @@ def _net(
 def by_delivery(publisher: Publisher, rows: DataFrame) -> DataFrame:
     """Changes with the number of their delivery: a new one begins where the commit ts goes back, or where noted.
 
+    A file is a delivery of its own: it has all rows that a transaction has of a table. Only the path of a file has a
+    slash.
+
     It needs all rows between those that are compared, whatever their commit ts.
     """
     noted, rows = publisher.table.by_commit_ts.deliveries, placed(rows)
@@ -169,7 +172,12 @@ def by_delivery(publisher: Publisher, rows: DataFrame) -> DataFrame:
     goes_back = F.lag(change.COMMIT_TS).over(order) > F.col(change.COMMIT_TS)
     starts = F.when(goes_back | F.col(_NOTED).isNotNull(), 1).otherwise(0)
     numbered = rows.withColumn(_STARTS, starts).withColumn(_DELIVERY, F.sum(_STARTS).over(order))
-    return numbered.where(F.col(_NOTED).isNull())
+    of_file = F.contains(change.TOPIC, F.lit("/"))
+    by_file = {
+        SOURCE: F.when(of_file, F.lit(0)).otherwise(F.col(SOURCE)),
+        _DELIVERY: F.when(of_file, F.xxhash64(change.TOPIC)).otherwise(F.col(_DELIVERY)),
+    }
+    return numbered.where(F.col(_NOTED).isNull()).withColumns(by_file)
 
 
 def _imaged(keys: Keys, sent: DataFrame, sign: Column, era: Column) -> DataFrame:

@@ -52,6 +52,11 @@ DEFINITIONS = {
     "handle_columns ARRAY<STRING>, state STRING, held_reason STRING",
 }
 """Columns of each table after `pipeline, batch_id, recorded_at`."""
+OF_SOURCES = {
+    "files": "ordinal BIGINT, path STRING, incarnation INT, size BIGINT, etag STRING, modified TIMESTAMP, kind STRING, "
+    "schema_name STRING, table_name STRING, version BIGINT, progress BIGINT",
+}
+"""The same of tables that a warehouse has only if its source writes them."""
 
 SET_ASIDE = ("dead_letters", "quarantine", "held")
 """Tables of what did not enter the warehouse's others."""
@@ -90,12 +95,15 @@ class Records:
     _counted_at: int | None = None
 
     @staticmethod
-    def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str) -> Records:
-        """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER, COLUMNS_CHANGED."""
+    def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str, of_source: Sequence[str] = ()) -> Records:
+        """All tables, made where they are missing. Raises `Refused`: WAREHOUSE_NEWER, COLUMNS_CHANGED.
+
+        `of_source`: which of `OF_SOURCES` are among them.
+        """
         batches = catalog.table(where("batches"))
         check_form(batches.properties if batches else {}, data)
         records = Records(spark, catalog, data, pipeline, {})
-        for name in DEFINITIONS:
+        for name in (*DEFINITIONS, *of_source):
             table = catalog.table(where(name))
             records.tables[name] = table or records._make(name)
             _check_columns(name, records.tables[name])
@@ -306,7 +314,8 @@ def where(name: str) -> WarehouseName:
 
 def schema(name: str, *, shared: bool = True) -> StructType:
     """The columns of one of our tables, with or without the three that all share."""
-    ddl = f"{_SHARED}, {DEFINITIONS[name]}" if shared else DEFINITIONS[name]
+    own = DEFINITIONS[name] if name in DEFINITIONS else OF_SOURCES[name]
+    ddl = f"{_SHARED}, {own}" if shared else own
     return cast("StructType", StructType.fromDDL(ddl))
 
 

@@ -23,8 +23,8 @@ from e2e.processes import spark_of
 from pipeline.cli import main
 from pipeline.devstack import Broker, ports
 from pipeline.protocols.avro.protocol import SENTENCES as AVRO
+from pipeline.protocols.described.protocol import SENTENCES as SIMPLE
 from pipeline.protocols.open.protocol import SENTENCES as OPEN
-from pipeline.protocols.simple.protocol import SENTENCES as SIMPLE
 from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed

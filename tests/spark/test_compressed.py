@@ -12,7 +12,7 @@ from spark.open_events import Memory, framed, golden_frame, protocol, raw_frame,
 
 from pipeline.model.names import TableName
 from pipeline.protocols.compressed import LZ4, MESSAGE_COMPRESSED, SNAPPY, codec_of, is_compressed
-from pipeline.protocols.simple import SimpleProtocol
+from pipeline.protocols.simple import simple_protocol
 
 pytestmark = pytest.mark.spark
 
@@ -59,14 +59,14 @@ def test_by_what_a_message_is_compressed_is_told_on_the_jvm_as_in_python(spark):
 @pytest.mark.parametrize("name", ["d03_lz4_json", "d03_snappy_json"])
 def test_every_message_of_simple_in_json_is_named(spark, name):
     frame = golden_frame(spark, FaultCase(name, "simple", "json").records)
-    assert read(SimpleProtocol("json", "UTC", {}, Memory()), frame) == ({MESSAGE_COMPRESSED: 7}, set())
+    assert read(simple_protocol("json", "UTC", {}, Memory()), frame) == ({MESSAGE_COMPRESSED: 7}, set())
 
 
 @pytest.mark.parametrize("codec", [LZ4, SNAPPY])
 def test_every_message_of_simple_in_avro_is_named(spark, codec):
     values = [packed(codec, one.value) for one in GoldenCase("lifecycle", "simple_avro").records[:50]]
     frame = raw_frame(spark, [(None, value) for value in values])
-    assert read(SimpleProtocol("avro", "UTC", {}, Memory()), frame) == ({MESSAGE_COMPRESSED: 50}, set())
+    assert read(simple_protocol("avro", "UTC", {}, Memory()), frame) == ({MESSAGE_COMPRESSED: 50}, set())
 
 
 @pytest.mark.parametrize("codec", [LZ4, SNAPPY])

@@ -6,8 +6,8 @@ from spark.test_simple_hostile import TEXT, TS, Batch, Known, bootstrap, insert,
 
 from pipeline.model import change, text
 from pipeline.model import types as t
-from pipeline.protocols.simple.head import UNREADABLE
-from pipeline.protocols.simple.schemas import table_version
+from pipeline.protocols.described.head import UNREADABLE
+from pipeline.protocols.described.schemas import table_version
 
 pytestmark = pytest.mark.spark
 

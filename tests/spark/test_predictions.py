@@ -14,11 +14,11 @@ from support.slow import EVERY
 from pipeline.model import change
 from pipeline.model.messages import INDEX
 from pipeline.model.places import RAW
+from pipeline.protocols.described import frame as simple_frame
+from pipeline.protocols.described.head import field_of
 from pipeline.protocols.open import events
 from pipeline.protocols.open import frame as open_frame
-from pipeline.protocols.simple import frame as simple_frame
 from pipeline.protocols.simple import json_encoding
-from pipeline.protocols.simple.head import field_of
 
 pytestmark = pytest.mark.spark
 

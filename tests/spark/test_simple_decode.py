@@ -13,7 +13,7 @@ from golden.values import Row
 from pipeline.model import change
 from pipeline.model.messages import ColumnMapping, Ordering, Target
 from pipeline.model.places import RAW
-from pipeline.protocols.simple import SimpleProtocol
+from pipeline.protocols.simple import simple_protocol
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +42,7 @@ class NothingKnown:
 
 def protocol_of(case, overrides=None, known=None):
     encoding = "avro" if "avro" in case.config else "json"
-    return SimpleProtocol(encoding, "UTC", overrides or {}, known or NothingKnown())
+    return simple_protocol(encoding, "UTC", overrides or {}, known or NothingKnown())
 
 
 def raw_frame(spark, records):

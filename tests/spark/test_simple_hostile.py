@@ -18,10 +18,9 @@ from pipeline.model.messages import EVER, ColumnMapping, Part, Target, Unknown
 from pipeline.model.names import TableName
 from pipeline.model.places import RAW, Partition
 from pipeline.protocols import end_marker
-from pipeline.protocols.simple import SimpleProtocol
-from pipeline.protocols.simple.frame import VALUE_UNREADABLE
-from pipeline.protocols.simple.head import UNREADABLE
-from pipeline.protocols.simple.schemas import table_version
+from pipeline.protocols.described.schemas import table_version
+from pipeline.protocols.simple import simple_protocol
+from pipeline.protocols.simple.codes import UNREADABLE, VALUE_UNREADABLE
 from pipeline.protocols.simple.union import MESSAGE, SCHEMA
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
@@ -132,7 +131,7 @@ class Batch:
     """Values in one partition, or (partition, value), prepared and read."""
 
     def __init__(self, spark, encoding, *values, known=None, overrides=None, timezone="UTC"):
-        self.protocol = SimpleProtocol(encoding, timezone, overrides or {}, known or Known())
+        self.protocol = simple_protocol(encoding, timezone, overrides or {}, known or Known())
         ends = Counter()
         rows = []
         for value in values:

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.model.places import Partition
+from pipeline.model.frontier import closed_by_watermark
+from pipeline.model.places import RAW, Partition
 from pipeline.sources.source import Committed, Planned, Resumed, Stream, Taken
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pipeline.errors import PipelineError
-    from pipeline.model.columns import CommitTs
+    from pipeline.model.frontier import Frontier
     from pipeline.model.messages import Messages
     from pipeline.model.places import Position, Range
 
@@ -29,9 +30,11 @@ class MemorySource:
     frame: Callable[[Iterable[Any]], Any]
     known: dict[str, Stream] = field(default_factory=dict)
     logs: dict[Partition, list[Any]] = field(default_factory=dict)
-    said: dict[Partition, CommitTs] = field(default_factory=dict)
+    said: dict[Partition, Frontier] = field(default_factory=dict)
     """Progress that comes from elsewhere than from messages, as of a storage changefeed's `metadata` file."""
     stream_noun: str = "stream"
+    columns: tuple[str, ...] = RAW
+    tells_deliveries: bool = False
 
     def add(self, name: str, partitions: int = 1) -> Stream:
         """The stream of this name, made at the first question."""
@@ -53,11 +56,11 @@ class MemorySource:
         self,
         committed: Committed,
         recorded: Collection[str],
-        batches: Callable[[], Any],
+        notes: Any,
         accept: Collection[str],
     ) -> Resumed:
         """See `Source.resume`."""
-        del recorded, batches, accept
+        del recorded, notes, accept
         return Resumed({}, committed, committed)
 
     def is_there(self) -> bool:
@@ -76,9 +79,9 @@ class MemorySource:
         """See `Source.unread`."""
         return frozenset(at for at, position in reached.items() if position < len(self.logs[at]))
 
-    def progress(self, messages: Messages) -> Mapping[Partition, CommitTs]:
+    def progress(self, messages: Messages) -> Mapping[Partition, Frontier]:
         """See `Source.progress`."""
-        return {**messages.watermarks, **self.said}
+        return {**{at: closed_by_watermark(ts) for at, ts in messages.watermarks.items()}, **self.said}
 
     def count(self, ranges: Mapping[Partition, Range]) -> int:
         """See `Source.count`."""

@@ -13,7 +13,7 @@ from pipeline.model.names import TableName
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.open import OpenProtocol
-from pipeline.protocols.simple import SimpleProtocol
+from pipeline.protocols.simple import simple_protocol
 from registry.columns import read_schema
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_so_is_denied(config, asserted, setting):
         (AvroProtocol(None, asserted=Asserted(decimal="string")), "string"),
         (AvroProtocol(None, asserted=Asserted(decimal="precise")), "decimal(10,2)"),
         (AvroProtocol(None), "decimal(10,2)"),
-        (SimpleProtocol("json", "UTC", {}, None), "decimal(10,2)"),
+        (simple_protocol("json", "UTC", {}, None), "decimal(10,2)"),
         (OpenProtocol("UTC", {}, None), "decimal(10,2)"),
     ],
     ids=["Avro, as text", "Avro, precise", "Avro", "Simple", "Open"],

@@ -47,23 +47,23 @@ def test_there_is_no_cut_without_watermarks():
 
 
 def test_a_ddl_closes_what_a_watermark_of_its_ts_closes_and_itself():
-    before = progress({}, {P0: 10, P1: 10}, [])
+    before = progress({}, marks(p0=10, p1=10), [])
     after = progress(before, {}, [ddl(10, P0)])
     both = {P0, P1}
     assert resolved(before, both) == closed_by_watermark(10) < after_ddl(10)
     assert resolved(after, both) == closed_by_watermark(10)
-    assert resolved(progress(after, {P1: 11}, []), both) == after_ddl(10)
+    assert resolved(progress(after, marks(p1=11), []), both) == after_ddl(10)
     assert resolved(progress(after, {}, [ddl(10, P1)]), both) == after_ddl(10)
     assert commit_ts_of(after_ddl(10)) == 10
 
 
 def test_it_makes_no_difference_on_which_side_of_a_ddl_its_watermark_stands():
-    first = progress(progress({}, {P0: 10}, []), {}, [ddl(10, P0)])
-    assert first == progress(progress({}, {}, [ddl(10, P0)]), {P0: 10}, [])
+    first = progress(progress({}, marks(p0=10), []), {}, [ddl(10, P0)])
+    assert first == progress(progress({}, {}, [ddl(10, P0)]), marks(p0=10), [])
 
 
 def test_a_resend_does_not_go_back():
-    assert progress({P0: closed_by_watermark(10)}, {P0: 5}, [ddl(4, P0)]) == {P0: closed_by_watermark(10)}
+    assert progress({P0: closed_by_watermark(10)}, marks(p0=5), [ddl(4, P0)]) == {P0: closed_by_watermark(10)}
 
 
 class TestANewStream:

@@ -39,7 +39,7 @@ def test_between_the_frame_and_the_rooms_nobody_names_one():
 @pytest.mark.parametrize(
     "line",
     [
-        "the Avro path", "protocol: open-protocol", "SimpleProtocol(", "canal-json", "as Open does", '== "simple"',
+        "the Avro path", "protocol: open-protocol", "simple_protocol(", "canal-json", "as Open does", '== "simple"',
         "settings.avro_decimal", "AvroRow", "is_avro", "simple_row", "SimpleRow(", "isSimple", '== "open"', "'open'",
         "open_rows", "OpenRow(", "is_open_protocol", "with open all rows", "openprotocol",
         "CANAL_JSON", "by Open: rows",

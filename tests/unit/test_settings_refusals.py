@@ -230,18 +230,59 @@ def test_only_open_can_be_without_old_values():
     assert "changefeed.enable-old-value: only `protocol: open-protocol`" in error.message
 
 
-@pytest.mark.parametrize("protocol", ["canal-json", "csv"])
+@pytest.mark.parametrize("protocol", ["canal-json"])
 def test_a_protocol_of_a_later_version_is_known_and_refused(protocol):
     error = refusal_of(but("protocol: avro", f"protocol: {protocol}"))
     assert error.code == "NOT_YET"
     assert f"source.protocol: `{protocol}` is not in this version" in error.message
 
 
-def test_storage_is_known_and_refused_without_asking_for_kafka():
-    error = refusal_of("name: s\nsource: {kind: storage, protocol: csv}\nwarehouse: {path: w}\ncheckpoint: c\n")
-    assert error.code == "NOT_YET"
+STORAGE = "name: s\nsource: {kind: storage, protocol: csv, path: feed}\nwarehouse: {path: w}\ncheckpoint: c\n"
+
+
+def test_a_source_of_files_needs_its_path_and_nothing_of_kafka():
+    error = refusal_of(STORAGE.replace(", path: feed", ""))
+    assert "source.path: required" in error.message
     assert "bootstrap_servers" not in error.message
     assert "topics" not in error.message
+    assert parse(STORAGE, Path("/etc/shop")).source.folder == Path("/etc/shop/feed")
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "of"),
+    [
+        ("bootstrap_servers: 'localhost:9092'", "bootstrap_servers", "kafka"),
+        ("topics: [a]", "topics", "kafka"),
+        ("max_offsets_per_trigger: 5", "max_offsets_per_trigger", "kafka"),
+    ],
+)
+def test_a_key_of_the_other_kind_of_source_is_refused(more, key, of):
+    error = refusal_of(STORAGE.replace("path: feed", f"path: feed, {more}"))
+    assert f"source.{key}: has no meaning with `kind: storage`: it is a key of `kind: {of}`" in error.message
+
+
+def test_files_are_no_key_of_kafka():
+    error = refusal_of(but("protocol: avro", "protocol: avro\n  path: feed"))
+    assert "source.path: has no meaning with `kind: kafka`: it is a key of `kind: storage`" in error.message
+
+
+def test_each_protocol_is_read_with_its_kind_of_source():
+    assert "`csv` is read with `kind: storage`" in refusal_of(but("protocol: avro", "protocol: csv")).message
+    assert "`avro` is read with `kind: kafka`" in refusal_of(STORAGE.replace("csv", "avro")).message
+
+
+@pytest.mark.parametrize("size", ["0", "many", "5 TB", "1.5 MiB"])
+def test_a_size_is_a_whole_number_with_a_unit(size):
+    error = refusal_of(STORAGE.replace("path: feed", f"path: feed, max_bytes_per_trigger: {size}"))
+    assert "source.max_bytes_per_trigger: expected a size such as `512 MiB`" in error.message
+
+
+@pytest.mark.parametrize(
+    ("size", "number"), [("512 MiB", 512 << 20), ("64MB", 64_000_000), ("1000", 1000), ("2 gib", 2 << 30)]
+)
+def test_sizes(size, number):
+    text = STORAGE.replace("path: feed", f"path: feed, max_bytes_per_trigger: {size}")
+    assert parse(text, Path("/etc/shop")).source.most_bytes == number
 
 
 def test_what_has_no_meaning_to_a_protocol_is_no_fault_and_is_told():

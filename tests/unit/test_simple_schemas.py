@@ -13,7 +13,7 @@ from pipeline.ddl.sql_types import read_type
 from pipeline.model import types
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, literal
 from pipeline.model.names import TableName
-from pipeline.protocols.simple.schemas import NotATableSchema, table_version
+from pipeline.protocols.described.schemas import NotATableSchema, table_version
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCENARIOS = ("all_types", "ddl", "ddl_nokey", "lifecycle", "key_updates", "orders_small")

@@ -12,7 +12,7 @@ from pipeline import ddl
 from pipeline.ddl import ActionType as A
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.protocols.simple.statements import SentDdl, read_statements
+from pipeline.protocols.described.statements import SentDdl, read_statements
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCENARIOS = ("ddl", "ddl_nokey", "lifecycle", "all_types", "key_updates")

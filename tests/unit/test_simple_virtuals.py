@@ -7,7 +7,7 @@ import pytest
 from pipeline.model import types
 from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
 from pipeline.model.names import TableName
-from pipeline.protocols.simple.virtuals import ColumnDdl, Evidence, VirtualColumns, key_of, settle, without
+from pipeline.protocols.described.virtuals import ColumnDdl, Evidence, VirtualColumns, key_of, settle, without
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT,`g` INT GENERATED ALWAYS AS(`v`) VIRTUAL)"
 

@@ -23,6 +23,7 @@ NAMES_OF_COLUMNS = {
 }  # fmt: skip
 BESIDES = {
     "model/holding.py": "the settings that leave a table out",
+    "model/protocols.py": "the kinds of source that bring each",
     "protocols/compressed.py": "what TiCDC's Kafka sink compresses, and with which setting",
 }
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]

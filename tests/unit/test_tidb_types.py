@@ -16,10 +16,10 @@ from pipeline.protocols.avro import checksum as avro_checksum
 from pipeline.protocols.avro import defaults as avro_defaults
 from pipeline.protocols.avro import fields as avro_fields
 from pipeline.protocols.build import READERS
+from pipeline.protocols.described import values as described_values
 from pipeline.protocols.open import values as open_values
 from pipeline.protocols.open.columns import SentColumn
 from pipeline.protocols.simple import checksum as simple_checksum
-from pipeline.protocols.simple import values as simple_values
 from pipeline.settings.column_types import column_type
 from pipeline.simulate import open_protocol as simulated_open
 from pipeline.simulate import schemas as simulated_schemas
@@ -33,7 +33,8 @@ ROWS = [*TYPES.values()]
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 DECODERS = {
     "Avro": avro_fields.DECODERS,
-    "Simple": simple_values.DECODERS,
+    "Simple": described_values.DECODERS,
+    "CSV": described_values.DECODERS,
     "Open": open_values.DECODERS,
 }
 PAGES = (("tables.md", "## Types"), ("explanation/design.md", "### 4.4 Types"))

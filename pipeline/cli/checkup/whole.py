@@ -1,4 +1,4 @@
-"""What Spark is needed for, or what runs elsewhere: warehouse, suites, Kafka, registry, messages."""
+"""What Spark is needed for, or what runs elsewhere: warehouse, suites, the source, registry, messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from rich.console import Console
 
 from pipeline import causes
-from pipeline.cli.checkup import kafka, messages, registry, warehouse
+from pipeline.cli.checkup import kafka, messages, registry, storage, warehouse
 from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note, wrong
 from pipeline.cli.output import Explained
 from pipeline.cli.wording import counted
@@ -55,6 +55,9 @@ def _with_spark(settings: Settings) -> Iterator[Finding]:
     if settings.warehouse.local_data is None:  # a folder of this machine has been tried without Spark
         yield from guarded("warehouse", _store(settings, spark))
     yield from guarded("suites", _suites(settings, spark))
+    if settings.source.kind == "storage":
+        yield from guarded("storage", storage.examined(settings))
+        return
     with ExitStack() as resources:
         yield from guarded("kafka", _sources(settings, spark, resources))
 

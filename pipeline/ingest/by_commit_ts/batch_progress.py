@@ -107,12 +107,12 @@ def progress_of(context: PipelineContext, routed: RoutedBatch) -> BatchProgress:
     if planned is not None:  # each that had records then is in the plan with one at least: others are newer
         unread = frozenset(at for at in unread if planned.end.get(at, 0) > 0)
     begun = [at for at, end in ledger.committed.of(streams).items() if end > 0]
-    watermarks = source.progress(messages)
+    announced = source.progress(messages)
     tried, ahead = _tried(context, {(streams[at.stream].id, at.number): at for at in reached}, reached)
     read = frontier.reached(
         Recorded(ledger.progress.frontiers, ledger.progress.resolved, begun),
-        frontier.progress(ledger.progress.frontiers, watermarks, messages.ddl),
-        frontier.oldest_of(messages, watermarks),
+        frontier.progress(ledger.progress.frontiers, announced, messages.ddl),
+        frontier.oldest_of(messages, announced),
         partitions,
         unread,
         tried,

@@ -35,20 +35,25 @@ AHEAD = "COMMIT_TS_AHEAD"
 
 
 def progress(
-    before: Mapping[Partition, Frontier], watermarks: Mapping[Partition, int], ddl: Iterable[Ddl]
+    before: Mapping[Partition, Frontier], announced: Mapping[Partition, Frontier], ddl: Iterable[Ddl]
 ) -> dict[Partition, Frontier]:
-    """How far each partition has come, after the messages of a batch. It never goes back."""
+    """How far each partition has come, after the messages of a batch. It never goes back.
+
+    `announced`: see `Source.progress`.
+    """
     frontiers = dict(before)
-    for partition, ts in watermarks.items():
-        frontiers[partition] = max(closed_by_watermark(ts), frontiers.get(partition, NEVER))
-    for statement in ddl:
+    for partition, read_to in announced.items():
+        frontiers[partition] = max(read_to, frontiers.get(partition, NEVER))
+    for statement in (statement for statement in ddl if statement.closes):
         for partition in statement.at:
             frontiers[partition] = max(after_ddl(statement.commit_ts), frontiers.get(partition, NEVER))
     return frontiers
 
 
-def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[str, Frontier]:
+def oldest_of(messages: Messages, announced: Mapping[Partition, Frontier]) -> dict[str, Frontier]:
     """By stream, the least frontier that includes anything of it: rows, DDL events, what comes after a watermark.
+
+    `announced`: see `Source.progress`.
 
     Pending rows have no position and are left out. Rows of a version that is not described yet are taken for rows of
     every stream that this batch has read.
@@ -56,7 +61,7 @@ def oldest_of(messages: Messages, watermarks: Mapping[Partition, int]) -> dict[s
     oldest: dict[str, Frontier] = {}
     rows = [(closed_by_watermark(seen.since), seen.first) for table in messages.tables for seen in table.versions]
     ddl = [(after_ddl(event.commit_ts), event.at) for event in messages.ddl]
-    watermarked = [(closed_by_watermark(ts + 1), (partition,)) for partition, ts in watermarks.items()]
+    watermarked = [(closed_by_watermark(commit_ts_of(to) + 1), (partition,)) for partition, to in announced.items()]
     for frontier, places in (*rows, *ddl, *watermarked):
         for partition in places:
             oldest[partition.stream] = min(frontier, oldest.get(partition.stream, frontier))

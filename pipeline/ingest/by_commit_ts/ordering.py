@@ -26,9 +26,9 @@ from pipeline.ingest.set_aside import pending
 from pipeline.ingest.set_aside.pending import DDL_PENDING, WAS_PENDING
 from pipeline.ingest.table_work import TableResult, TableWork
 from pipeline.model.conditions import any_of
+from pipeline.model.frontier import watermarks_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
-from pipeline.model.places import RAW
 from pipeline.warehouse.consistent_points import Lag
 from pipeline.warehouse.name_bindings import recorded_bindings
 from pipeline.warehouse.pairs import State, StoredBinding
@@ -90,7 +90,9 @@ class ByCommitTs:
         """See `BatchOrdering.reader`. The frame is kept: to see what an event is costs as much as to read its row."""
         prepare = self.context.protocol.prepare
         return EventReader(
-            prepared=lambda raw: prepare(raw.select(*RAW)).withColumn(WAS_PENDING, F.lit(False)),
+            prepared=lambda raw: prepare(raw.select(*self.context.source.columns)).withColumn(
+                WAS_PENDING, F.lit(False)
+            ),
             sifted=lambda messages, _: frontier.without_impossible_progress(messages),
             keeps=lambda _tables: True,
             set_aside=lambda: pending.places_set_aside(self.context),
@@ -221,7 +223,8 @@ class ByCommitTs:
         books = accounting.Books(context, landed, history_rows(planned.names, planned.ddl.history))
         books.check_held(landed.newly_pending, [str(part.table) for part in landed.placed.pending])
         books.write()
-        watermarks = {**context.run.ledger.watermarks, **context.source.progress(landed.routed.messages)}
+        announced = watermarks_of(context.source.progress(landed.routed.messages))
+        watermarks = {**context.run.ledger.watermarks, **announced}
         living = (table for table in context.tables if table.state is not State.DROPPED)
         late = frozenset(t.uuid for t in living if progress.is_late(t, landed.routed.stream_ids))
         also = ["DDL events of an unfinished batch are applied"] if progress.is_ahead else []

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.by_commit_ts import namesakes
 from pipeline.ingest.set_aside import pending
-from pipeline.ingest.set_aside.dead_letters import without
 from pipeline.ingest.set_aside.pending import WAS_PENDING
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import INDEX, Undecodable
-from pipeline.model.places import PLACE
+from pipeline.model.places import shown
+from pipeline.warehouse.raw_records import without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class RecordsBefore:
 
 def read(context: PipelineContext, resources: ExitStack) -> RecordsBefore | None:
     """What is pending now; None where nothing is. What begins to wait later is no part of it."""
-    raw = pending.raw_records(context.records)
+    raw = pending.raw_records(context)
     if raw is None:
         return None
     frame = context.protocol.prepare(raw).withColumn(WAS_PENDING, F.lit(True))
@@ -72,7 +72,7 @@ def read(context: PipelineContext, resources: ExitStack) -> RecordsBefore | None
     to_take, stored = frame, None
     if context.run.recovering:
         to_take = pending.not_yet_stored(context, frame)
-        stored = without(frame, to_take.select(*PLACE, INDEX))
+        stored = without(frame, to_take.select(*(one.alias(name) for name, one in shown(frame.columns).items()), INDEX))
     return RecordsBefore(frame, to_take, stored, context.protocol.read(to_take), released)
 
 

@@ -81,6 +81,7 @@ class TableByCommitTs:
                     evolved = replace(evolved, layout=replace(evolved.layout, ddl_at=max(0, commit_ts)))
                 since = key.holds_after(evolved.layout, commit_ts)
                 evolved = self._met(evolved, entry)
+                evolved = replace(evolved, unclear=evolved.unclear or ("" if work.forced else entry.unfit))
             else:
                 evolved = self._applied(evolved, entry, forced=work.forced)
             evolved = replace(evolved, layout=key.noted(evolved.layout, since))

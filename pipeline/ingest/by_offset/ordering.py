@@ -22,10 +22,11 @@ from pipeline.ingest.ddl.applier import DdlApplier
 from pipeline.ingest.phases import LandedBatch, PlannedBatch
 from pipeline.ingest.reading import EventReader, describe_job
 from pipeline.ingest.run_state import ChangefeedProgress
-from pipeline.ingest.set_aside.dead_letters import places_since, without
 from pipeline.ingest.table_work import TableWork
-from pipeline.model.places import PARTITION, POSITION, RAW, STREAM
+from pipeline.model.frontier import watermarks_of
+from pipeline.model.places import PARTITION, POSITION, STREAM
 from pipeline.warehouse.consistent_points import resolved
+from pipeline.warehouse.raw_records import places_since, without
 from pipeline.warehouse.records import SET_ASIDE
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class ByOffset:
         """See `BatchOrdering.reader`."""
         noun = self.context.source.stream_noun
         return EventReader(
-            prepared=lambda raw: self.context.protocol.prepare(raw.select(*RAW)),
+            prepared=lambda raw: self.context.protocol.prepare(raw.select(*self.context.source.columns)),
             sifted=lambda messages, ids: identified(messages, lambda: self._known_origins(ids), noun),
             keeps=lambda tables: tables > reading.FEW_TABLES,
             set_aside=self._places_set_aside,
@@ -92,7 +93,7 @@ class ByOffset:
         ledger = self.context.run.ledger
         for table in self.context.tables if self.context.run.recovering else ():
             if any(end > ledger.ends.get(at, 0) for at, end in table.ends.items()):
-                frame = without(frame, places_since(self.context, table, ledger.unfinished))
+                frame = without(frame, places_since(self.context.spark, table, ledger.unfinished))
         return frame
 
     def plan(self, routed: RoutedBatch) -> PlanByOffset:
@@ -139,7 +140,7 @@ class ByOffset:
         books.write_versions()
         books.write()
         routed = landed.routed
-        watermarks = {**context.run.ledger.watermarks, **source.progress(routed.messages)}
+        watermarks = {**context.run.ledger.watermarks, **watermarks_of(source.progress(routed.messages))}
         snapshots = {result.table: result.snapshot for result in landed.tables if result.snapshot is not None}
         level = context.cuts.bounded(
             routed.batch_id, self._cut_ts(routed, watermarks), snapshots, recovering=context.run.recovering

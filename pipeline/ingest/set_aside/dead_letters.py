@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pipeline.model import change
 from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
-from pipeline.model.places import PARTITION, POSITION, STREAM
+from pipeline.model.places import PARTITION, POSITION, STREAM, shown, shown_key
 from pipeline.model.projection import walled
 from pipeline.warehouse import changes
 
@@ -42,21 +42,6 @@ def of_table(source: TableName) -> Column:
     return (F.lower("schema_name") == schema) & (F.lower("table_name") == table)
 
 
-def places_since(context: PipelineContext, table: TablePair, batch_id: int) -> DataFrame:
-    """Where the records stand (stream, partition, position) that this batch and later ones put into a changes table."""
-    rows = changes.as_written(context.spark, table).where(F.col(change.BATCH_ID) >= batch_id)
-    return rows.select(
-        F.col(change.TOPIC).alias("topic"),
-        F.col(change.PARTITION).alias("partition"),
-        F.col(change.OFFSET).alias("offset"),
-    )
-
-
-def without(raw: DataFrame, places: DataFrame) -> DataFrame:
-    """The raw records that do not stand at these places (stream, partition, position; of events also the index)."""
-    return raw.join(places, list(places.columns), "left_anti").select(*raw.columns)
-
-
 def set_aside_refused(
     context: PipelineContext, raw: DataFrame, refused: Sequence[Undecodable], batch_id: int, status: str = OPEN
 ) -> Mapping[str, int]:
@@ -65,12 +50,13 @@ def set_aside_refused(
     for refusal in refused:
         for name, column in _facts(refusal).items():
             columns[name] = F.when(refusal.where, column).otherwise(columns[name])
+    place = shown(raw.columns)
     dead_letters = raw.select(
-        STREAM,
-        F.col(PARTITION).alias("kafka_partition"),
-        POSITION,
+        place[STREAM].alias("topic"),
+        place[PARTITION].alias("kafka_partition"),
+        place[POSITION].alias("offset"),
         F.col(INDEX) if INDEX in raw.columns else F.lit(0).alias(INDEX),
-        "key",
+        shown_key(raw.columns).alias("key"),
         "value",
         *(column.alias(name) for name, column in columns.items()),
         F.lit(status).alias("status"),

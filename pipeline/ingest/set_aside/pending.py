@@ -16,8 +16,13 @@ from pipeline.ingest.set_aside import dead_letters
 from pipeline.model import change
 from pipeline.model.messages import INDEX, Part
 from pipeline.model.names import TableName
-from pipeline.model.places import PARTITION, PLACE, POSITION, RAW, STREAM, stands_at
+from pipeline.model.places import (
+    PLACE,
+    shown,
+    stands_at,
+)
 from pipeline.warehouse import changes
+from pipeline.warehouse.raw_records import as_held, as_raw, without
 from pipeline.warehouse.records import AT, LET_IN, is_pending, where
 
 if TYPE_CHECKING:
@@ -39,12 +44,13 @@ _DONE = "_ticdc_done"
 _PLACE = dict(zip(change.POSITION, (*PLACE, INDEX), strict=True))
 
 
-def raw_records(records: Records) -> DataFrame | None:
+def raw_records(context: PipelineContext) -> DataFrame | None:
     """The pending raw records, released ones among them; None where there are none."""
+    records = context.records
     if records.tables["held"].head() is None:
         return None
     held = records.read("held").where(is_pending())
-    raw = held.select(*as_raw())
+    raw = held.select(*as_raw(context.source.columns))
     return None if raw.isEmpty() else raw
 
 
@@ -55,14 +61,9 @@ def released(records: Records) -> frozenset[tuple[str, str]]:
     return frozenset(TableName(name.schema_name, name.table_name).key for name in names)
 
 
-def as_raw() -> list[Column]:
-    """A row of `held` as the raw record that it was."""
-    return [F.col("kafka_partition" if name == "partition" else name).alias(name) for name in RAW]
-
-
 def nothing(context: PipelineContext) -> DataFrame:
     """A raw frame without a record."""
-    return context.records.read("held").where("false").select(*as_raw())
+    return context.records.read("held").where("false").select(*as_raw(context.source.columns))
 
 
 def is_copy_of(statements: Sequence[Statement]) -> Column:
@@ -95,22 +96,17 @@ def keep(
         schema = F.when(here, F.lit(name.schema)).otherwise(schema)
         table = F.when(here, F.lit(name.table)).otherwise(table)
         reason = F.when(here, F.lit(why)).otherwise(reason)
-    rows = fresh.select(*as_held(), schema.alias("schema_name"), table.alias("table_name"), reason.alias("reason"))
+    named = {"schema_name": schema, "table_name": table, "reason": reason}
+    rows = fresh.select(*as_held(raw.columns), *(column.alias(name) for name, column in named.items()))
     rows = rows.where(F.col("reason").isNotNull()).withColumn("status", F.lit("open"))
     return dead_letters.written(context, "held", rows, batch_id)
-
-
-def as_held() -> list[Column]:
-    """A raw record as `held` keeps it."""
-    own = [F.col(STREAM), F.col(PARTITION).alias("kafka_partition")]
-    return [*own, *(F.col(name) for name in (POSITION, "timestamp", "key", "value"))]
 
 
 def write_held(context: PipelineContext, rows: DataFrame, work: TableWork, reason: str, status: str) -> int:
     """Write the raw records of a table that is held to `_pipeline.held`, unless they are there; returns how many."""
     source = work.messages.table
     columns = {"schema_name": source.schema, "table_name": source.table, "reason": reason, "status": status}
-    records = rows.select(*as_held(), *(F.lit(value).alias(name) for name, value in columns.items()))
+    records = rows.select(*as_held(rows.columns), *(F.lit(value).alias(name) for name, value in columns.items()))
     return dead_letters.written(context, "held", records, work.routed.batch_id)
 
 
@@ -120,7 +116,7 @@ def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> No
     if still is None:
         context.spark.sql(f"UPDATE {held} SET status = 'released' WHERE {is_pending()}")  # noqa: S608 - constants of ours
     else:
-        done = raw.where(F.col(WAS_PENDING) & ~still).select(*as_held()).select(*_IDENTITY)
+        done = raw.where(F.col(WAS_PENDING) & ~still).select(*as_held(raw.columns)).select(*_IDENTITY)
         done.createOrReplaceTempView(_DONE)
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in _IDENTITY)
         context.spark.sql(
@@ -154,8 +150,9 @@ def let_next_batch_take(context: PipelineContext, source: TableName) -> int:
 def places_set_aside(context: PipelineContext) -> DataFrame:
     """Where the events stand that an unfinished batch has set aside."""
     first_unfinished = context.run.ledger.unfinished
-    held = context.records.read("held").where(F.col("batch_id") >= first_unfinished).select(*as_raw())
-    places = context.protocol.prepare(held).select(*_PLACE.values())
+    held = context.records.read("held").where(F.col("batch_id") >= first_unfinished)
+    raw = context.protocol.prepare(held.select(*as_raw(context.source.columns)))
+    places = raw.select(*(column.alias(name) for name, column in shown(raw.columns).items()), INDEX)
     return reduce(DataFrame.union, _set_aside_since(context, first_unfinished), places).distinct()
 
 
@@ -177,4 +174,4 @@ def not_yet_stored(context: PipelineContext, raw: DataFrame) -> DataFrame:
     places = [rows.select(*(F.col(name).alias(raw_name) for name, raw_name in _PLACE.items())) for rows in appended]
     places += _set_aside_since(context, first_unfinished)
     placed = reduce(DataFrame.union, places).localCheckpoint()
-    return dead_letters.without(raw, F.broadcast(placed))
+    return without(raw, F.broadcast(placed))

@@ -15,9 +15,13 @@ from pipeline.model import text
 from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.members import name_of
+from pipeline.model.places import RAW
 from pipeline.model.text import number_of
 from pipeline.protocols import end_marker
-from pipeline.protocols.simple.head import SENT, MessageFields, MessageKind, field_of, sorted_out
+from pipeline.protocols.described.head import SENT, MessageFields, MessageKind, field_of, sorted_out
+from pipeline.protocols.described.values import member_of, members_of, zoned_timestamp
+from pipeline.protocols.simple import checksum
+from pipeline.protocols.simple.codes import CODES
 from pipeline.protocols.simple.union import MESSAGE, OCTETS, SCHEMA
 
 if TYPE_CHECKING:
@@ -53,10 +57,6 @@ class AvroValues:
         by_text = number_of(F.when(sent.getField(_STRING).rlike("^[0-9]+$"), sent.getField(_STRING)), t.UNSIGNED_BIGINT)
         return F.when(number < 0, unwrapped).otherwise(F.coalesce(wide, by_text))
 
-    def mask(self, sent: Column) -> Column:
-        """The 64 bits of a SET."""
-        return sent.getField(_LONG)
-
     def real(self, sent: Column, kind: WarehouseType) -> Column:
         """FLOAT or DOUBLE."""
         return F.coalesce(sent.getField(_FLOAT).cast("double"), sent.getField(_DOUBLE)).cast(kind)
@@ -81,11 +81,35 @@ class AvroValues:
         """The record of a TIMESTAMP."""
         return sent.getField(_TIMESTAMP)
 
+    def instant(self, sent: Column, timezone: str) -> Value:
+        """By its record."""
+        return zoned_timestamp(self.moment(sent), timezone)
+
+    def mask(self, sent: Column) -> Column:
+        """The 64 bits of a SET."""
+        return sent.getField(_LONG)
+
+    def member(self, sent: Column, members: tuple[str, ...]) -> Value:
+        """By its number."""
+        return member_of(self.whole(sent, t.INT), members)
+
+    def members(self, sent: Column, members: tuple[str, ...]) -> Value:
+        """By the number of their bits."""
+        return members_of(self.mask(sent), members)
+
 
 class AvroEncoding:
     """See `Encoding`."""
 
     values = AvroValues()
+    columns = RAW
+    codes = CODES
+    ddl_closes = always_sends_before = describes_before = True
+    needs_before = ""
+
+    def lacks_before(self) -> Column:
+        """None does."""
+        return F.lit(False)
 
     def prepared(self) -> Sequence[Projection]:
         """Decode, then sort out."""
@@ -121,9 +145,13 @@ class AvroEncoding:
         """`old`."""
         return F.when(field_of("version") == F.lit(version.version), field_of("old"))
 
-    def damaged(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - Avro is typed
+    def fault(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - Avro is typed
         """Never: a body that is not the schema's has no head."""
         return None
+
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
+        """As `checksum.verdict` says."""
+        return checksum.verdict(version, after, before, self.values, timezone)
 
 
 _SHOWN = ("sql", "default")

@@ -6,7 +6,8 @@ of the column ids where checksums are on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F
 
@@ -15,6 +16,9 @@ from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.conditions import any_of
 from pipeline.model.tidb_types import ChecksumForm
+from pipeline.protocols.described.encoding import Values
+from pipeline.protocols.described.head import field_of
+from pipeline.protocols.described.values import SentValue
 from pipeline.protocols.row_checksum import (
     VERSIONS,
     Hashed,
@@ -29,8 +33,6 @@ from pipeline.protocols.row_checksum import (
     vector,
     whole,
 )
-from pipeline.protocols.simple.head import field_of
-from pipeline.protocols.simple.values import SentValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,13 +40,29 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import SourceColumn, TableVersion
-    from pipeline.protocols.simple.encoding import Values
 
 SENT = "checksum"
 """The head's field with what was sent."""
 
 
-def verdict(version: TableVersion, after: Column, before: Column, values: Values, timezone: str) -> Column:
+class SimpleValues(Values, Protocol):
+    """Values as Simple sends them: what it hashes may be another form than what a column takes."""
+
+    def mask(self, sent: Column) -> Column:
+        """The 64 bits of a SET, as BIGINT."""
+        ...
+
+    def moment(self, sent: Column) -> Column:
+        """A TIMESTAMP as a struct of `location` and `value`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _SimpleValue(SentValue):
+    values: SimpleValues
+
+
+def verdict(version: TableVersion, after: Column, before: Column, values: SimpleValues, timezone: str) -> Column:
     """Whether the sent checksums are those of the rows; NULL where it is not certain (see `change.CHECKSUM`).
 
     `after` and `before` are the row as it is and as it was; of a delete `after` is the row as it was too.
@@ -57,7 +75,7 @@ def verdict(version: TableVersion, after: Column, before: Column, values: Values
     return F.when(is_of_a_version, wrong.when(new | old, F.lit(True)))
 
 
-def _is_right(version: TableVersion, row: Column, side: str, values: Values, timezone: str) -> Column:
+def _is_right(version: TableVersion, row: Column, side: str, values: SimpleValues, timezone: str) -> Column:
     sent, corrupted = field_of(SENT).getField(side), field_of(SENT).getField("corrupted")
     cells = [(row.getItem(column.name), column) for column in version.columns]
     hashed = [_hashed(cell, column, values, timezone) for cell, column in cells]
@@ -67,28 +85,28 @@ def _is_right(version: TableVersion, row: Column, side: str, values: Values, tim
     return F.when(corrupted & ~excused, F.lit(False)).when(row.isNotNull() & (sent != 0), right)
 
 
-def _hashed(cell: Column, column: SourceColumn, values: Values, timezone: str) -> Hashed:
+def _hashed(cell: Column, column: SourceColumn, values: SimpleValues, timezone: str) -> Hashed:
     row = tidb_types.of(column.tidb_type)
     hashed = _text if row is None else FORMS[row.checksum]
-    return hashed(SentValue(cell, column, timezone, values)).where_sent(cell)
+    return hashed(_SimpleValue(cell, column, timezone, values)).where_sent(cell)
 
 
-def _text(sent: SentValue) -> Hashed:
+def _text(sent: _SimpleValue) -> Hashed:
     return Hashed(text_bytes(sent.text), sent.values.replaced(sent.value))
 
 
-def _instant(sent: SentValue) -> Hashed:
+def _instant(sent: _SimpleValue) -> Hashed:
     moment = sent.values.moment(sent.value)
     hashed = timestamp(moment.getField("value"), sent.timezone)
     elsewhere = moment.getField("location") != sent.timezone
     return Hashed(hashed.bytes, elsewhere if hashed.doubtful is None else elsewhere | hashed.doubtful)
 
 
-def _unsigned(sent: SentValue) -> Hashed:
+def _unsigned(sent: _SimpleValue) -> Hashed:
     return Hashed(unsigned_text(sent.values.unsigned(sent.value).cast("string")))
 
 
-FORMS: Mapping[ChecksumForm, Callable[[SentValue], Hashed]] = {
+FORMS: Mapping[ChecksumForm, Callable[[_SimpleValue], Hashed]] = {
     ChecksumForm.SIGNED: lambda sent: Hashed(whole(sent.values.whole(sent.value, t.BIGINT))),
     ChecksumForm.SMALL: lambda sent: Hashed(small(sent.values.whole(sent.value, t.BIGINT))),
     ChecksumForm.UNSIGNED: _unsigned,

@@ -30,7 +30,10 @@ from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value, number_of
 from pipeline.protocols import end_marker
-from pipeline.protocols.simple.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
+from pipeline.protocols.described.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
+from pipeline.protocols.described.values import member_of, members_of, zoned_timestamp
+from pipeline.protocols.simple import checksum
+from pipeline.protocols.simple.codes import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,11 +114,31 @@ class JsonValues:
         """As it is."""
         return sent
 
+    def instant(self, sent: Column, timezone: str) -> Value:
+        """An object of `location` and `value`."""
+        return zoned_timestamp(sent, timezone)
+
+    def member(self, sent: Column, members: tuple[str, ...]) -> Value:
+        """By its number."""
+        return member_of(self.whole(sent, t.INT), members)
+
+    def members(self, sent: Column, members: tuple[str, ...]) -> Value:
+        """By the number of their bits."""
+        return members_of(self.mask(sent), members)
+
 
 class JsonEncoding:
     """See `Encoding`."""
 
     values = JsonValues()
+    columns = RAW
+    codes = CODES
+    ddl_closes = always_sends_before = describes_before = True
+    needs_before = ""
+
+    def lacks_before(self) -> Column:
+        """None does."""
+        return F.lit(False)
 
     def prepared(self) -> Sequence[Projection]:
         """Read, then sort out."""
@@ -156,9 +179,13 @@ class JsonEncoding:
         """`old`."""
         return F.col(_alias(version)).getField("old")
 
-    def damaged(self, version: TableVersion) -> Column | None:
-        """Whether Spark could not read something as what the version says."""
-        return F.col(_alias(version)).getField(_CORRUPT).isNotNull()
+    def fault(self, version: TableVersion) -> Column | None:
+        """Where Spark could not read something as what the version says."""
+        return F.when(F.col(_alias(version)).getField(_CORRUPT).isNotNull(), F.lit(CODES.value))
+
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
+        """As `checksum.verdict` says."""
+        return checksum.verdict(version, after, before, self.values, timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +210,7 @@ class JsonAtOnce(JsonEncoding):
         """`old`."""
         return field_of("old")
 
-    def damaged(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - there is no other
+    def fault(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - there is no other
         """Never: such a message has no head."""
         return None
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.model.frontier import closed_by_watermark
+from pipeline.model.places import RAW
 from pipeline.sources.kafka import checkpoint as checkpoints
 from pipeline.sources.kafka import offsets
 from pipeline.sources.kafka.backlog import KafkaBacklog
@@ -25,11 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from pipeline.errors import PipelineError
-    from pipeline.model.columns import CommitTs
+    from pipeline.model.frontier import Frontier
     from pipeline.model.messages import Messages
     from pipeline.model.places import Partition, Position, Range
     from pipeline.settings import Settings
-    from pipeline.sources.source import Stream
+    from pipeline.sources.source import SourceNotes, Stream
 
 _ERROR = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+: [^\n]*)")
 _LONGEST_BATCH = 3600
@@ -40,6 +42,8 @@ class KafkaSource:
     """Asks briefly (`cluster.START`) where a person may be waiting, and patiently (`cluster.OUTAGE`) within a batch."""
 
     stream_noun = "topic"
+    columns = RAW
+    tells_deliveries = False
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
@@ -47,16 +51,12 @@ class KafkaSource:
         self._patient = self._hasty.within(OUTAGE)
 
     def resume(
-        self,
-        committed: Committed,
-        recorded: Collection[str],
-        batches: Callable[[], DataFrame],
-        accept: Collection[str],
+        self, committed: Committed, recorded: Collection[str], notes: SourceNotes, accept: Collection[str]
     ) -> Resumed:
         """See `Source.resume`."""
         self._hasty.recall(committed.names)
         state = state_of(self._hasty)
-        successors = offsets.succeeded(recorded, state, lambda: _topics_read(batches()))
+        successors = offsets.succeeded(recorded, state, lambda: _topics_read(notes.read("batches")))
         recorded_now = committed.under(successors)
         offsets.check(recorded_now, state, frozenset(accept))
         return Resumed(successors, recorded_now, offsets.accepted(recorded_now, state))
@@ -78,9 +78,9 @@ class KafkaSource:
         latest = self._patient.latest(reached)
         return frozenset(partition for partition, end in latest.items() if reached[partition] < end)
 
-    def progress(self, messages: Messages) -> Mapping[Partition, CommitTs]:
+    def progress(self, messages: Messages) -> Mapping[Partition, Frontier]:
         """See `Source.progress`: watermarks are messages."""
-        return messages.watermarks
+        return {at: closed_by_watermark(commit_ts) for at, commit_ts in messages.watermarks.items()}
 
     def count(self, ranges: Mapping[Partition, Range]) -> int:
         """See `Source.count`: an offset for each record, and for markers of transactions."""

@@ -34,7 +34,7 @@ from pipeline.model.names import TableName
 from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.warehouse import altered, changes, current, publisher, tables
+from pipeline.warehouse import altered, changes, current, publisher, raw_records, tables
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import AT, DEFINITIONS, SET_ASIDE, Records, where
 from pipeline.warehouse.state import OPERATION
@@ -598,7 +598,7 @@ def written_for_spark() -> list[Any]:
     """The modules that write Spark's expressions, and are given the model's."""
     of_ingest = [module for name, module in sorted(sys.modules.items()) if name.startswith("pipeline.ingest")]
     return [
-        *(conditions, places, changes, rules, samples, redrive, release, superseded),
+        *(conditions, places, changes, raw_records, rules, samples, redrive, release, superseded),
         *(module for module in of_ingest if getattr(module, "F", None) in (spark_functions, F)),
     ]
 

@@ -43,6 +43,7 @@ from pipeline.protocols.too_large import HANDLE_KEY_ONLY
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
 from pipeline.warehouse.pairs import backfills_of
+from pipeline.warehouse.raw_records import as_raw
 from pipeline.warehouse.records import LET_IN, SET_ASIDE
 from pipeline.warehouse.state import BACKFILLED, CUT, EXCHANGED_FROM, OPERATION, REMOVED, TRUNCATED
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from unit.batch_model.iceberg import ChangeRow
     from unit.batch_model.upstream import Record
 
+    from pipeline.ingest.context import PipelineContext
     from pipeline.model.columns import SchemaId, TableVersion
     from pipeline.model.messages import ColumnMapping, Part
     from pipeline.model.places import Partition
@@ -337,12 +339,13 @@ def _is_pending(row: Mapping[str, Any]) -> bool:
     return row["status"] == "open" and bool(_code(row))
 
 
-def _raw_records(records: CommitTsRecords) -> Frame | None:
+def _raw_records(context: PipelineContext) -> Frame | None:
     """For `pending.raw_records`."""
+    records = context.records
     rows = [row for row in records.tables["held"].content() if _is_pending(row)]
     if not rows:
         return None
-    return Frame(rows, tuple(rows[0]), records.catalog).select(*pending.as_raw())
+    return Frame(rows, tuple(rows[0]), records.catalog).select(*as_raw(context.source.columns))
 
 
 def _released(records: CommitTsRecords) -> frozenset[tuple[str, str]]:

@@ -1,7 +1,8 @@
-"""What the two encodings of Simple differ in: how a message, a row and a value are read."""
+"""What protocols differ in that describe the versions of their tables: how a message, a row and a value are read."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ class Values(Protocol):
         """A whole number of 64 bits, as DECIMAL(20,0)."""
         ...
 
-    def mask(self, sent: Column) -> Column:
-        """The 64 bits of a SET, as BIGINT."""
-        ...
-
     def real(self, sent: Column, kind: WarehouseType) -> Column:
         """FLOAT or DOUBLE."""
         ...
@@ -50,9 +47,28 @@ class Values(Protocol):
         """Bytes."""
         ...
 
-    def moment(self, sent: Column) -> Column:
-        """A struct of `location` and `value`."""
+    def instant(self, sent: Column, timezone: str) -> Value:
+        """TIMESTAMP; `timezone` is the changefeed's."""
         ...
+
+    def member(self, sent: Column, members: tuple[str, ...]) -> Value:
+        """ENUM: the name of a member, "" of a value that was none."""
+        ...
+
+    def members(self, sent: Column, members: tuple[str, ...]) -> Value:
+        """SET: the names of members, with commas between them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """The codes of an encoding's dead letters. `sentences`: what each means, these and others."""
+
+    message: str
+    """Of a message that is none of the protocol's."""
+    value: str
+    """Of a row with a value that is none of its column's."""
+    sentences: Mapping[str, str]
 
 
 class Encoding(Protocol):
@@ -61,8 +77,42 @@ class Encoding(Protocol):
     def __hash__(self) -> int: ...
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its raw frames."""
+        ...
+
+    @property
+    def codes(self) -> Codes:
+        """The codes of its dead letters."""
+        ...
+
+    @property
+    def ddl_closes(self) -> bool:
+        """See `Ddl.closes`."""
+        ...
+
+    @property
+    def describes_before(self) -> bool:
+        """Whether a statement's message describes the version before it, too."""
+        ...
+
+    @property
+    def always_sends_before(self) -> bool:
+        """Whether an update without the row as it was is damaged."""
+        ...
+
+    @property
     def values(self) -> Values:
         """How values are read."""
+        ...
+
+    @property
+    def needs_before(self) -> str:
+        """What to say of a table without a key whose updates do not carry the row as it was; "" if all do."""
+        ...
+
+    def lacks_before(self) -> Column:
+        """Of a prepared row, whether it is such an update."""
         ...
 
     def prepared(self) -> Sequence[Projection]:
@@ -100,6 +150,10 @@ class Encoding(Protocol):
         """`old` of a row of this version."""
         ...
 
-    def damaged(self, version: TableVersion) -> Column | None:
-        """Whether something in the row is of a JSON type that TiCDC does not send."""
+    def fault(self, version: TableVersion) -> Column | None:
+        """The code of what is wrong with a row as a whole, NULL if nothing is; None where nothing can be."""
+        ...
+
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
+        """`change.CHECKSUM` of rows of this version, whose images are `after` and `before`; None without checksums."""
         ...

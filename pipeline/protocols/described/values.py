@@ -1,4 +1,4 @@
-"""Values of Simple's rows as warehouse columns: pure functions, Column in, `Value` out.
+"""Values of rows as warehouse columns: pure functions, Column in, `Value` out.
 
 Wire rules: wire-formats.md, "Simple, JSON" and "Simple, Avro".
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import SourceColumn
     from pipeline.model.tidb_types import TidbType
     from pipeline.model.types import WarehouseType
-    from pipeline.protocols.simple.encoding import Values
+    from pipeline.protocols.described.encoding import Values
 
 _ALL_BITS = 64
 
@@ -83,24 +83,27 @@ def _decimal(sent: SentValue) -> Value:
     return _sound(sent) if sent.natural == t.STRING else text.casted(sent.text, sent.natural)
 
 
-def _enum(sent: SentValue) -> Value:
-    members = sent.column.members
-    return _named(_member(sent.values.whole(sent.value, t.INT), members), members)
+def zoned_timestamp(moment: Column, timezone: str) -> Value:
+    """TIMESTAMP: a wall clock in the zone that stands beside it, which is the changefeed's unless that was changed.
 
-
-def _set(sent: SentValue) -> Value:
-    members = sent.column.members
-    return _named(_members(sent.values.mask(sent.value), members), members)
-
-
-def _timestamp(moment: Column, timezone: str) -> Value:
-    """TIMESTAMP: a wall clock in the zone that stands beside it, which is the changefeed's unless that was changed."""
+    `moment` is a struct of `location` and `value`.
+    """
     clock, zone = moment.getField("value"), moment.getField("location")
     expected, other = text.timestamp(clock, timezone), text.zoned(clock, zone)
     here = zone == timezone
     return Value(
         F.when(here, expected.column).otherwise(other.column), F.when(here, expected.lost).otherwise(other.lost)
     )
+
+
+def member_of(number: Column, members: tuple[str, ...]) -> Value:
+    """ENUM, by the number of a member."""
+    return _named(_member(number, members), members)
+
+
+def members_of(mask: Column, members: tuple[str, ...]) -> Value:
+    """SET, by the 64 bits of its members, as BIGINT."""
+    return _named(_members(mask, members), members)
 
 
 def _named(name: Column, members: tuple[str, ...]) -> Value:
@@ -146,11 +149,11 @@ DECODERS: Mapping[TidbType, Callable[[SentValue], Value]] = {
     tidb_types.TEXT: _sound,
     tidb_types.BLOB: lambda sent: Value(sent.values.octets(sent.value)),
     tidb_types.JSON: _sound,
-    tidb_types.ENUM: _enum,
-    tidb_types.SET: _set,
+    tidb_types.ENUM: lambda sent: sent.values.member(sent.value, sent.column.members),
+    tidb_types.SET: lambda sent: sent.values.members(sent.value, sent.column.members),
     tidb_types.DATE: lambda sent: text.date(sent.text),
     tidb_types.DATETIME: lambda sent: text.datetime(sent.text),
-    tidb_types.TIMESTAMP: lambda sent: _timestamp(sent.values.moment(sent.value), sent.timezone),
+    tidb_types.TIMESTAMP: lambda sent: sent.values.instant(sent.value, sent.timezone),
     tidb_types.TIME: _sound,
     tidb_types.VECTOR: lambda sent: Value(text.vector(sent.text)),
 }

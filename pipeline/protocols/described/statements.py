@@ -1,4 +1,4 @@
-"""Simple's DDL and BOOTSTRAP messages: statements, and the versions that they describe."""
+"""DDL and BOOTSTRAP messages, as Simple has them: statements, and the versions that they describe."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pipeline.ddl.classify import classify
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
+from pipeline.protocols.described.schemas import NotATableSchema, table_version
+from pipeline.protocols.described.virtuals import ColumnDdl
 from pipeline.protocols.overrides import overrides_for
-from pipeline.protocols.simple.schemas import NotATableSchema, table_version
-from pipeline.protocols.simple.virtuals import ColumnDdl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,8 +75,13 @@ def _refuse_what_cannot_be_kept(statement: Ddl) -> None:
     f"{statement.sql}{statement.table}".encode()  # half a surrogate pair is a ValueError
 
 
-def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseType]) -> Statements:
-    """Statements in the order of their commit ts; copies in several partitions, and redeliveries, are one."""
+def read_statements(
+    sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseType], *, closes: bool = True
+) -> Statements:
+    """Statements in the order of their commit ts; copies in several partitions, and redeliveries, are one.
+
+    `closes`: see `Ddl`.
+    """
     first: dict[tuple[int, str, TableName], Ddl] = {}
     places: dict[tuple[int, str, TableName], dict[Partition, int]] = defaultdict(dict)
     column_ddl: dict[tuple[int, str, TableName], ColumnDdl] = {}
@@ -96,7 +101,7 @@ def read_statements(sent: Iterable[SentDdl], overrides: Mapping[str, WarehouseTy
         column_ddl.setdefault(key, ColumnDdl(statement.commit_ts, statement.sql, then, statement.version))
         sides = [version for version in (then, statement.version) if version is not None]
         versions |= {(version.table.key, version.version): version for version in sides}
-    ddl = [replace(statement, at=places[key]) for key, statement in first.items()]
+    ddl = [replace(statement, at=places[key], closes=closes) for key, statement in first.items()]
     return Statements(
         tuple(sorted(ddl, key=lambda one: one.commit_ts)), tuple(versions.values()), tuple(bad),
         tuple(sorted(column_ddl.values(), key=lambda one: one.commit_ts)),

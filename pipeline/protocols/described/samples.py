@@ -11,7 +11,7 @@ from pipeline.model.columns import SchemaId
 from pipeline.model.conditions import any_of
 from pipeline.model.names import TableName, folded
 from pipeline.model.places import POSITION, stands_in
-from pipeline.protocols.simple.head import MessageKind, field_of
+from pipeline.protocols.described.head import MessageKind, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.places import Partition
-    from pipeline.protocols.simple.encoding import Encoding
-    from pipeline.protocols.simple.virtuals import Names, VersionKey
+    from pipeline.protocols.described.encoding import Encoding
+    from pipeline.protocols.described.virtuals import Names, VersionKey
 
 
 def carried(

@@ -1,4 +1,7 @@
-"""The Simple protocol: what a batch has, which versions its rows are of, and how each table is decoded."""
+"""Protocols whose messages describe the versions of tables: Simple, and the files of a storage changefeed.
+
+What a batch has, which versions its rows are of, and how each table is decoded.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,16 @@ from pipeline.model.messages import (
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE, POSITION, Partition, place_of, stands_in
 from pipeline.model.projection import through
-from pipeline.protocols import compressed, grouping, too_large
+from pipeline.protocols import grouping
 from pipeline.protocols.ddl import collected
+from pipeline.protocols.described import frame, samples
+from pipeline.protocols.described.head import MessageKind, field_of
+from pipeline.protocols.described.links import linked
+from pipeline.protocols.described.schemas import NotATableSchema
+from pipeline.protocols.described.statements import SentDdl, Statements, described, read_statements
+from pipeline.protocols.described.virtuals import Evidence, key_of, settle, without
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
-from pipeline.protocols.simple import frame, samples
-from pipeline.protocols.simple.avro_encoding import AvroEncoding
-from pipeline.protocols.simple.head import UNREADABLE, MessageKind, field_of
-from pipeline.protocols.simple.json_encoding import JsonEncoding
-from pipeline.protocols.simple.schemas import NotATableSchema
-from pipeline.protocols.simple.statements import SentDdl, Statements, described, read_statements
-from pipeline.protocols.simple.virtuals import Evidence, key_of, settle, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,18 +50,9 @@ if TYPE_CHECKING:
     from pipeline.model.messages import Kind as AnyKind
     from pipeline.model.places import Range
     from pipeline.model.types import WarehouseType
-    from pipeline.protocols.simple.encoding import Encoding
-    from pipeline.protocols.simple.virtuals import Names, VirtualColumns
-    from pipeline.protocols.simple.virtuals import VersionKey as _VersionKey
-
-SENTENCES = {
-    UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
-    compressed.MESSAGE_COMPRESSED: compressed.SENTENCE,
-    **too_large.SENTENCES,
-    frame.VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
-}
-
-_ENCODINGS: Mapping[str, Encoding] = {"json": JsonEncoding(), "avro": AvroEncoding()}
+    from pipeline.protocols.described.encoding import Codes, Encoding
+    from pipeline.protocols.described.virtuals import Names, VirtualColumns
+    from pipeline.protocols.described.virtuals import VersionKey as _VersionKey
 
 
 class _Kind(NamedTuple):
@@ -72,7 +65,7 @@ class _Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _SimpleGroup(PlacedGroup):
+class _MessageGroup(PlacedGroup):
     """Messages of one partition that are alike: of one kind and, where they are a table's, of one version."""
 
     kind: str | None
@@ -82,6 +75,7 @@ class _SimpleGroup(PlacedGroup):
     since: int | None
     until: int | None
     checksums: bool
+    lacks_before: bool
 
     @property
     def name(self) -> TableName:
@@ -97,25 +91,21 @@ class _SimpleGroup(PlacedGroup):
 
 
 @dataclass(slots=True)
-class SimpleProtocol:
-    """TiCDC's Simple messages (TiCDC Simple Protocol; wire-formats.md).
+class DescribedProtocol:
+    """A protocol of this kind, in one encoding.
 
-    `encoding` is the changefeed's `encoding-format`, `timezone` its time zone, `overrides` the settings'
-    `warehouse.columns`, `remembered` what earlier batches have described.
+    `timezone` is the changefeed's, `overrides` the settings' `warehouse.columns`, `remembered` what earlier batches
+    have described.
     """
 
-    encoding: str
+    encoding: Encoding
     timezone: str
     overrides: Mapping[str, WarehouseType]
     remembered: KnownVersions
-    _encoding: Encoding = field(init=False)
     _settled: dict[_VersionKey, Names] = field(init=False, default_factory=dict)
     """The virtual columns of versions that were met, so that no row is asked twice."""
     _warned: set[tuple[str, str]] = field(init=False, default_factory=set)
     """Tables of which the run has warned that rows came before their schema."""
-
-    def __post_init__(self) -> None:
-        self._encoding = _ENCODINGS[self.encoding]
 
     @property
     def ordering(self) -> Ordering:
@@ -138,7 +128,7 @@ class SimpleProtocol:
 
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
-        return SENTENCES
+        return self.encoding.codes.sentences
 
     def header(self) -> MessageHeader:
         """See `SourceProtocol.header`."""
@@ -147,21 +137,24 @@ class SimpleProtocol:
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""
-        return through(self._encoding.prepared(), raw)
+        return through(self.encoding.prepared(), raw)
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by what its messages are, look at those that describe, resolve the versions of rows."""
-        groups = [_SimpleGroup(**row.asDict()) for row in _grouped(raw).collect()]
+        groups = [_MessageGroup(**row.asDict()) for row in _grouped(raw, self.encoding).collect()]
         kinds = {group.kind for group in groups}
         bootstraps, unread = self._bootstraps(raw, groups) if MessageKind.BOOTSTRAP in kinds else ((), ())
         statements = self._statements(raw) if MessageKind.DDL in kinds else Statements()
         listed = _by_key((*bootstraps, *statements.described))
+        if not self.encoding.describes_before:
+            earlier_versions = linked(statements.column_ddl, listed.values(), self.remembered.of_tables)
+            statements = replace(statements, column_ddl=tuple(earlier_versions))
         earlier = self._described_before(groups, listed)
         virtual = self._virtual(raw, groups, statements, listed, earlier)
         settled = {key: without(version, virtual[key].names) for key, version in {**earlier, **listed}.items()}
         changed = {key: version for key, version in settled.items() if key in listed or version != earlier[key]}
-        tables, unknown = _resolve(groups, settled)
-        bad = (*unread, *_bad_statements(statements.bad))
+        tables, unknown = _resolve(groups, settled, self.encoding.needs_before)
+        bad = (*unread, *_bad_statements(statements.bad, self.encoding.codes))
         control = sum(
             group.rows
             for group in groups
@@ -169,7 +162,7 @@ class SimpleProtocol:
         )
         return Messages(
             tables=tables,
-            refused=(*_refused(groups, self.header()), *bad),
+            refused=(*_refused(groups, self.header(), self.encoding.codes), *bad),
             ddl=tuple(_of_version(one, virtual) for one in statements.ddl),
             watermarks=_watermarks(groups),
             starts=grouping.firsts(groups),
@@ -207,7 +200,7 @@ class SimpleProtocol:
         versions = tuple(version for number, version in by_number.items() if number in mapping.fields)
         numbers = [F.lit(version.version) for version in versions]
         mine = rows.where(field_of("version").isin(*numbers))
-        return frame.recipe(versions, mapping, self.timezone, self._encoding).of(mine)
+        return frame.recipe(versions, mapping, self.timezone, self.encoding).of(mine)
 
     def predict(
         self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
@@ -224,7 +217,7 @@ class SimpleProtocol:
         if version is None or version.version not in mapping.fields:
             return None
         has_checksum = any(kind.checksums for kind in expected)
-        counter, encoding = EventCounter(ranges), self._encoding.at_once(version)
+        counter, encoding = EventCounter(ranges), self.encoding.at_once(version)
         seen = counter.seen(replace(version, has_checksum=has_checksum))
         messages = TableMessages(version.table, (seen,))
         prepared = through(encoding.prepared(), raw)
@@ -251,7 +244,7 @@ class SimpleProtocol:
         return False
 
     def _bootstraps(
-        self, raw: DataFrame, groups: Iterable[_SimpleGroup]
+        self, raw: DataFrame, groups: Iterable[_MessageGroup]
     ) -> tuple[tuple[TableVersion, ...], tuple[Undecodable, ...]]:
         """One of each table and version: they are repeated, in all partitions."""
         names = [field_of(name).alias(name) for name in ("database", "table", "version")]
@@ -259,23 +252,23 @@ class SimpleProtocol:
         one_each = mine.groupBy(*names).agg(F.min_by("value", F.struct(*PLACE)).alias("value"))
         versions: list[TableVersion] = []
         bad: list[Undecodable] = []
-        for row in one_each.select("database", "table", "version", self._encoding.body().alias("body")).collect():
-            message = self._encoding.message(row.body) or {}
+        for row in one_each.select("database", "table", "version", self.encoding.body().alias("body")).collect():
+            message = self.encoding.message(row.body) or {}
             try:
                 versions.append(described(message["tableSchema"], self.overrides))
             except (NotATableSchema, KeyError):
-                bad.append(_bad_bootstrap(row, groups))
+                bad.append(_bad_bootstrap(row, groups, self.encoding.codes))
         return tuple(versions), tuple(bad)
 
     def _statements(self, raw: DataFrame) -> Statements:
         rows = collected(
-            raw.where(field_of("kind") == MessageKind.DDL).select(*PLACE, self._encoding.body().alias("body"))
+            raw.where(field_of("kind") == MessageKind.DDL).select(*PLACE, self.encoding.body().alias("body"))
         )
-        sent = (SentDdl(*place_of(row), self._encoding.message(row.body)) for row in rows)
-        return read_statements(sent, self.overrides)
+        sent = (SentDdl(*place_of(row), self.encoding.message(row.body)) for row in rows)
+        return read_statements(sent, self.overrides, closes=self.encoding.ddl_closes)
 
     def _described_before(
-        self, groups: Iterable[_SimpleGroup], listed: Mapping[_VersionKey, TableVersion]
+        self, groups: Iterable[_MessageGroup], listed: Mapping[_VersionKey, TableVersion]
     ) -> Mapping[_VersionKey, TableVersion]:
         """What earlier batches have described of all versions that this batch has."""
         wanted = {key: (version.table, version.version) for key, version in listed.items()}
@@ -287,7 +280,7 @@ class SimpleProtocol:
     def _virtual(
         self,
         raw: DataFrame,
-        groups: Iterable[_SimpleGroup],
+        groups: Iterable[_MessageGroup],
         statements: Statements,
         listed: Mapping[_VersionKey, TableVersion],
         earlier: Mapping[_VersionKey, TableVersion],
@@ -303,16 +296,16 @@ class SimpleProtocol:
             for position in (group.first, group.last)
         ]
         if places:
-            carried = samples.carried(raw, places, self._encoding)
+            carried = samples.carried(raw, places, self.encoding)
             virtual = settle(statements.column_ddl, versions, replace(evidence, carried=carried))
         self._settled.update({key: columns.names for key, columns in virtual.items() if columns.settled})
         return virtual
 
 
 def _resolve(
-    groups: Iterable[_SimpleGroup], versions: Mapping[_VersionKey, TableVersion]
+    groups: Iterable[_MessageGroup], versions: Mapping[_VersionKey, TableVersion], needs_before: str
 ) -> tuple[tuple[TableMessages, ...], tuple[Unknown, ...]]:
-    by_version: dict[_VersionKey, list[_SimpleGroup]] = defaultdict(list)
+    by_version: dict[_VersionKey, list[_MessageGroup]] = defaultdict(list)
     for group in groups:
         if group.kind == MessageKind.DML:
             by_version[group.key].append(group)
@@ -320,7 +313,7 @@ def _resolve(
     unknown: list[Unknown] = []
     for key, alike in sorted(by_version.items()):
         if key in versions:
-            tables[key[0]].append(_seen(versions[key], alike))
+            tables[key[0]].append(_seen(versions[key], alike, needs_before))
         else:
             name, number = alike[0].name, key[1]
             where = (field_of("kind") == MessageKind.DML) & _within(Part(name)) & (field_of("version") == number)
@@ -336,13 +329,14 @@ def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, VirtualColumns]) -
     )
 
 
-def _grouped(prepared: DataFrame) -> DataFrame:
+def _grouped(prepared: DataFrame, encoding: Encoding) -> DataFrame:
     named = [field_of(name).alias(name) for name in ("kind", "database", "table", "version")]
     return prepared.groupBy(*by_place(), *named).agg(
         *counts(),
         F.min(field_of("commit_ts")).alias("since"),
         F.max(field_of("commit_ts")).alias("until"),
         F.bool_or(field_of("checksum").isNotNull()).alias("checksums"),
+        F.coalesce(F.bool_or(encoding.lacks_before()), F.lit(False)).alias("lacks_before"),
     )
 
 
@@ -363,24 +357,26 @@ def _within(part: Part) -> Column:
     return named if part.until >= EVER else named & (field_of("commit_ts") <= F.lit(part.until))
 
 
-def _refused(groups: Iterable[_SimpleGroup], header: MessageHeader) -> Iterator[Undecodable]:
-    unread, packed, kind = 0, 0, field_of("kind")
+def _refused(groups: Iterable[_MessageGroup], header: MessageHeader, codes: Codes) -> Iterator[Undecodable]:
+    unread, kind = 0, field_of("kind")
     rows_of: dict[str, Counter[TableName]] = defaultdict(Counter)
     for group in groups:
         if group.kind is None:
             unread += group.rows
-        elif group.kind == compressed.MESSAGE_COMPRESSED:
-            packed += group.rows
         elif group.kind not in set(MessageKind):
             rows_of[group.kind][group.name] += group.rows
     if unread:
-        yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], kind.isNull(), unread)
-    if packed:
-        yield compressed.refused(kind, packed)
-    yield from (too_large.refused(kind, code, header, rows) for code, rows in rows_of.items())
+        yield _unreadable(codes, kind.isNull(), unread)
+    for code, rows in rows_of.items():
+        named = {name: count for name, count in rows.items() if name.table}
+        yield Undecodable(code, codes.sentences[code], kind == code, rows.total(), header if named else None, named)
 
 
-def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:
+def _unreadable(codes: Codes, where: Column, rows: int) -> Undecodable:
+    return Undecodable(codes.message, codes.sentences[codes.message], where, rows)
+
+
+def _bad_bootstrap(row: Row, groups: Iterable[_MessageGroup], codes: Codes) -> Undecodable:
     wanted = (row.database, row.table, row.version)
     rows = sum(
         group.rows
@@ -390,24 +386,25 @@ def _bad_bootstrap(row: Row, groups: Iterable[_SimpleGroup]) -> Undecodable:
     where = field_of("kind") == MessageKind.BOOTSTRAP
     for name, value in zip(("database", "table", "version"), wanted, strict=True):
         where = where & (field_of(name) == F.lit(value))
-    return Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, rows)
+    return _unreadable(codes, where, rows)
 
 
-def _bad_statements(bad: Iterable[SentDdl]) -> Iterator[Undecodable]:
+def _bad_statements(bad: Iterable[SentDdl], codes: Codes) -> Iterator[Undecodable]:
     """A refusal a partition."""
     positions: dict[Partition, list[int]] = defaultdict(list)
     for statement in bad:
         positions[statement.partition].append(statement.position)
     for partition, unreadable in positions.items():
         where = stands_in(partition) & F.col(POSITION).isin(*unreadable)
-        yield Undecodable(UNREADABLE, SENTENCES[UNREADABLE], where, len(unreadable))
+        yield _unreadable(codes, where, len(unreadable))
 
 
 def _by_key(versions: Iterable[TableVersion]) -> dict[_VersionKey, TableVersion]:
     return {(version.table.key, version.version): version for version in versions}
 
 
-def _seen(version: TableVersion, groups: list[_SimpleGroup]) -> SeenVersion:
+def _seen(version: TableVersion, groups: list[_MessageGroup], needs_before: str) -> SeenVersion:
+    lacks = not version.handle and any(group.lacks_before for group in groups)
     return SeenVersion(
         replace(version, has_checksum=any(group.checksums for group in groups)),
         first=grouping.firsts(groups),
@@ -415,17 +412,18 @@ def _seen(version: TableVersion, groups: list[_SimpleGroup]) -> SeenVersion:
         rows=sum(group.rows for group in groups),
         since=_since(groups),
         until=_until(groups),
+        unfit=needs_before if lacks else "",
     )
 
 
-def _since(groups: Iterable[_SimpleGroup]) -> int:
+def _since(groups: Iterable[_MessageGroup]) -> int:
     return min(group.since or 0 for group in groups)
 
 
-def _until(groups: Iterable[_SimpleGroup]) -> int:
+def _until(groups: Iterable[_MessageGroup]) -> int:
     return max(group.until or 0 for group in groups)
 
 
-def _watermarks(groups: Iterable[_SimpleGroup]) -> dict[Partition, CommitTs]:
+def _watermarks(groups: Iterable[_MessageGroup]) -> dict[Partition, CommitTs]:
     marks = [group for group in groups if group.kind == MessageKind.WATERMARK]
     return {at: CommitTs(mark) for at, mark in grouping.greatest(marks, lambda group: group.until or 0).items()}

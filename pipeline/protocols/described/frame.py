@@ -1,4 +1,4 @@
-"""From prepared Simple messages to the change frame of one table, in Spark expressions.
+"""From prepared messages to the change frame of one table, in Spark expressions.
 
 Each version has its own expressions; the results are coalesced, since for any row all but one are NULL.
 """
@@ -15,13 +15,12 @@ from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import INDEX
-from pipeline.model.places import RAW
+from pipeline.model.places import shown_key
 from pipeline.model.projection import Projection, through
+from pipeline.protocols.described.head import HEAD, field_of
+from pipeline.protocols.described.values import read_value
 from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.materialised import Materialised
-from pipeline.protocols.simple import checksum
-from pipeline.protocols.simple.head import HEAD, field_of
-from pipeline.protocols.simple.values import read_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +29,11 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.messages import ColumnMapping
-    from pipeline.protocols.simple.encoding import Encoding
-
-VALUE_UNREADABLE = "SIMPLE_VALUE_UNREADABLE"
+    from pipeline.protocols.described.encoding import Encoding
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleRecipe:
+class ChangeRecipe:
     """From prepared messages to the change frame of one table: decode, take both sides of a row, read values."""
 
     steps: tuple[Projection, ...]
@@ -65,24 +62,24 @@ _Read = dict[str, Materialised]
 @lru_cache(maxsize=2048)
 def recipe(
     versions: tuple[TableVersion, ...], mapping: ColumnMapping, timezone: str, encoding: Encoding
-) -> SimpleRecipe:
+) -> ChangeRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     after = [_Side(version, f"_after{version.version}") for version in versions]
     before = [_Side(version, f"_before{version.version}") for version in versions]
     read_after = [_read(side, mapping, timezone, encoding) for side in after]
     read_before = [_read(side, mapping, timezone, encoding) for side in before] if mapping.before else []
-    kept = [*(F.col(name) for name in (*RAW, INDEX)), F.col(HEAD)]
-    damaged = any_of([encoding.damaged(version) for version in versions])
+    kept = [*(F.col(name) for name in (*encoding.columns, INDEX)), F.col(HEAD)]
+    faults = [fault for version in versions if (fault := encoding.fault(version)) is not None]
     sides = [
         *(encoding.after(side.version).alias(side.alias) for side in after),
         *(encoding.before(side.version).alias(side.alias) for side in before),
     ]
     frame = [
-        *_envelope(read_after),
+        *_envelope(read_after, encoding),
         *_targets(read_after, mapping),
         *([_before(read_before, before, mapping)] if mapping.before else []),
-        _error(after, before, [*read_after, *read_before]).alias(ERROR),
-        F.col("key").alias(KEY_BYTES),
+        _error(after, before, [*read_after, *read_before], encoding).alias(ERROR),
+        shown_key(encoding.columns).alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),
         _checksum(after, before, timezone, encoding).alias(CHECKSUM),
@@ -91,17 +88,17 @@ def recipe(
     first = (Projection([*kept, *decoded]),) if decoded else ()
     rows = [F.col(side.alias) for side in (*after, *before)]
     values = [column for read in (*read_after, *read_before) for one in read.values() for column in one.columns]
-    return SimpleRecipe(
+    return ChangeRecipe(
         (
             *first,
-            Projection([*kept, damaged.alias(_DAMAGED), *sides]),
-            Projection([*kept, F.col(_DAMAGED), *rows, *values]),
+            Projection([*kept, F.coalesce(*faults, F.lit(None).cast("string")).alias(_FAULT), *sides]),
+            Projection([*kept, F.col(_FAULT), *rows, *values]),
             Projection(frame),
         )
     )
 
 
-_DAMAGED = "_damaged"
+_FAULT = "_fault"
 
 
 def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding) -> _Read:
@@ -117,13 +114,14 @@ def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding
     return values
 
 
-def _envelope(read: Sequence[_Read]) -> list[Column]:
+def _envelope(read: Sequence[_Read], encoding: Encoding) -> list[Column]:
     return envelope(
         op=field_of("op"),
         commit_ts=field_of("commit_ts"),
         index=F.col(INDEX),
         schema_id=field_of("version"),
         lost=_lost(read),
+        raw=encoding.columns,
     )
 
 
@@ -146,22 +144,21 @@ def _before(read: Sequence[_Read], sides: Sequence[_Side], mapping: ColumnMappin
     return F.when((field_of("op") != Op.INSERT) & sent, row).alias(change.BEFORE)
 
 
-def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read]) -> Column:
+def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read], encoding: Encoding) -> Column:
     """An insert has `data`, a delete `old`, an update both, and each value is one of its type."""
     no_row = ~any_of([side.row.isNotNull() for side in after])
-    no_old = (field_of("op") != Op.INSERT) & ~any_of([side.row.isNotNull() for side in before])
-    broken = any_of([F.col(_DAMAGED), no_row, no_old, *(value.unread for one in read for value in one.values())])
-    return F.when(broken, F.lit(VALUE_UNREADABLE))
+    has_old = field_of("op") != Op.INSERT if encoding.always_sends_before else field_of("op") == Op.DELETE
+    no_old = has_old & ~any_of([side.row.isNotNull() for side in before])
+    broken = any_of([no_row, no_old, *(value.unread for one in read for value in one.values())])
+    return F.coalesce(F.col(_FAULT), F.when(broken, F.lit(encoding.codes.value)))
 
 
 def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, encoding: Encoding) -> Column:
     """By version, since each has other columns to add up."""
     verdicts = [
-        F.when(
-            field_of("version") == F.lit(now.version.version),
-            checksum.verdict(now.version, now.row, then.row, encoding.values, timezone),
-        )
+        F.when(field_of("version") == F.lit(now.version.version), verdict)
         for now, then in zip(after, before, strict=True)
         if now.version.has_checksum
+        and (verdict := encoding.checksum(now.version, now.row, then.row, timezone)) is not None
     ]
     return F.coalesce(*verdicts, F.lit(None).cast("boolean"))

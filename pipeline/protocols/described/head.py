@@ -1,4 +1,4 @@
-"""What a Simple message is: one struct, `HEAD`, that is computed once a record and that all else asks.
+"""What a message is: one struct, `HEAD`, that is computed once a record and that all else asks.
 
 `kind` is a member of `MessageKind`, a code of `REFUSED`, or NULL where the message is none that TiCDC writes; the other
 fields are NULL where the kind does not have them.
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 HEAD = "head"
-"""Column that `SimpleProtocol.prepare` adds."""
-
-UNREADABLE = "SIMPLE_UNREADABLE"
+"""Column that `DescribedProtocol.prepare` adds."""
 
 SENT = "sent"
 """What encodings call the message that they have decoded."""

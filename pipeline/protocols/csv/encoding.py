@@ -1,0 +1,212 @@
+"""How lines of CSV are read: each is taken apart by one expression, and a version says what its fields are.
+
+An update with the row as it was is a record of two lines, the row before and the row after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from pipeline.model import text
+from pipeline.model import types as t
+from pipeline.model.change import Op
+from pipeline.model.projection import Projection, once
+from pipeline.model.text import Value, number_of
+from pipeline.protocols.described.encoding import Codes
+from pipeline.protocols.described.head import field_of
+from pipeline.protocols.files.head import COLUMNS, FILE_TRUNCATED, ROWS, TRUNCATED, headed, of_file
+from pipeline.protocols.files.schema_messages import message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.types import WarehouseType
+    from pipeline.protocols.csv.form import CsvForm
+
+UNREADABLE, VALUE_UNREADABLE, COLUMNS_DIFFER = "CSV_UNREADABLE", "CSV_VALUE_UNREADABLE", "COLUMNS_DIFFER"
+CODES = Codes(
+    UNREADABLE,
+    VALUE_UNREADABLE,
+    {
+        UNREADABLE: "the record is no line of a changefeed's CSV with these characters (changefeed.csv), or no UTF-8",
+        VALUE_UNREADABLE: "a value of the row is not what its column's type says",
+        FILE_TRUNCATED: TRUNCATED,
+        COLUMNS_DIFFER: "the line has not as many fields as its version has columns: does the changefeed have a "
+        "column selector, or was a virtual column there before it began?",
+    },
+)
+OLD_VALUES_MISSING = (
+    "OLD_VALUES_MISSING: the table has no primary key, and its updates do not carry the row as it was: nobody can tell "
+    "which row they change; set output-old-value = true in [sink.csv] of the changefeed"
+)
+_BEFORE_COLUMNS = 3
+"""Operation, table and schema."""
+_FIELDS, _OLD_FIELDS = "_fields", "_old_fields"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvValues:
+    """Texts; ENUM and SET by their names."""
+
+    form: CsvForm
+
+    def whole(self, sent: Column, kind: WarehouseType) -> Column:
+        """A signed whole number."""
+        return sent.try_cast(kind)
+
+    def unsigned(self, sent: Column) -> Column:
+        """A whole number of 64 bits."""
+        return number_of(sent, t.UNSIGNED_BIGINT)
+
+    def real(self, sent: Column, kind: WarehouseType) -> Column:
+        """FLOAT or DOUBLE, perhaps with an exponent."""
+        return sent.try_cast(kind)
+
+    def text(self, sent: Column) -> Column:
+        """As it is."""
+        return sent
+
+    def sound(self, sent: Column) -> Value:
+        """As it is: a line that is no UTF-8 has no head."""
+        return Value(sent)
+
+    def replaced(self, sent: Column) -> Column | None:  # noqa: ARG002 - there are no checksums
+        """Never asked."""
+        return None
+
+    def octets(self, sent: Column) -> Column:
+        """Base64, or hexadecimal."""
+        return F.try_to_binary(sent, F.lit(self.form.binary))
+
+    def instant(self, sent: Column, timezone: str) -> Value:
+        """The clock of the changefeed's time zone."""
+        return text.timestamp(sent, timezone)
+
+    def member(self, sent: Column, members: tuple[str, ...]) -> Value:  # noqa: ARG002 - it is named
+        """By its name."""
+        return Value(sent)
+
+    def members(self, sent: Column, members: tuple[str, ...]) -> Value:  # noqa: ARG002 - they are named
+        """By their names."""
+        return Value(sent)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvEncoding:
+    """See `Encoding`."""
+
+    form: CsvForm
+    columns = COLUMNS
+    codes = CODES
+    ddl_closes = always_sends_before = describes_before = False
+    needs_before = OLD_VALUES_MISSING
+
+    @property
+    def values(self) -> CsvValues:
+        """How values are read."""
+        return CsvValues(self.form)
+
+    def lacks_before(self) -> Column:
+        """An update of one line."""
+        return (field_of("op") == Op.UPDATE) & ~field_of("two")
+
+    def prepared(self) -> Sequence[Projection]:
+        """The head of each line."""
+        return _prepared(self.form)
+
+    def at_once(self, version: TableVersion) -> CsvEncoding:  # noqa: ARG002 - a line says nothing of its version
+        """As it is."""
+        return self
+
+    def body(self) -> Column:
+        """The text of a schema file."""
+        return F.col("value").cast("string")
+
+    def message(self, body: Any) -> Mapping[str, Any] | None:
+        """A schema file as a message."""
+        return message_of(body)
+
+    def carried(self) -> Column:
+        """Nothing: a line does not name its columns."""
+        return F.lit(None).cast("array<string>")
+
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - whatever the version
+        """The fields of both lines."""
+        value = F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string"))
+        lines = F.split(value, self.form.second_line, 2)
+        last = F.get(lines, F.size(lines) - 1)
+        first = F.when(F.size(lines) > 1, F.get(lines, F.lit(0)))
+        return [_fields(self.form, last).alias(_FIELDS), _fields(self.form, first).alias(_OLD_FIELDS)]
+
+    def after(self, version: TableVersion) -> Column:
+        """The columns of the last line."""
+        return self._row(version, F.col(_FIELDS))
+
+    def before(self, version: TableVersion) -> Column:
+        """The columns of the first of two lines; of a delete, of its line."""
+        was = F.when(field_of("op") == Op.DELETE, F.col(_FIELDS)).otherwise(F.col(_OLD_FIELDS))
+        return self._row(version, was)
+
+    def fault(self, version: TableVersion) -> Column | None:
+        """Where a line has more or fewer columns than the version."""
+        size = F.size(F.col(_FIELDS))
+        mine = field_of("version") == F.lit(version.version)
+        differs = size != field_of("meta") + F.lit(len(version.columns))
+        return F.when(mine & differs, F.lit(COLUMNS_DIFFER))
+
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
+        """There are none."""
+        return None
+
+    def _row(self, version: TableVersion, fields: Column) -> Column:
+        mine = (field_of("version") == F.lit(version.version)) & fields.isNotNull()
+        columns = [
+            self._value(F.get(fields, field_of("meta") + F.lit(place))).alias(column.name)
+            for place, column in enumerate(version.columns)
+        ]
+        return F.when(mine, F.struct(*columns) if columns else F.struct(F.lit(None).alias("nothing")))
+
+    def _value(self, field: Column) -> Column:
+        """The value of a field; NULL for NULL."""
+        form = self.form
+        null = field == F.lit(form.null)
+        if not form.quote:
+            parts = F.transform(F.split(field, r"\\\\"), _unescaped)
+            return F.when(~null, F.array_join(parts, "\\"))
+        inner = F.substring(field, F.lit(2), F.length(field) - 2)
+        is_text = F.startswith(field, F.lit(form.quote))
+        plain = F.when(inner.contains(form.quote), F.replace(inner, F.lit(form.quote * 2), F.lit(form.quote)))
+        return F.when(is_text, plain.otherwise(inner)).when(~null, field)
+
+
+def _unescaped(part: Column) -> Column:
+    """A text between two backslashes that stand for one."""
+    ends = F.replace(F.replace(part, F.lit(r"\n"), F.lit("\n")), F.lit(r"\r"), F.lit("\r"))
+    return F.replace(ends, F.lit("\\"), F.lit(""))
+
+
+def _fields(form: CsvForm, line: Column) -> Column:
+    """The fields of a line as they stand there. Where something of it is no field, there are fewer."""
+    return F.regexp_extract_all(line, F.lit(form.field), F.lit(1))
+
+
+@lru_cache(maxsize=16)
+def _prepared(form: CsvForm) -> tuple[Projection, ...]:
+    line = F.try_validate_utf8(F.when(of_file("kind") == ROWS, F.col("value").cast("string")))
+    letter, commit_ts, update = (F.regexp_extract(line, form.head, group) for group in (1, 2, 3))
+    two = (update == "true") & F.regexp_like(line, F.lit(form.second_line))
+    op = (
+        F.when((letter == "D") & two, F.lit(Op.UPDATE.value))
+        .when(letter == "D", F.lit(Op.DELETE.value))
+        .when((letter == "U") | ((letter == "I") & (update == "true")), F.lit(Op.UPDATE.value))
+        .when(letter == "I", F.lit(Op.INSERT.value))
+    )
+    meta = F.when(update == "", F.lit(_BEFORE_COLUMNS + 1)).otherwise(F.lit(_BEFORE_COLUMNS + 2))
+    return (headed(op, commit_ts.try_cast("bigint"), {"meta": meta, "two": two}),)

@@ -1,0 +1,52 @@
+"""What a record of a file is: its file says of which table and version it is, or that it describes one.
+
+A schema file is one record. It describes a version, as a BOOTSTRAP of Simple does, and with a Query it is a DDL event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.model.messages import INDEX
+from pipeline.model.places import FILE, RAW
+from pipeline.model.projection import Projection
+from pipeline.protocols.described.head import HEAD, MessageKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+COLUMNS = (*RAW, FILE)
+ROWS = "ROWS"
+"""The kind of a file of rows; a schema file has a `MessageKind`."""
+FILE_TRUNCATED = "FILE_TRUNCATED"
+"""The kind of what is left of a file behind its last whole record, if it is not the newest of its folder."""
+TRUNCATED = "the file ends within this record: TiCDC had a crash, and has written its rows again into a later file"
+
+
+def of_file(name: str) -> Column:
+    """What the record's file says."""
+    return F.col(FILE).getField(name)
+
+
+def headed(op: Column, commit_ts: Column, carried: Mapping[str, Column]) -> Projection:
+    """The head of records, from their raw frame. `op`, `commit_ts`: of a row; NULL where it is none that can be read.
+
+    `carried`: further columns of a row's head.
+    """
+    is_row = of_file("kind") == ROWS
+    row_kind = F.when(op.isNotNull() & (commit_ts > 0), F.lit(MessageKind.DML.value))
+    head = F.struct(
+        F.when(is_row, row_kind).otherwise(of_file("kind")).alias("kind"),
+        of_file("schema_name").alias("database"),
+        of_file("table_name").alias("table"),
+        of_file("version").alias("version"),
+        F.when(is_row, commit_ts).otherwise(of_file("version")).alias("commit_ts"),
+        op.alias("op"),
+        F.lit(None).cast("string").alias("checksum"),
+        *(column.alias(name) for name, column in carried.items()),
+    )
+    return Projection([*(F.col(name) for name in COLUMNS), F.lit(0).alias(INDEX), head.alias(HEAD)])

@@ -1,0 +1,1 @@
+"""A storage changefeed: the files that TiCDC's storage sink writes (decision 008)."""

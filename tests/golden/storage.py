@@ -1,0 +1,106 @@
+"""Golden trees of the storage sink: unpacked, in part or whole, and a pipeline that reads them."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from golden.corpus import FOLDER, GoldenCase
+from golden.warehouse import Warehouse
+
+from pipeline.service import Pipeline
+from pipeline.settings import parse
+from pipeline.sources.storage.paths import METADATA, DataFile, read_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline.settings import Settings
+
+_OLD = 1_700_000_000
+"""When the files of a tree were written, so that nothing of them can still come."""
+
+
+def storage_cases() -> list[GoldenCase]:
+    """Every tree of CSV."""
+    archives = sorted(FOLDER.glob("*/*storage_csv*.tar.gz"))
+    return [GoldenCase(archive.parent.name, archive.name.partition(".")[0]) for archive in archives]
+
+
+@dataclass(slots=True)
+class Tree:
+    """A tree in a folder of its own, of which parts are copied to where a pipeline reads."""
+
+    case: GoldenCase
+    whole: Path
+    shown: Path
+
+    @staticmethod
+    def of(case: GoldenCase, folder: Path) -> Tree:
+        """Unpack it."""
+        with tarfile.open(FOLDER / case.scenario / f"{case.config}.tar.gz") as archive:
+            archive.extractall(folder / "whole", filter="data")
+        (inside,) = (folder / "whole").iterdir()
+        (folder / "shown").mkdir()
+        return Tree(case, inside, folder / "shown")
+
+    def paths(self) -> list[str]:
+        """Every file, by its path below the root."""
+        return sorted(str(file.relative_to(self.whole)) for file in self.whole.rglob("*") if file.is_file())
+
+    def rows(self) -> list[str]:
+        """The files of rows."""
+        return [path for path in self.paths() if isinstance(read_path(path), DataFile)]
+
+    def show(self, paths: Iterable[str], checkpoint_ts: int | None = None) -> None:
+        """Copy these files to where the pipeline reads; `metadata` last, with this commit ts or as it is."""
+        for path in paths:
+            if path != METADATA:
+                self._copy(path, path)
+        self.say(checkpoint_ts)
+
+    def say(self, checkpoint_ts: int | None = None) -> None:
+        """Write `metadata`."""
+        text = (self.whole / METADATA).read_text() if checkpoint_ts is None else f'{{"checkpoint-ts":{checkpoint_ts}}}'
+        self.write(METADATA, text.encode())
+
+    def copy_under_another_number(self, path: str) -> None:
+        """As after a crash of TiCDC: the rows of a file come again in the file after it."""
+        number = str(int(Path(path).stem[-20:]) + 1000).zfill(20)
+        self._copy(path, str(Path(path).with_name(f"CDC{number}{Path(path).suffix}")))
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file."""
+        to = self.shown / path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(content)
+
+        os.utime(to, (_OLD, _OLD))
+
+    def _copy(self, path: str, to: str) -> None:
+        self.write(to, (self.whole / path).read_bytes())
+
+    def settings(self, folder: Path, **source: Any) -> Settings:
+        """Settings of a pipeline that reads what is shown."""
+        tree = {
+            "name": "golden",
+            "source": {"kind": "storage", "protocol": "csv", "path": str(self.shown), **source},
+            "warehouse": {"path": str(folder / "warehouse")},
+            "checkpoint": str(folder / "checkpoint"),
+            "spark": {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
+        }
+        return parse(yaml.safe_dump(tree, allow_unicode=True), folder)
+
+
+def taken(settings: Settings) -> Warehouse:
+    """Take everything that is there, in a process of its own as far as the pipeline can tell; the warehouse then."""
+    with Pipeline.open(settings) as pipeline:
+        pipeline.run(available_now=True)
+    return Warehouse.at(settings.warehouse.path)
+
+
+__all__ = ["Tree", "storage_cases", "taken"]

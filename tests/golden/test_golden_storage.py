@@ -1,0 +1,125 @@
+"""TiCDC's own files of CSV: whichever way they come, the tables are TiDB's.
+
+A few trees by default; TICDC_WAREHOUSE_GOLDEN=all runs every one.
+"""
+
+import random
+
+import pytest
+from golden.checking import currents_differ, tables_are_those_of_tidb
+from golden.comparing import assert_none
+from golden.corpus import GoldenCase
+from golden.expected import tables_after, tables_at_the_end
+from golden.storage import Tree, storage_cases, taken
+from support.slow import EVERY
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+OLD_VALUES_MISSING = {
+    ("lifecycle", "storage_csv_none"): {"life.t_nokey", "life.t_uk", "life.t_uk_null"},
+    ("lifecycle", "new_storage_csv_none"): {"life.t_nokey", "life.t_uk", "life.t_uk_null"},
+    ("key_updates", "storage_csv_none"): set(),
+}
+"""Tables without a primary key whose updates do not carry the row as it was: they are held."""
+DEFAULT = ("all_types-storage_csv_day", "ddl-new_storage_csv_across", "lifecycle-new_storage_csv_table_id")
+CASES = [case for case in storage_cases() if EVERY or str(case) in DEFAULT]
+
+
+def rows_of(warehouse, name):
+    return warehouse.catalog.load_table(("_pipeline", name)).scan().to_arrow().to_pylist()
+
+
+def open_rows(warehouse, name):
+    return [row for row in rows_of(warehouse, name) if row["status"] == "open"]
+
+
+def differences(case, warehouse, tables, held=()):
+    comparable = [table for table in tables.values() if table.source not in held]
+    return [*currents_differ(case, warehouse, comparable), *tables_are_those_of_tidb(case, warehouse)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_whole_tree_is_tidbs_tables(case, tmp_path):
+    tree = Tree.of(case, tmp_path)
+    tree.show(tree.paths())
+    warehouse = taken(tree.settings(tmp_path))
+    held = OLD_VALUES_MISSING.get((case.scenario, case.config), set())
+    assert_none(differences(case, warehouse, tables_at_the_end(case), held))
+    assert {f"{row['schema_name']}.{row['table_name']}" for row in open_rows(warehouse, "held")} == held
+    assert open_rows(warehouse, "dead_letters") == open_rows(warehouse, "quarantine") == []
+    assert [row["level"] for row in rows_of(warehouse, "batches")] == ["partial" if held else "exact"]
+    planned = {row["path"] for row in rows_of(warehouse, "files")}
+    assert planned >= {*tree.rows()}
+    assert len(rows_of(warehouse, "files")) == len(planned)
+
+
+def test_files_that_come_in_any_order_in_many_batches_with_each_row_twice(tmp_path):
+    case = GoldenCase("lifecycle", "storage_csv_day")
+    tree, dice = Tree.of(case, tmp_path), random.Random(7)  # noqa: S311 - a reproducible order
+    settings = tree.settings(tmp_path, max_bytes_per_trigger="2 KiB")
+    schemas = [path for path in tree.paths() if path not in tree.rows()]
+    rows = tree.rows()
+    dice.shuffle(rows)
+    tree.show([*schemas, *rows[: len(rows) // 2]], checkpoint_ts=1)
+    first = taken(settings)
+    assert {row["level"] for row in rows_of(first, "batches")} <= {"none", "exact", "partial"}
+    for path in rows[:10]:
+        tree.copy_under_another_number(path)
+    tree.show(rows[len(rows) // 2 :])
+    warehouse = taken(settings)
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+    assert rows_of(warehouse, "batches")[-1]["level"] in ("exact", "none")
+    assert open_rows(warehouse, "held") == open_rows(warehouse, "dead_letters") == []
+    files = rows_of(warehouse, "files")
+    assert sorted(row["ordinal"] for row in files) == list(range(1, len(files) + 1))
+
+
+def test_nothing_beyond_what_metadata_says_is_shown(tmp_path):
+    case = GoldenCase("key_updates", "storage_csv_day")
+    tree = Tree.of(case, tmp_path)
+    dumped = [step for step in case.steps if "tables" in step]
+    middle = dumped[len(dumped) // 2]
+    settings = tree.settings(tmp_path)
+    tree.show(tree.paths(), checkpoint_ts=middle["commit_ts"])
+    warehouse = taken(settings)
+    assert_none([*currents_differ(case, warehouse, tables_after(case, middle["step"]).values())])
+    tree.say()
+    assert_none(differences(case, taken(settings), tables_at_the_end(case)))
+
+
+def test_a_file_that_ends_within_a_record(tmp_path):
+    case = GoldenCase("key_updates", "storage_csv_day")
+    tree = Tree.of(case, tmp_path)
+    tree.show(tree.paths())
+    path = max(tree.rows(), key=lambda path: (tree.whole / path).stat().st_size)
+    content = (tree.whole / path).read_bytes()
+    cut_off = content[: content.rindex(b"\r\n", 0, -2) + 10]
+    settings = tree.settings(tmp_path)
+    tree.write(path, cut_off)
+    warehouse = taken(settings)
+    assert path not in {row["path"] for row in rows_of(warehouse, "files")}, (
+        "the newest one of its folder is waited for"
+    )
+    tree.copy_under_another_number(path)
+    warehouse = taken(settings)
+    (letter,) = open_rows(warehouse, "dead_letters")
+    assert (letter["code"], letter["topic"], letter["kafka_partition"]) == ("FILE_TRUNCATED", path, 0)
+    assert letter["value"] == cut_off[cut_off.rindex(b"\r\n") + 2 :]
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+
+
+def test_a_file_that_is_written_anew_is_read_again(tmp_path):
+    case = GoldenCase("key_updates", "storage_csv_day")
+    tree = Tree.of(case, tmp_path)
+    path = max(tree.rows(), key=lambda path: (tree.whole / path).stat().st_size)
+    content = (tree.whole / path).read_bytes()
+    half = content[: content.index(b"\r\n", len(content) // 2) + 2]
+    settings = tree.settings(tmp_path)
+    tree.show(tree.paths(), checkpoint_ts=1)
+    tree.write(path, half)
+    taken(settings)
+    tree.show([path])
+    warehouse = taken(settings)
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+    incarnations = [row["incarnation"] for row in rows_of(warehouse, "files") if row["path"] == path]
+    assert sorted(incarnations) == [1, 2]
