@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pipeline.model import text
 from pipeline.model import types as t
 from pipeline.model.change import Op
+from pipeline.model.conditions import any_of
 from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value, number_of
 from pipeline.protocols.described.encoding import Codes
@@ -49,6 +50,7 @@ OLD_VALUES_MISSING = (
 _BEFORE_COLUMNS = 3
 """Operation, table and schema."""
 _FIELDS, _OLD_FIELDS = "_fields", "_old_fields"
+_LENGTH, _OLD_LENGTH = "_length", "_old_length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,10 @@ class CsvEncoding:
         lines = F.split(value, self.form.second_line, 2)
         last = F.get(lines, F.size(lines) - 1)
         first = F.when(F.size(lines) > 1, F.get(lines, F.lit(0)))
-        return [_fields(self.form, last).alias(_FIELDS), _fields(self.form, first).alias(_OLD_FIELDS)]
+        return [
+            *(_fields(self.form, last).alias(_FIELDS), F.length(last).alias(_LENGTH)),
+            *(_fields(self.form, first).alias(_OLD_FIELDS), F.length(first).alias(_OLD_LENGTH)),
+        ]
 
     def after(self, version: TableVersion) -> Column:
         """The columns of the last line."""
@@ -155,11 +160,12 @@ class CsvEncoding:
         return self._row(version, was)
 
     def fault(self, version: TableVersion) -> Column | None:
-        """Where a line has more or fewer columns than the version."""
-        size = F.size(F.col(_FIELDS))
-        mine = field_of("version") == F.lit(version.version)
-        differs = size != field_of("meta") + F.lit(len(version.columns))
-        return F.when(mine & differs, F.lit(COLUMNS_DIFFER))
+        """Where a line is not its fields alone, or has more or fewer of them than the version has columns."""
+        mine, wanted = field_of("version") == F.lit(version.version), field_of("meta") + F.lit(len(version.columns))
+        lines = [(F.col(_FIELDS), F.col(_LENGTH)), (F.col(_OLD_FIELDS), F.col(_OLD_LENGTH))]
+        more = any_of(F.length(F.array_join(fields, self.form.delimiter)) != length for fields, length in lines)
+        differs = any_of(fields.isNotNull() & (F.size(fields) != wanted) for fields, _ in lines)
+        return F.when(mine & more, F.lit(VALUE_UNREADABLE)).when(mine & differs, F.lit(COLUMNS_DIFFER))
 
     def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
         """There are none."""
@@ -193,7 +199,7 @@ def _unescaped(part: Column) -> Column:
 
 
 def _fields(form: CsvForm, line: Column) -> Column:
-    """The fields of a line as they stand there. Where something of it is no field, there are fewer."""
+    """The fields of a line as they stand there. What is no field is passed over: `CsvEncoding.fault` sees that."""
     return F.regexp_extract_all(line, F.lit(form.field), F.lit(1))
 
 

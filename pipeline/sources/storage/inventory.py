@@ -52,6 +52,8 @@ class Inventory:
     protocol: str
     terminator: bytes
     _described: dict[VersionPath, SchemaFile] = field(default_factory=dict)
+    _read: set[StoredFile] = field(default_factory=set)
+    """Schema files that were read."""
 
     def checkpoint(self) -> Checkpoint | None:
         """What `metadata` says; None where there is none, or it can't be read."""
@@ -97,9 +99,10 @@ class Inventory:
 
     def _schema_file(self, entry: StoredFile, path: SchemaPath) -> Iterator[PlannedFile]:
         is_taken = self._is_taken(entry)
-        if is_taken and path.describes in self._described:
+        if is_taken and entry in self._read:
             return
         read = read_schema_file(self.store.read(entry.path), path.checksum)
+        self._read.add(entry)
         if read.columns:
             self._described[path.describes] = read
         if not is_taken and (read.query or read.columns):

@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from pipeline.errors import EnvironmentFault
 from pipeline.model.frontier import NEVER, Frontier
 from pipeline.model.places import FILE, FILES, RAW, Partition, position_in_files
 from pipeline.protocols.csv.form import form_of
@@ -111,8 +112,20 @@ class StorageSource:
         return StorageBacklog(self.inventory)
 
     def explained(self, error: Exception) -> PipelineError | None:
-        """See `Source.explained`."""
-        del error
+        """See `Source.explained`: what the folder does not let a run do."""
+        match error:
+            case FileNotFoundError():
+                return EnvironmentFault(
+                    "FILE_MISSING",
+                    f"a file that a batch is to take is gone: {error.filename or error}",
+                    "restore it, and run again: the batch takes the same files",
+                )
+            case PermissionError():
+                return EnvironmentFault(
+                    "STORE_FORBIDDEN",
+                    f"this user may not read {error.filename or self._settings.source.folder}",
+                    "let this user list and read everything below source.path",
+                )
         return None
 
     def notes(self, committed: Committed, *, available_now: bool) -> list[str]:

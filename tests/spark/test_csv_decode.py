@@ -1,0 +1,122 @@
+"""Lines of CSV as changes: whatever a text has, it comes back as it was; what is no line is a dead letter."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.test_storage_cutting import FORMS, HOSTILE, TS, line
+
+from pipeline.model import change, types
+from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+from pipeline.model.messages import ColumnMapping, Target
+from pipeline.model.names import TableName
+from pipeline.model.places import FILE_TYPE, FILES, position_in_files
+from pipeline.protocols.csv import CsvForm, csv_protocol
+
+pytestmark = pytest.mark.spark
+
+VERSION = TableVersion(
+    TableName("s", "t"),
+    SchemaId(7),
+    (
+        SourceColumn("id", types.INT, "INT"),
+        SourceColumn("a", types.STRING, "TEXT"),
+        SourceColumn("b", types.STRING, "TEXT"),
+    ),
+    ("id",),
+    tells_op=True,
+    tells_commit_ts=True,
+)
+MAPPING = ColumnMapping(
+    (Target("id", types.INT), Target("a", types.STRING), Target("b", types.STRING)),
+    {VERSION.version: {"id": "id", "a": "a", "b": "b"}},
+    before=True,
+)
+SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
+
+
+class Known:
+    def versions(self, _wanted):
+        return {(VERSION.table.key, VERSION.version): VERSION}
+
+    def of_tables(self, _tables):
+        return [VERSION]
+
+
+def decoded(spark, form, records):
+    """The change frame of records of a file, and the messages that they are."""
+    file = ("s/t/7/CDC000001.csv", 3, "ROWS", "s", "t", 7)
+    rows = [
+        (FILES, 0, position_in_files(3, number), None, None, bytearray(record.encode("utf-8", "surrogateescape")), file)
+        for number, record in enumerate(records)
+    ]
+    protocol = csv_protocol(form, "UTC", {}, Known())
+    prepared = protocol.prepare(spark.createDataFrame(rows, SCHEMA)).cache()
+    messages = protocol.read(prepared)
+    changes = []
+    for table in messages.tables:
+        changes += protocol.changes(prepared.where(protocol.where(table)), table, MAPPING).orderBy("_offset").collect()
+    return changes, messages
+
+
+def row(form, op, ts, number, texts, *, update=False):
+    return line(form, op, ts, [None, *texts], update=update).replace(form.null, str(number), 1)
+
+
+TEXTS = st.lists(st.tuples(HOSTILE | st.none(), HOSTILE | st.none()), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+@settings(max_examples=4, deadline=None)
+@given(texts=TEXTS)
+def test_texts_come_back_as_they_were(spark, form, texts):
+    records = []
+    for number, pair in enumerate(texts):
+        if number % 3 == 2:
+            old = row(form, "D", TS + number, number, texts[0], update=True)
+            records.append(old + form.terminator + row(form, "I", TS + number, number, pair, update=True))
+        else:
+            records.append(row(form, "ID"[number % 3], TS + number, number, pair))
+    changes, messages = decoded(spark, form, records)
+    assert messages.refused == ()
+    assert [one[change.ERROR] for one in changes] == [None] * len(texts)
+    assert [(one.id, one.a, one.b) for one in changes] == [(n, *pair) for n, pair in enumerate(texts)]
+    assert [one[change.OP] for one in changes] == [("insert", "delete", "update")[n % 3] for n in range(len(texts))]
+    was = [(one[change.BEFORE].a, one[change.BEFORE].b) for one in changes if one[change.OP] == "update"]
+    assert was == [texts[0]] * len(was)
+    assert {one[change.TOPIC] for one in changes} == {"s/t/7/CDC000001.csv"}
+    assert [one[change.OFFSET] for one in changes] == list(range(len(texts)))
+
+
+GOOD = f'"I","t","s",{TS},1,"x","y"'
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (f'"I","t","s",{TS},1,"x"', "COLUMNS_DIFFER"),
+        (f'"I","t","s",{TS},1,"x","y","z"', "COLUMNS_DIFFER"),
+        (f'"I","t","s",{TS},1,"x"w,"y"', "CSV_VALUE_UNREADABLE"),
+        (f'"I","t","s",{TS},1,"x""y","y', "CSV_VALUE_UNREADABLE"),
+        (f'"I","t","s",{TS},one,"x","y"', "CSV_VALUE_UNREADABLE"),
+        (f'"I","t","s",{TS},99999999999,"x","y"', "CSV_VALUE_UNREADABLE"),
+    ],
+)
+def test_a_line_that_is_not_what_its_version_says_is_a_dead_letter(spark, record, code):
+    changes, messages = decoded(spark, CsvForm(), [GOOD, record])
+    assert messages.refused == ()
+    assert [one[change.ERROR] for one in changes] == [None, code]
+    assert bytes(changes[1][change.VALUE_BYTES]) == record.encode()
+    assert b'"path":"s/t/7/CDC000001.csv"' in bytes(changes[1][change.KEY_BYTES])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "", "x", '"I"', '"I","t","s"', '"I","t","s",1,"x","y"', f'"X","t","s",{TS},1,"x","y"', f'I,t,s,{TS},1,"x","y"',
+        f'"I","t","s",{TS}999999,1,"x","y"', f'"I","t","s",{TS},1,"\udcff","y"', "\x00" * 20, '{"id":1}',
+    ],
+)  # fmt: skip
+def test_what_is_no_line_is_refused_and_the_others_are_taken(spark, record):
+    changes, messages = decoded(spark, CsvForm(), [GOOD, record, GOOD])
+    assert [(refusal.code, refusal.rows) for refusal in messages.refused] == [("CSV_UNREADABLE", 1)]
+    assert [one.id for one in changes] == [1, 1]
