@@ -157,8 +157,8 @@ class Undecodable:
 class Ddl:
     """One DDL statement as the changefeed sent it, with the position (`at`) of its first copy in each partition.
 
-    `at` is empty if the statement is not among rows but in a file of its own. The source then gives it again with every
-    batch until `_pipeline.ddl_history` has it, as nothing of it can be kept in `_pipeline.held`.
+    `at` is empty if the statement stands in no partition. The source then gives it again with every batch until
+    `_pipeline.ddl_history` has it, as nothing of it can be kept in `_pipeline.held`.
 
     `kind` is TiDB's ActionType number. `version` is the table after the statement, if the protocol describes it. `old`
     is the name that a table had before a RENAME, if the message has it besides the text.
