@@ -23,8 +23,8 @@ from e2e.processes import spark_of
 from pipeline.cli import main
 from pipeline.devstack import Broker, ports
 from pipeline.protocols.avro.protocol import SENTENCES as AVRO
-from pipeline.protocols.described.protocol import SENTENCES as SIMPLE
 from pipeline.protocols.open.protocol import SENTENCES as OPEN
+from pipeline.protocols.simple.codes import CODES
 from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.simulate import SimulatedChangefeed
@@ -82,7 +82,7 @@ DEAD = {
     "simple": (
         b"",
         b'{"version":1,"database":"bank","type":"INS',
-        f"SIMPLE_UNREADABLE: {SIMPLE['SIMPLE_UNREADABLE']}",
+        f"SIMPLE_UNREADABLE: {CODES.sentences['SIMPLE_UNREADABLE']}",
         "JSON that is cut off or damaged",
     ),
     "open-protocol": (

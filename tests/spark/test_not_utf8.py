@@ -6,8 +6,8 @@ from spark.test_simple_hostile import TEXT, TS, Batch, Known, bootstrap, insert,
 
 from pipeline.model import change, text
 from pipeline.model import types as t
-from pipeline.protocols.described.head import UNREADABLE
 from pipeline.protocols.described.schemas import table_version
+from pipeline.protocols.simple.codes import UNREADABLE
 
 pytestmark = pytest.mark.spark
 
