@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.wording import counted
 from pipeline.model.columns import age_of
 from pipeline.settings.durations import written
+from pipeline.sources.storage.inventory import UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import METADATA, DataFile, Foreign, SchemaPath, read_path
 from pipeline.sources.storage.schema_files import SchemaFileDamaged, read_schema_file
 from pipeline.sources.storage.store import FolderStore
@@ -67,14 +67,13 @@ def examined(settings: Settings) -> Iterator[Finding]:
 
 def _checkpoint(store: FolderStore) -> Finding:
     try:
-        commit_ts = int(json.loads(store.read(METADATA))["checkpoint-ts"])
-        modified = store.entry(METADATA).modified
+        commit_ts, modified = read_metadata(store)
     except FileNotFoundError:
         return wrong(
             "storage", f"METADATA_MISSING: {store.root} has no file `{METADATA}`",
             "check source.path: it is the folder of the sink URI; a new changefeed writes the file after some seconds",
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         return wrong("storage", f"METADATA_UNREADABLE: `{METADATA}` has no checkpoint ts ({error})", "look at it")
     now = time.time()
     age = f"the changefeed is complete up to {written(age_of(commit_ts, now))} ago"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pipeline.model import text
-from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.conditions import any_of
 from pipeline.model.projection import Projection, once
-from pipeline.model.text import Value, number_of
+from pipeline.model.text import Value
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import field_of
+from pipeline.protocols.described.text_values import TextValues
 from pipeline.protocols.files.head import COLUMNS, FILE_TRUNCATED, ROWS, TRUNCATED, headed, of_file
 from pipeline.protocols.files.schema_messages import message_of
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.types import WarehouseType
     from pipeline.protocols.csv.form import CsvForm
 
 UNREADABLE, VALUE_UNREADABLE, COLUMNS_DIFFER = "CSV_UNREADABLE", "CSV_VALUE_UNREADABLE", "COLUMNS_DIFFER"
@@ -54,34 +53,10 @@ _LENGTH, _OLD_LENGTH = "_length", "_old_length"
 
 
 @dataclass(frozen=True, slots=True)
-class CsvValues:
+class CsvValues(TextValues):
     """Texts; ENUM and SET by their names."""
 
     form: CsvForm
-
-    def whole(self, sent: Column, kind: WarehouseType) -> Column:
-        """A signed whole number."""
-        return sent.try_cast(kind)
-
-    def unsigned(self, sent: Column) -> Column:
-        """A whole number of 64 bits."""
-        return number_of(sent, t.UNSIGNED_BIGINT)
-
-    def real(self, sent: Column, kind: WarehouseType) -> Column:
-        """FLOAT or DOUBLE, perhaps with an exponent."""
-        return sent.try_cast(kind)
-
-    def text(self, sent: Column) -> Column:
-        """As it is."""
-        return sent
-
-    def sound(self, sent: Column) -> Value:
-        """As it is: a line that is no UTF-8 has no head."""
-        return Value(sent)
-
-    def replaced(self, sent: Column) -> Column | None:  # noqa: ARG002 - there are no checksums
-        """Never asked."""
-        return None
 
     def octets(self, sent: Column) -> Column:
         """Base64, or hexadecimal."""

@@ -39,10 +39,6 @@ class Values(Protocol):
         """Text as the value of a column: NULL and its bytes where it is no UTF-8."""
         ...
 
-    def replaced(self, sent: Column) -> Column | None:
-        """Whether a text may have had bytes that are no UTF-8 and are not in it any more; None where that cannot be."""
-        ...
-
     def octets(self, sent: Column) -> Column:
         """Bytes."""
         ...

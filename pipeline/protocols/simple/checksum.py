@@ -48,6 +48,10 @@ SENT = "checksum"
 class SimpleValues(Values, Protocol):
     """Values as Simple sends them: what it hashes may be another form than what a column takes."""
 
+    def replaced(self, sent: Column) -> Column | None:
+        """Whether a text may have had bytes that are no UTF-8 and are not in it any more; None where that cannot be."""
+        ...
+
     def mask(self, sent: Column) -> Column:
         """The 64 bits of a SET, as BIGINT."""
         ...

@@ -31,6 +31,7 @@ from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value, number_of
 from pipeline.protocols import end_marker
 from pipeline.protocols.described.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
+from pipeline.protocols.described.text_values import TextValues
 from pipeline.protocols.described.values import member_of, members_of, zoned_timestamp
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.codes import CODES
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import TableVersion
-    from pipeline.model.types import WarehouseType
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -72,16 +72,8 @@ _MOMENT = _struct(location=_TEXT, value=_TEXT)
 _HALF, _WHOLE = 2**63, 2**64
 
 
-class JsonValues:
+class JsonValues(TextValues):
     """Every value is a text, but for TIMESTAMP: an object of `location` and `value`."""
-
-    def whole(self, sent: Column, kind: WarehouseType) -> Column:
-        """A signed whole number."""
-        return sent.try_cast(kind)
-
-    def unsigned(self, sent: Column) -> Column:
-        """A whole number of 64 bits."""
-        return number_of(sent, t.UNSIGNED_BIGINT)
 
     def mask(self, sent: Column) -> Column:
         """The 64 bits of a SET."""
@@ -89,18 +81,6 @@ class JsonValues:
         high = number >= F.lit(str(_HALF)).cast(t.UNSIGNED_BIGINT)
         signed = F.when(high, number - F.lit(str(_WHOLE)).cast(t.UNSIGNED_BIGINT)).otherwise(number)
         return signed.try_cast(t.BIGINT)
-
-    def real(self, sent: Column, kind: WarehouseType) -> Column:
-        """FLOAT or DOUBLE."""
-        return sent.try_cast(kind)
-
-    def text(self, sent: Column) -> Column:
-        """As it is."""
-        return sent
-
-    def sound(self, sent: Column) -> Value:
-        """As it is: a message that is no UTF-8 is no JSON."""
-        return Value(sent)
 
     def replaced(self, sent: Column) -> Column | None:
         """U+FFFD stands for such bytes in Go's JSON."""

@@ -12,6 +12,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pipeline.protocols.csv.form import escaped
+
 if TYPE_CHECKING:
     from pipeline.protocols.csv import CsvForm
 
@@ -57,8 +59,7 @@ def _csv_records(form: CsvForm, content: bytes) -> Cut:
 @lru_cache(maxsize=16)
 def _expressions(form: CsvForm) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """The line end before a record, and the one between the two lines of an update."""
-    d, q = re.escape(form.delimiter), re.escape(form.quote)
-    end = re.escape(form.terminator)
+    d, q, end = escaped(form.delimiter), escaped(form.quote), escaped(form.terminator)
     between = rf"{end}(?={q}[IUD]{q}{d})"
     names = rf"{d}{form.text}{d}{form.text}{d}"
     old_row = rf"(?:^|(?<={end})){q}D{q}{names}([0-9]+){d}true(?:(?!{end}{q}[IUD]{q}{d})[\s\S])*?"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SETTLES_IN = 10.0
 """Seconds after which every DDL event of the commit ts in `metadata` is written: TiCDC writes it every two seconds."""
+UNREADABLE = (ValueError, KeyError, TypeError)
+"""What `read_metadata` raises for a file that says no commit ts."""
 _Lane = tuple[str, str]
 """Folder and dispatcher of files whose numbers count up."""
 
@@ -58,11 +60,10 @@ class Inventory:
     def checkpoint(self) -> Checkpoint | None:
         """What `metadata` says; None where there is none, or it can't be read."""
         try:
-            entry = self.store.entry(METADATA)
-            commit_ts = int(json.loads(self.store.read(METADATA))["checkpoint-ts"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            commit_ts, modified = read_metadata(self.store)
+        except (FileNotFoundError, *UNREADABLE):
             return None
-        return Checkpoint(commit_ts, time.time() - entry.modified >= _SETTLES_IN)
+        return Checkpoint(commit_ts, time.time() - modified >= _SETTLES_IN)
 
     def found(self) -> Found:
         """What there is now."""
@@ -130,6 +131,12 @@ class Inventory:
     def _is_whole(self, entry: StoredFile) -> bool:
         length = len(self.terminator)
         return entry.size >= length and self.store.read(entry.path, entry.size - length) == self.terminator
+
+
+def read_metadata(store: Store) -> tuple[int, float]:
+    """The commit ts in `metadata`, and when that was written. Raises `FileNotFoundError`, or one of `UNREADABLE`."""
+    modified = store.entry(METADATA).modified
+    return int(json.loads(store.read(METADATA))["checkpoint-ts"]), modified
 
 
 def _newest(files: Iterable[DataFile]) -> dict[_Lane, int]:
