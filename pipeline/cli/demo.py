@@ -8,6 +8,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,18 @@ from rich.console import Console
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import Progress
 from pipeline.cli.quarantine import SetAsideRows
-from pipeline.demo import DemoSource, Stretch, checks, compare, quarantined_keys, recall, remember, snippets
+from pipeline.demo import (
+    DemoSource,
+    Stretch,
+    checks,
+    compare,
+    from_files,
+    from_kafka,
+    quarantined_keys,
+    recall,
+    remember,
+    snippets,
+)
 from pipeline.devstack import Broker, Devstack, RegistryService, ports
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.lake.catalog import reader, records
@@ -61,7 +73,28 @@ checkpoint: ./checkpoint
 quality:
   suites: ./checks
 """
+_FILES = """\
+name: demo
+source:
+  kind: storage
+  protocol: csv
+  path: ./changefeed
+warehouse:
+  path: ./warehouse
+checkpoint: ./checkpoint
+quality:
+  suites: ./checks
+"""
 _TABLES = ("table", "rows", "changes", "set aside", "against the source")
+
+
+class Changefeed(StrEnum):
+    """Where the demo's changefeed writes."""
+
+    kafka = "kafka"
+    storage = "storage"
+
+
 _RULES = ("rule", "table", "records", "for example")
 _LETTERS = ("code", "topic", "kafka_partition", "offset", "message")
 _BATCHES = ("batch_id", "rows_in", "inserts", "updates", "deletes", "quarantined", "dead_letters", "seconds", "level")
@@ -78,20 +111,24 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Go on with the shop of the last demo instead of a new one.")
     ] = False,
+    source: Annotated[
+        Changefeed, typer.Option(help="A changefeed to Kafka, in Avro; or to storage: files of CSV in a folder.")
+    ] = Changefeed.kafka,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Show it: start a broker and a registry, let a shop work, take its changes, compare every row."""
     del config  # every command takes it; the demo writes its own
     with opened(output) as out:
-        Demo(folder, out, Progress.on(out, output)).play(keep=keep)
+        Demo(folder, out, Progress.on(out, output), source).play(keep=keep)
 
 
 class Demo:
     """One demo, from an empty folder to the proof."""
 
-    def __init__(self, folder: Path, out: Output, progress: Progress) -> None:
+    def __init__(self, folder: Path, out: Output, progress: Progress, source: Changefeed = Changefeed.kafka) -> None:
         self._folder = folder
+        self._source = source
         self._out = out
         self._progress = progress
         self._started = time.monotonic()
@@ -134,7 +171,13 @@ class Demo:
         return []
 
     def _open(self, resources: ExitStack, before: list[Stretch]) -> tuple[Settings, DemoSource]:
-        """Start Spark here and, beside it, the stack with the first part of the workload."""
+        """Start Spark here and, beside it, the source with the first part of the workload."""
+        if self._source is Changefeed.storage:
+            settings = self._configured(_FILES)
+            remember(self._state, before, finished=False)
+            source = from_files(self._folder / "changefeed")
+            self._begin(resources, source, before)
+            return settings, source
         servers = (ports.free_port(), ports.free_port())
         settings = self._configure(*servers)
         remember(self._state, before, finished=False)
@@ -142,34 +185,41 @@ class Demo:
             Console(stderr=True).status("starting a broker, a registry and Spark"),
             ThreadPoolExecutor(1) as beside,
         ):
-            begun = beside.submit(self._begin, resources, servers, before)
+            begun = beside.submit(self._begin_stack, resources, servers, before)
             session(settings)
             source = begun.result()
         return settings, source
 
     def _configure(self, kafka_port: int, registry_port: int) -> Settings:
+        """Write the demo's own file for these ports."""
+        broker, registry = Broker(self._folder, kafka_port), RegistryService(self._folder, registry_port)
+        return self._configured(_FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url))
+
+    def _configured(self, text: str) -> Settings:
         """Write the demo's own file. The environment does not count: it is about another pipeline."""
         made(self._folder)
-        broker, registry = Broker(self._folder, kafka_port), RegistryService(self._folder, registry_port)
-        text = _FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url)
         (self._folder / _CONFIG).write_text(text)
         checks.write(self._folder / _CHECKS)
         return parse(text, self._folder)
 
-    def _begin(self, resources: ExitStack, servers: tuple[int, int], before: Sequence[Stretch]) -> DemoSource:
+    def _begin_stack(self, resources: ExitStack, servers: tuple[int, int], before: Sequence[Stretch]) -> DemoSource:
         kafka_port, registry_port = servers
         started = time.monotonic()
         stack = Devstack.start(self._folder / "devstack", kafka_port=kafka_port, registry_port=registry_port)
         resources.enter_context(stack)
         took = written(time.monotonic() - started)
         self._out.line(f"a Kafka broker at {stack.bootstrap_servers}, a registry beside it; up in {took}")
-        source = DemoSource(stack.bootstrap_servers, stack.registry_url)
+        source = from_kafka(stack.bootstrap_servers, stack.registry_url)
+        self._begin(resources, source, before)
+        return source
+
+    def _begin(self, resources: ExitStack, source: DemoSource, before: Sequence[Stretch]) -> None:
         resources.callback(source.close)
         source.repeat(before)
         self._send(source, adds_column=False)
         unreadable = source.send_unreadable()
-        self._out.line(f"… and {unreadable} messages that nobody can read, as if by another producer's mistake")
-        return source
+        noun = "lines" if self._source is Changefeed.storage else "messages"
+        self._out.line(f"… and {unreadable} {noun} that nobody can read, as if by another producer's mistake")
 
     def _send(self, source: DemoSource, *, adds_column: bool) -> None:
         rows = source.send(adds_column=adds_column)

@@ -1,4 +1,4 @@
-"""`ticdc-warehouse simulate`: a shop's changes in Kafka and a registry, as a TiCDC changefeed sends them."""
+"""`ticdc-warehouse simulate`: a shop's changes in Kafka or in files, as a TiCDC changefeed sends them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.errors import Refused, SettingsError
 from pipeline.settings import load
 from pipeline.simulate import Shop, SimulatedChangefeed, wall_clock
+from pipeline.simulate.places import place_of
 from pipeline.simulate.progress import sending
 from registry.client import RegistryConfig
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _KAFKA_PROPERTY = "kafka."
 _AVRO_ONLY = ("registry_url", "watermarks", "extension", "decimal", "bigint_unsigned")
 
-app = typer.Typer(help="Write a shop's changes to Kafka as TiCDC would.")
+app = typer.Typer(help="Write a shop's changes to Kafka, or into files, as TiCDC would.")
 
 
 class _Clock(StrEnum):
@@ -162,6 +163,12 @@ def _from_file(settings: Settings | None) -> dict[str, Any]:
     if settings is None:
         return {}
     source = settings.source
+    if source.kind == "storage":
+        return {
+            "protocol": source.protocol,
+            "place": place_of(source.place, source.options),
+            "timezone": settings.changefeed.timezone,
+        }
     client = {
         name.removeprefix(_KAFKA_PROPERTY): value
         for name, value in source.options.items()

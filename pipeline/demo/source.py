@@ -16,11 +16,12 @@ from confluent_kafka import Producer
 
 from pipeline.errors import PipelineError
 from pipeline.simulate import Shop, SimulatedChangefeed, wall_clock
+from pipeline.simulate.places import FolderPlace
 from pipeline.simulate.schemas import subject_of, topic_of
 from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pipeline.simulate import SimulatedTable, Transaction
@@ -46,16 +47,18 @@ class Stretch:
 
 
 class DemoSource:
-    """A shop in the middle of its work; `parts` is what it has sent so far, also in earlier demos."""
+    """A shop in the middle of its work; `parts` is what it has sent so far, also in earlier demos.
 
-    def __init__(self, bootstrap_servers: str, registry_url: str) -> None:
+    `feed` sends its changes. `spoil` sends what nobody can read, as if by another producer's mistake, and gives how
+    much.
+    """
+
+    def __init__(self, feed: SimulatedChangefeed, spoil: Callable[[], int]) -> None:
         self.parts: list[Stretch] = []
+        self.send_unreadable = spoil
         self._now = 0
         self._shop = Shop(SEED, self._tick, DIRTY)
-        self._servers, self._registry_url = bootstrap_servers, registry_url
-        self._feed = SimulatedChangefeed(
-            bootstrap_servers, registry_url, prefix=PREFIX, watermarks=True, watermark_every=TRANSACTIONS
-        )
+        self._feed = feed
 
     def repeat(self, parts: Sequence[Stretch]) -> None:
         """Do again what an earlier demo did, without sending it."""
@@ -73,18 +76,6 @@ class DemoSource:
             self._feed.checkpoint(last.commit_ts)
         self._feed.flush()
         return self._feed.total - before
-
-    def send_unreadable(self) -> int:
-        """Send to `shop.orders` what a broken producer might: no Avro, an unknown schema, half a row."""
-        topic = topic_of(PREFIX, "shop", "orders")
-        with RegistryClient(RegistryConfig(self._registry_url)) as registry:
-            schema_id = registry.latest(subject_of(topic, "value")).schema_id
-        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(schema_id) + b"\x02")
-        producer = Producer({"bootstrap.servers": self._servers, "log_level": 0})
-        for value in values:
-            producer.produce(topic, value, key=b"somebody else's", partition=0)
-        producer.flush(_FLUSH_SECONDS)
-        return len(values)
 
     def truth(self) -> Iterator[tuple[SimulatedTable, list[dict[str, Value]]]]:
         """Give what SELECT * gives in the simulated database, table by table."""
@@ -106,6 +97,45 @@ class DemoSource:
     def _tick(self) -> int:
         self._now += STEP_MILLISECONDS
         return self._now
+
+
+def from_kafka(bootstrap_servers: str, registry_url: str) -> DemoSource:
+    """The shop behind a changefeed to Kafka, in Avro with watermarks."""
+    feed = SimulatedChangefeed(
+        bootstrap_servers, registry_url, prefix=PREFIX, watermarks=True, watermark_every=TRANSACTIONS
+    )
+
+    def spoil() -> int:
+        """Send to `shop.orders` what a broken producer might: no Avro, an unknown schema, half a row."""
+        topic = topic_of(PREFIX, "shop", "orders")
+        with RegistryClient(RegistryConfig(registry_url)) as registry:
+            schema_id = registry.latest(subject_of(topic, "value")).schema_id
+        values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(schema_id) + b"\x02")
+        producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        for value in values:
+            producer.produce(topic, value, key=b"somebody else's", partition=0)
+        producer.flush(_FLUSH_SECONDS)
+        return len(values)
+
+    return DemoSource(feed, spoil)
+
+
+def from_files(folder: Path) -> DemoSource:
+    """The shop behind a changefeed that writes files of CSV into a folder."""
+    place = FolderPlace(folder)
+    feed = SimulatedChangefeed(protocol="csv", place=place, watermark_every=TRANSACTIONS)
+
+    def spoil() -> int:
+        """Write into a file of `shop.orders` what is no row: no CSV, too few fields, a number that is none."""
+        newest = max(folder.glob("shop/orders/*/*/CDC*.csv"))
+        last = newest.read_text().rstrip("\r\n").rpartition("\r\n")[2].split(",")
+        few, no_number = last[:7], [*last[:5], "a number", *last[6:]]
+        lines = ["no CSV at all", ",".join(few), ",".join(no_number)]
+        content = newest.read_bytes() + "".join(f"{line}\r\n" for line in lines).encode()
+        place.write(str(newest.relative_to(folder)), content)
+        return len(lines)
+
+    return DemoSource(feed, spoil)
 
 
 def remember(file: Path, parts: Sequence[Stretch], *, finished: bool) -> None:

@@ -193,7 +193,7 @@ class TableWriter:
         if self.table is not None:
             self.describe_job(f"{self.table.source}: publish current")
         result = self.work.ordering.publish(self.work, self.table)
-        unnamed = any(seen.version.unnamed for seen in self.messages.versions)
+        unnamed = any(seen.unnamed for seen in self.messages.versions)
         seconds = time.monotonic() - self.started
         return replace(result, seconds=seconds, unnamed=self.rows_appended if unnamed else 0)
 

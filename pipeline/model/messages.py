@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.columns import CommitTs, SchemaId, TableVersion
+    from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
@@ -48,6 +48,7 @@ class SeenVersion:
 
     `key_only`: its messages carry the handle columns alone (an Avro delete). `since`, `until`: the least and the
     greatest commit ts of its rows, where the protocol tells. `unfit`: why its table cannot be right, and is held.
+    `sends_members`: values of ENUM and SET come as names, so that nobody needs to know the members.
     """
 
     version: TableVersion
@@ -58,6 +59,12 @@ class SeenVersion:
     since: int = 0
     until: int = EVER
     unfit: str = ""
+    sends_members: bool = False
+
+    @property
+    def unnamed(self) -> tuple[SourceColumn, ...]:
+        """Columns of ENUM and SET whose values stay numbers, as nobody has named their members."""
+        return () if self.sends_members else self.version.unnamed
 
     def joined(self, other: SeenVersion) -> SeenVersion:
         """The rows of both, which are of one version, as one."""

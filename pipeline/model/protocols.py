@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFacts:
-    """What there is to know of a protocol before any message is read. `ordering`: None where it is not read yet."""
+    """What there is to know of a protocol before any message is read."""
 
-    ordering: Ordering | None = None
+    ordering: Ordering
     needs_registry: bool = False
     """Whether its messages name schemas of a registry."""
     encodings: tuple[str, ...] = ()
@@ -29,21 +29,17 @@ class ProtocolFacts:
     """Whether a changefeed may be without old values (`changefeed.enable-old-value`)."""
     watermarks_optional: bool = False
     """Whether a changefeed sends watermarks only if an option says so."""
-
     sources: tuple[str, ...] = ("kafka",)
-    """The kinds of source that bring it (`source.kind`)."""
-
-    @property
-    def is_read(self) -> bool:
-        """Whether this version reads it."""
-        return self.ordering is not None
+    """The kinds of source from which it is read (`source.kind`)."""
+    later_sources: tuple[str, ...] = ()
+    """The kinds that bring it, from which this version does not read it."""
 
 
 PROTOCOLS: Mapping[str, ProtocolFacts] = {
     "avro": ProtocolFacts(Ordering.BY_OFFSET, needs_registry=True, own_keys=("avro-",), watermarks_optional=True),
     "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
     "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
-    "canal-json": ProtocolFacts(),
+    "canal-json": ProtocolFacts(Ordering.BY_COMMIT_TS, sources=("storage",), later_sources=("kafka",)),
     "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv",), sources=("storage",)),
 }
 """By `source.protocol`."""

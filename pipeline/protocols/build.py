@@ -12,6 +12,7 @@ from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols import images
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
+from pipeline.protocols.canal import canal_protocol
 from pipeline.protocols.csv import csv_protocol
 from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.open import OpenProtocol
@@ -73,15 +74,25 @@ def _simple(settings: Settings, registry: RegistryClient | None, versions: Known
 def _open(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
     del registry
     changefeed, columns = settings.changefeed, settings.warehouse.columns
-    members = {name: members_of(kind) for name, kind in columns.items() if members_of(kind)}
     old_values = changefeed.enable_old_value is not False
-    return OpenProtocol(changefeed.timezone, own_types(columns), versions, members, old_values=old_values)
+    return OpenProtocol(changefeed.timezone, own_types(columns), versions, _members(columns), old_values=old_values)
 
 
 def _csv(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
     del registry
     changefeed = settings.changefeed
     return csv_protocol(form_of(changefeed.csv), changefeed.timezone, own_types(settings.warehouse.columns), versions)
+
+
+def _canal(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
+    del registry
+    columns = settings.warehouse.columns
+    return canal_protocol(settings.changefeed.timezone, own_types(columns), versions, _members(columns))
+
+
+def _members(columns: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """What ENUM and SET columns may hold, by the names of `warehouse.columns`."""
+    return {name: members_of(kind) for name, kind in columns.items() if members_of(kind)}
 
 
 READERS: Mapping[str, ProtocolReader] = {
@@ -95,6 +106,11 @@ READERS: Mapping[str, ProtocolReader] = {
         _open,
         lambda _: "any version: updates of keys are read whole as well as split",
         lambda frame, tables, _encoding: images.of_open(frame, tables),
+    ),
+    "canal-json": ProtocolReader(
+        _canal,
+        lambda _: "any version that writes schema files: v6.5 and later",
+        lambda _frame, _tables, _encoding: None,
     ),
     "csv": ProtocolReader(
         _csv,

@@ -95,7 +95,7 @@ def _by_json(value: bytes) -> Likeness:
     if message.get("type") in _SIMPLE and "version" in message:
         return Likeness("simple", "json", f"a Simple message in JSON, {message['type']}")
     if "isDdl" in message:
-        return Likeness("canal-json", "", "Canal-JSON, which this version does not read")
+        return Likeness("canal-json", "", "Canal-JSON, which this version reads from files")
     if "payload" in message or {"before", "after", "op"} <= message.keys():
         return Likeness("debezium", "", "Debezium's JSON, which this version does not read")
     return Likeness("", "", "a JSON object that no protocol of TiCDC has")

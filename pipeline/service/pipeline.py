@@ -174,6 +174,9 @@ class Pipeline:
         """Wait until there is something, or the run is stopped. False: nothing is there, and nothing is awaited."""
         while not self.context.source.is_there():
             if available_now:
+                absence = self.context.source.absence()
+                if absence is not None:
+                    raise absence
                 return False
             if self._stopping.wait(1.0):
                 break

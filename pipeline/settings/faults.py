@@ -68,8 +68,13 @@ def refusal(faults: Iterable[SettingFault], source: str, place: Callable[[Path],
 
 
 def _readable() -> str:
-    *others, last = (name for name, facts in PROTOCOLS.items() if facts.is_read)
-    return f"this version reads `kind: kafka` with `protocol: {'`, `'.join(others)}` or `{last}`"
+    kinds = dict.fromkeys(kind for facts in PROTOCOLS.values() for kind in facts.sources)
+    return "this version reads " + ", ".join(f"`kind: {kind}` with `protocol: {_protocols_of(kind)}`" for kind in kinds)
+
+
+def _protocols_of(kind: str) -> str:
+    *others, last = (name for name, facts in PROTOCOLS.items() if kind in facts.sources)
+    return f"{'`, `'.join(others)}` or `{last}"
 
 
 _HINT = "`ticdc-warehouse config schema` lists every key with its type and default"

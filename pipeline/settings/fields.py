@@ -24,6 +24,7 @@ SECONDS_OF_A_DAY = 86_400
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
+_BUCKET = re.compile(r"(?:s3|gs|gcs|abfss?)://[^/?]+(?:[/?]|$)")
 _SERVER = re.compile(r"(?:[A-Z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
@@ -81,6 +82,16 @@ def local_path(value: object, folder: Path, key: str = "") -> Path:
 
 def _path(value: object, info: ValidationInfo) -> Path:
     return local_path(value, (info.context or {}).get(FOLDER) or Path.cwd(), info.field_name or "")
+
+
+def _storage_path(value: object, info: ValidationInfo) -> str:
+    """A folder made absolute, or the URL of a bucket without a slash at its end."""
+    match = _BUCKET.match(str(value))
+    if match is None:
+        return str(_path(value, info))
+    if "?" in str(value) or _UNPRINTABLE.search(str(value)):
+        raise refuse("expected the sink URI of the changefeed without its query: `s3://bucket/prefix`")
+    return str(value).rstrip("/")
 
 
 def _servers(text: str) -> str:
@@ -186,6 +197,8 @@ def _format(name: str) -> Any:
 Name = Annotated[str, AfterValidator(_name)]
 Line = Annotated[str, AfterValidator(_line)]
 LocalPath = Annotated[Path, BeforeValidator(_path)]
+StoragePath = Annotated[str, BeforeValidator(_storage_path)]
+"""The folder of a storage changefeed: of this machine, or in a bucket."""
 Servers = Annotated[str, AfterValidator(_servers), _format("host-port-list")]
 Topic = Annotated[str, AfterValidator(_topic), _format("kafka-topic")]
 TopicPattern = Annotated[str, AfterValidator(_line), _format("regex")]

@@ -37,6 +37,15 @@ _TAKEN_OPTIONS = {
     "kafka.interceptor.classes": "Spark allows none",
 }
 _OPTIONS = f"expected `kafka.<Kafka client property>` or one of {', '.join(SPARK_OPTIONS)}; Spark ignores others"
+STORE_OPTIONS = (
+    "s3.endpoint",
+    "s3.region",
+    "s3.access-key-id",
+    "s3.secret-access-key",
+    "s3.session-token",
+    "s3.path-style-access",
+)
+"""How to reach a bucket, as PyIceberg and `warehouse.catalog` call it."""
 _TAKEN_CONF = {
     "spark.master": "use the key `master` of `spark`",
     "spark.jars.packages": "the jars are pinned; an own repository is given by TICDC_WAREHOUSE_IVY_SETTINGS",
@@ -70,6 +79,11 @@ def refused_options(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield key, reason
         elif key.lower() not in options and not (key.startswith("kafka.") and key != "kafka."):
             yield key, _OPTIONS
+
+
+def refused_store_options(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of `source.options` that say nothing of a bucket."""
+    yield from ((key, f"expected one of {', '.join(STORE_OPTIONS)}") for key in keys if key not in STORE_OPTIONS)
 
 
 def refused_conf(keys: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,13 @@ from pydantic_core import PydanticCustomError
 from pipeline.model.protocols import PROTOCOLS, facts_of
 from pipeline.settings.faults import NOT_YET, SettingFault, variable_of
 from pipeline.settings.fields import local_path
-from pipeline.settings.reserved import refused_columns, refused_conf, refused_options, refused_properties
+from pipeline.settings.reserved import (
+    refused_columns,
+    refused_conf,
+    refused_options,
+    refused_properties,
+    refused_store_options,
+)
 from pipeline.settings.sections import DATA_FOLDER, SourceSection
 
 Written: TypeAlias = Mapping[str, Any]
@@ -30,7 +36,7 @@ _KEYS = {
         "max_offsets_per_trigger",
         "encoding",
     ),
-    "storage": ("path", "max_bytes_per_trigger"),
+    "storage": ("path", "max_bytes_per_trigger", "full_listing"),
 }
 """Keys of `source` that have a meaning with one kind of source only."""
 _REQUIRED = {"kafka": "bootstrap_servers", "storage": "path"}
@@ -55,13 +61,6 @@ def _section(written: Written, *path: str) -> Written:
     return written
 
 
-def _later_versions(written: Written) -> Iterator[SettingFault]:
-    source = _section(written, "source")
-    facts = facts_of(source.get("protocol"))
-    if facts is not None and not facts.is_read:
-        yield SettingFault(("source", "protocol"), f"`{source['protocol']}` is not in this version", NOT_YET)
-
-
 def _kind(written: Written) -> Iterator[SettingFault]:
     """What each kind of source needs, and what it has no use for."""
     source = _section(written, "source")
@@ -69,7 +68,9 @@ def _kind(written: Written) -> Iterator[SettingFault]:
     facts = facts_of(protocol)
     if not isinstance(kind, str) or kind not in _KEYS:
         return
-    if facts is not None and facts.is_read and kind not in facts.sources:
+    if facts is not None and kind in facts.later_sources:
+        yield SettingFault(("source", "protocol"), f"`{protocol}` with `kind: {kind}` is not in this version", NOT_YET)
+    elif facts is not None and kind not in facts.sources:
         kinds = " or ".join(f"`kind: {name}`" for name in facts.sources)
         yield SettingFault(("source", "protocol"), f"`{protocol}` is read with {kinds}")
     for other, keys in _KEYS.items():
@@ -147,7 +148,10 @@ def _changefeed(written: Written) -> Iterator[SettingFault]:
 
 def _free_keys(written: Written) -> Iterator[SettingFault]:
     catalog = _section(written, "warehouse", "catalog")
-    yield from _refused(("source", "options"), refused_options(_section(written, "source", "options")))
+    options, kind = _section(written, "source", "options"), _section(written, "source").get("kind")
+    yield from _refused(
+        ("source", "options"), (refused_store_options if kind == "storage" else refused_options)(options)
+    )
     yield from _refused(("spark", "conf"), refused_conf(_section(written, "spark", "conf")))
     yield from _refused(("warehouse", "catalog"), refused_properties(catalog))
     yield from _refused(("warehouse", "columns"), refused_columns(_section(written, "warehouse", "columns")))
@@ -204,7 +208,6 @@ def _false(value: object) -> bool:
 
 
 _RULES: tuple[Callable[[Written], Iterator[SettingFault]], ...] = (
-    _later_versions,
     _kind,
     _topics,
     _topic_names,

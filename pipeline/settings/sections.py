@@ -26,6 +26,7 @@ from pipeline.settings.fields import (
     Namespace,
     Servers,
     StartingOffsets,
+    StoragePath,
     Timezone,
     Topic,
     TopicPattern,
@@ -56,13 +57,19 @@ class SourceSection(Section):
     )
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] = Field(
         description="the changefeed's protocol; this version reads `avro`, `simple` and `open-protocol` from Kafka, "
-        "`csv` from files"
+        "`csv` and `canal-json` from files"
     )
-    path: LocalPath | None = Field(
-        default=None, description="with `kind: storage`: the folder of the changefeed, as in its sink URI"
+    path: StoragePath | None = Field(
+        default=None,
+        description="with `kind: storage`: the folder of the changefeed, `s3://bucket/prefix` or one of this machine: "
+        "its sink URI without the query",
     )
     max_bytes_per_trigger: Bytes = Field(
         default="512 MiB", description="with `kind: storage`: the most bytes of files in one micro-batch, or one file"
+    )
+    full_listing: Duration = Field(
+        default="1 hour",
+        description="with `kind: storage`: how often all files are listed, and not only where new ones should come",
     )
     encoding: Literal["json", "avro"] | None = Field(
         default=None, description="with `protocol: simple` only: `encoding-format` of the sink URI; `json` unless given"
@@ -85,7 +92,8 @@ class SourceSection(Section):
     )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={},
-        description="any Kafka client property, as `kafka.<property>`, and Spark's own Kafka source options",
+        description="with `kind: kafka`: any Kafka client property, as `kafka.<property>`, and Spark's own Kafka "
+        "source options; with `kind: storage`: how to reach a bucket, as in `warehouse.catalog` (`s3.endpoint`)",
     )
 
     @model_validator(mode="before")
@@ -98,7 +106,7 @@ class SourceSection(Section):
         return {**data, "encoding": facts.encodings[0]}
 
     @property
-    def folder(self) -> Path:
+    def place(self) -> str:
         """`path`, which a storage changefeed has."""
         if self.path is None:
             raise AssertionError("source.path is required with `kind: storage`")
@@ -108,6 +116,11 @@ class SourceSection(Section):
     def most_bytes(self) -> int:
         """`max_bytes_per_trigger` as a number."""
         return bytes_of(self.max_bytes_per_trigger)
+
+    @property
+    def full_listing_seconds(self) -> float:
+        """`full_listing` in seconds."""
+        return seconds(self.full_listing)
 
 
 class RegistrySettings(Section):

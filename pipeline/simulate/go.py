@@ -13,6 +13,7 @@ ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """For `str.translate` of JSON: these letters stand in texts only."""
 _LETTERS = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", '"': '"', "\\": "\\"}
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
+_LEAST_SHORT, _MOST_SHORT = -4, 6
 _LONG = 1 << 16
 _ASCII = 0x80
 
@@ -36,6 +37,16 @@ def json_float(value: float, bits: Bits) -> str:
     digits = "".join(map(str, number.as_tuple().digits))
     fraction = f".{digits[1:]}" if digits[1:] else ""
     return f"{'-' if value < 0 else ''}{digits[0]}{fraction}e{number.adjusted():+d}"
+
+
+def short_float(value: float, bits: Bits) -> str:
+    """Return a number as `strconv.FormatFloat` has it with format `g`: with an exponent below 1e-4 and from 1e6 on."""
+    number = Decimal(_shortest(value, bits)).normalize()
+    if value == 0 or _LEAST_SHORT <= number.adjusted() < _MOST_SHORT:
+        return plain_float(value, bits)
+    digits = "".join(map(str, number.as_tuple().digits))
+    fraction = f".{digits[1:]}" if digits[1:] else ""
+    return f"{'-' if value < 0 else ''}{digits[0]}{fraction}e{number.adjusted():+03d}"
 
 
 def quoted(data: bytes) -> str:

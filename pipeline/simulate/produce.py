@@ -1,4 +1,4 @@
-"""A changefeed: sends the simulated database's transactions to Kafka and a registry as TiCDC does."""
+"""A changefeed: sends the simulated database's transactions to Kafka and a registry, or into files, as TiCDC does."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.simulate.files import CanalCodec, CsvCodec
 from pipeline.simulate.schemas import AvroOptions
-from pipeline.simulate.senders import AvroSender, OpenSender, Sender, SimpleSender
+from pipeline.simulate.senders import AvroSender, OpenSender, Sender, SimpleSender, StorageSender
 from pipeline.simulate.topics import Topics
 from registry.client import RegistryClient, RegistryConfig
 
@@ -16,9 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pipeline.simulate.database import Transaction
+    from pipeline.simulate.places import FilePlace
+    from pipeline.simulate.senders import FileCodec
+
+    Channel = Topics | FilePlace
 
 Counts = dict[str, dict[str, int]]
-SourceProtocol = Literal["avro", "simple", "open-protocol"]
+SourceProtocol = Literal["avro", "simple", "open-protocol", "csv", "canal-json"]
+_FILES: Mapping[str, tuple[FileCodec, str]] = {"csv": (CsvCodec, "csv"), "canal-json": (CanalCodec, "json")}
+"""The encoder of rows in files, and the extension of these."""
 
 
 @dataclass
@@ -35,9 +42,11 @@ class SimulatedChangefeed:
 
     Simple (in JSON) and Open: everything goes to one topic, `topic` or `<prefix>_cdc`, always with DDL and
     watermarks; `registry_url`, `registry` and the settings that are Avro's mean nothing.
+
+    CSV and Canal-JSON: everything goes into files below `place`; nothing of Kafka means anything.
     """
 
-    bootstrap_servers: str
+    bootstrap_servers: str = ""
     registry_url: str = ""
     prefix: str = "tidb"
     partitions: int = 2
@@ -53,10 +62,11 @@ class SimulatedChangefeed:
     registry: RegistryConfig | None = None
     protocol: SourceProtocol = "avro"
     topic: str | None = None
+    place: FilePlace | None = None
 
     def __post_init__(self) -> None:
-        self._topics = Topics(self.bootstrap_servers, self.partitions, self.client)
-        self._sender = self._avro() if self.protocol == "avro" else self._by_commit_ts()
+        self._channel: Channel = self.place or Topics(self.bootstrap_servers, self.partitions, self.client)
+        self._sender = self._made()
         self._watermarks = self.watermarks or self.protocol != "avro"
         self._counts: Counter[tuple[str, str]] = Counter()
         self._transactions = self._last_ts = 0
@@ -76,17 +86,16 @@ class SimulatedChangefeed:
         return self._counts.total()
 
     def has_sent(self) -> bool:
-        """Whether a changefeed of this prefix, or to this topic, has sent something before: its topics are there."""
-        beginning = self.topic or f"{self.prefix}_"
-        return any(name.startswith(beginning) for name in self._topics.listed())
+        """Whether a changefeed of this prefix, or to this topic or place, has sent something before."""
+        return self._channel.has_some(self.topic or f"{self.prefix}_")
 
     def has_sent_all(self) -> bool:
         """Whether it was then said that this was all: a process that dies on the way says nothing."""
-        return self._end in self._topics.listed()
+        return self._channel.is_signed(self._end)
 
     def say_all_is_sent(self) -> None:
-        """Leave a topic without messages as the sign of it, when the broker has everything."""
-        self._topics.partitions(self._end)
+        """Leave a sign of it, when everything is there."""
+        self._channel.sign(self._end)
 
     @property
     def _end(self) -> str:
@@ -121,14 +130,21 @@ class SimulatedChangefeed:
         self._sender.flush()
         self._sender.close()
 
-    def _avro(self) -> Sender:
+    def _made(self) -> Sender:
+        match self._channel:
+            case Topics() as topics if self.protocol == "avro":
+                return self._avro(topics)
+            case Topics() as topics:
+                kind = SimpleSender if self.protocol == "simple" else OpenSender
+                return kind(topics, self.topic or f"{self.prefix}_cdc", self.timezone)
+            case place:
+                codec, extension = _FILES[self.protocol]
+                return StorageSender(place.write, codec, extension, self.timezone)
+
+    def _avro(self, topics: Topics) -> Sender:
         options = AvroOptions(self.extension, self.decimal, self.bigint_unsigned, self.deletes, timezone=self.timezone)
         registry = RegistryClient(self.registry or RegistryConfig(self.registry_url))
-        return AvroSender(self._topics, registry, self.prefix, options, watermarks=self.watermarks)
-
-    def _by_commit_ts(self) -> Sender:
-        kind = SimpleSender if self.protocol == "simple" else OpenSender
-        return kind(self._topics, self.topic or f"{self.prefix}_cdc", self.timezone)
+        return AvroSender(topics, registry, self.prefix, options, watermarks=self.watermarks)
 
     def _keep_pace(self) -> None:
         if self.rate:

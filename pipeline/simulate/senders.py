@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.simulate import avro, open_protocol, simple
+from pipeline.simulate import avro, files, open_protocol, simple
 from pipeline.simulate.avro import TableCodec
 from pipeline.simulate.open_protocol import OpenCodec
 from pipeline.simulate.schemas import AvroOptions, subject_of, topic_of
 from pipeline.simulate.simple import Identity, SimpleCodec
 
 if TYPE_CHECKING:
-    from pipeline.simulate.database import RowEvent
+    from collections.abc import Callable
+
+    from pipeline.simulate.database import Op, RowEvent
     from pipeline.simulate.ddl import SimulatedDdl
     from pipeline.simulate.open_protocol import Record
-    from pipeline.simulate.tables import SimulatedTable
+    from pipeline.simulate.tables import Row, SimulatedTable
     from pipeline.simulate.topics import Topics
     from registry.client import RegistryClient
 
@@ -30,6 +33,24 @@ _BOOTSTRAP_ROWS, _BOOTSTRAP_SECONDS = 10_000, 120.0
 """`send-bootstrap-in-msg-count` and `send-bootstrap-interval-in-sec`."""
 _BATCH = 16
 """`max-batch-size`."""
+_FILE_BYTES = 64 << 20
+"""`file-size`."""
+
+
+class RowLines(Protocol):
+    """Encodes the rows of a table version."""
+
+    def lines(self, op: Op, before: Row | None, after: Row | None, commit_ts: int) -> str:
+        """Return the lines of a row change."""
+        ...
+
+
+class FileCodec(Protocol):
+    """Makes the encoder of a table version."""
+
+    def __call__(self, table: SimulatedTable, timezone: str, /) -> RowLines:
+        """Return it."""
+        ...
 
 
 class Sender(Protocol):
@@ -226,6 +247,67 @@ class OpenSender:
     def _broadcast(self, record: Record) -> None:
         for partition in range(self._topics.partitions(self._topic)):
             self._topics.send(self._topic, partition, *record)
+
+
+class StorageSender:
+    """Files in folders: a table has a folder for each version, and in it one for each day.
+
+    `write` writes a file below the root. A file is closed when it has `_FILE_BYTES`, and with each watermark.
+    """
+
+    def __init__(self, write: Callable[[str, bytes], None], codec: FileCodec, extension: str, timezone: str) -> None:
+        self._write, self._codec, self._extension, self._timezone = write, codec, extension, timezone
+        self._codecs: dict[tuple[str, int], RowLines] = {}
+        self._folders: dict[str, tuple[int, str]] = {}
+        self._lines: dict[str, list[str]] = {}
+        self._bytes: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+
+    def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
+        """Write the schema file of a statement, when everything before it is written."""
+        self.flush()
+        table = ddl.version or ddl.before
+        self._write(*files.schema_file(ddl.schema, table, commit_ts, ddl))
+        if table is not None:
+            self._folders[table.full_name] = table.version, f"{table.schema}/{table.name}/{commit_ts}"
+
+    def row(self, event: RowEvent, commit_ts: int) -> None:
+        """Put a row change into the newest file of its table; a table of no statement is described first."""
+        table = event.table
+        key = table.full_name, table.version
+        codec = self._codecs.get(key) or self._codecs.setdefault(key, self._codec(table, self._timezone))
+        version, folder = self._folders.get(table.full_name, (0, ""))
+        if version != table.version:
+            folder = f"{table.schema}/{table.name}/{commit_ts - 1}"
+            self._write(*files.schema_file(table.schema, table, commit_ts - 1, None))
+            self._folders[table.full_name] = table.version, folder
+        day = datetime.fromtimestamp((commit_ts >> 18) / 1000, UTC).date()
+        lines = codec.lines(event.op, event.before, event.after, commit_ts)
+        name = f"{folder}/{day}"
+        self._lines.setdefault(name, []).append(lines)
+        self._bytes[name] += len(lines)
+        if self._bytes[name] >= _FILE_BYTES:
+            self._close(name)
+
+    def checkpoint(self, commit_ts: int) -> None:
+        """Write everything, then `metadata`."""
+        self.flush()
+        self._write("metadata", f'{{"checkpoint-ts":{commit_ts}}}'.encode())
+
+    def flush(self) -> None:
+        """Close all files."""
+        for folder in tuple(self._lines):
+            self._close(folder)
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def _close(self, folder: str) -> None:
+        self._numbers[folder] += 1
+        name = f"CDC{self._numbers[folder]:020}.{self._extension}"
+        self._write(f"{folder}/{name}", "".join(self._lines.pop(folder)).encode())
+        self._write(f"{folder}/meta/CDC.index", f"{name}\n".encode())
+        del self._bytes[folder]
 
 
 def _partition(event: RowEvent, partitions: int) -> int:

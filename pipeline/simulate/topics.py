@@ -46,6 +46,18 @@ class Topics:
         except KafkaException as error:
             raise self._unreachable(f"topics could not be listed: {error.args[0].str()}") from None
 
+    def has_some(self, beginning: str) -> bool:
+        """Whether there are topics whose names begin so."""
+        return any(name.startswith(beginning) for name in self.listed())
+
+    def is_signed(self, sign: str) -> bool:
+        """Whether an earlier changefeed has left this sign."""
+        return sign in self.listed()
+
+    def sign(self, sign: str) -> None:
+        """Leave a sign: a topic without messages."""
+        self.partitions(sign)
+
     def partitions(self, topic: str) -> int:
         """Return the topic's number of partitions; the topic is made at the first question."""
         if topic not in self._partitions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.sources import kafka
+from pipeline.sources.storage import losses
 from pipeline.sources.storage.source import StorageSource
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ SOURCES: Mapping[str, Callable[[SparkSession, Settings], Source]] = {
 """By `source.kind`."""
 OWN_TABLES: Mapping[str, tuple[str, ...]] = {"kafka": (), "storage": ("files",)}
 """Tables of `warehouse._pipeline` that only one kind of source has."""
-REFUSALS = kafka.REFUSALS
+REFUSALS = (*kafka.REFUSALS, *losses.REFUSALS)
 """Codes of refusals of any source that `run --accept` passes over."""
 
 

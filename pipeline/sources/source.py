@@ -154,6 +154,11 @@ class Source(Protocol):
         """Whether the place of a record tells in which delivery it has come: a file is one."""
         ...
 
+    @property
+    def brings_late(self) -> bool:
+        """Whether it may bring a row for the first time that its own progress has passed already."""
+        ...
+
     def resume(
         self, committed: Committed, recorded: Collection[str], notes: SourceNotes, accept: Collection[str]
     ) -> Resumed:
@@ -167,6 +172,10 @@ class Source(Protocol):
 
     def is_there(self) -> bool:
         """Whether there is any stream yet. Answers soon, or raises: a person may be waiting."""
+        ...
+
+    def absence(self) -> PipelineError | None:
+        """What to tell where nothing is there and nobody waits for it; None if that is as good as nothing new."""
         ...
 
     def streams(self) -> Mapping[str, Stream]:

@@ -17,7 +17,7 @@ from golden.warehouse import Warehouse
 
 from pipeline.cli import demo as command
 from pipeline.cli.progress import Progress
-from pipeline.demo import DemoSource, Stretch, checks, compare, quarantined_keys, recall, remember
+from pipeline.demo import Stretch, checks, compare, from_kafka, quarantined_keys, recall, remember
 from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import TableName
@@ -234,7 +234,7 @@ class TestPreparing:
 
     def test_a_repeated_shop_is_the_same_shop(self):
         parts = [Stretch(60, adds_column=False, began=1_000), Stretch(60, adds_column=True, began=900_000)]
-        first, second = (DemoSource("127.0.0.1:1", "http://127.0.0.1:1") for _ in range(2))
+        first, second = (from_kafka("127.0.0.1:1", "http://127.0.0.1:1") for _ in range(2))
         first.repeat(parts)
         second.repeat(parts)
         assert list(first.truth()) == list(second.truth())

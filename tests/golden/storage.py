@@ -26,8 +26,8 @@ _OLD = 1_700_000_000
 
 
 def storage_cases() -> list[GoldenCase]:
-    """Every tree of CSV."""
-    archives = sorted(FOLDER.glob("*/*storage_csv*.tar.gz"))
+    """Every tree."""
+    archives = sorted(FOLDER.glob("*/*storage_c*.tar.gz"))
     return [GoldenCase(archive.parent.name, archive.name.partition(".")[0]) for archive in archives]
 
 
@@ -69,9 +69,12 @@ class Tree:
         self.write(METADATA, text.encode())
 
     def copy_under_another_number(self, path: str) -> None:
-        """As after a crash of TiCDC: the rows of a file come again in the file after it."""
-        number = str(int(Path(path).stem[-20:]) + 1000).zfill(20)
-        self._copy(path, str(Path(path).with_name(f"CDC{number}{Path(path).suffix}")))
+        """As after a crash of TiCDC: the rows of a file come again in the next file of its folder."""
+        file = Path(path)
+        there = [
+            int(other.stem[-20:]) for root in (self.whole, self.shown) for other in (root / file.parent).glob("CDC*.*")
+        ]
+        self._copy(path, str(file.with_name(f"{file.stem[:-20]}{max(there) + 1:020}{file.suffix}")))
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file."""
@@ -86,9 +89,10 @@ class Tree:
 
     def settings(self, folder: Path, **source: Any) -> Settings:
         """Settings of a pipeline that reads what is shown."""
+        protocol = "csv" if "csv" in self.case.config else "canal-json"
         tree = {
             "name": "golden",
-            "source": {"kind": "storage", "protocol": "csv", "path": str(self.shown), **source},
+            "source": {"kind": "storage", "protocol": protocol, "path": str(self.shown), **source},
             "warehouse": {"path": str(folder / "warehouse")},
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},

@@ -1,4 +1,4 @@
-"""TiCDC's own files of CSV: whichever way they come, the tables are TiDB's.
+"""TiCDC's own files of CSV and Canal-JSON: whichever way they come, the tables are TiDB's.
 
 A few trees by default; TICDC_WAREHOUSE_GOLDEN=all runs every one.
 """
@@ -21,7 +21,7 @@ OLD_VALUES_MISSING = {
     ("key_updates", "storage_csv_none"): set(),
 }
 """Tables without a primary key whose updates do not carry the row as it was: they are held."""
-DEFAULT = ("all_types-storage_csv_day", "ddl-new_storage_csv_across")
+DEFAULT = ("all_types-storage_csv_day", "all_types-storage_canal_day", "ddl-new_storage_csv_across")
 CASES = [case for case in storage_cases() if EVERY or str(case) in DEFAULT]
 
 

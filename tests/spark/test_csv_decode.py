@@ -112,11 +112,18 @@ def test_a_line_that_is_not_what_its_version_says_is_a_dead_letter(spark, record
 @pytest.mark.parametrize(
     "record",
     [
-        "", "x", '"I"', '"I","t","s"', '"I","t","s",1,"x","y"', f'"X","t","s",{TS},1,"x","y"', f'I,t,s,{TS},1,"x","y"',
-        f'"I","t","s",{TS}999999,1,"x","y"', f'"I","t","s",{TS},1,"\udcff","y"', "\x00" * 20, '{"id":1}',
+        "", "x", '"I"', '"I","t","s"', f'"X","t","s",{TS},1,"x","y"', f'I,t,s,{TS},1,"x","y"',
+        f'"I","t","s",{TS},1,"\udcff","y"', "\x00" * 20, '{"id":1}',
     ],
 )  # fmt: skip
 def test_what_is_no_line_is_refused_and_the_others_are_taken(spark, record):
     changes, messages = decoded(spark, CsvForm(), [GOOD, record, GOOD])
     assert [(refusal.code, refusal.rows) for refusal in messages.refused] == [("CSV_UNREADABLE", 1)]
     assert [one.id for one in changes] == [1, 1]
+
+
+@pytest.mark.parametrize("record", ['"I","t","s",1,"x","y"', f'"I","t","s",{TS}999999,1,"x","y"'])
+def test_a_line_without_a_commit_ts_says_so(spark, record):
+    changes, messages = decoded(spark, CsvForm(), [GOOD, record])
+    assert [(refusal.code, refusal.rows) for refusal in messages.refused] == [("COMMIT_TS_MISSING", 1)]
+    assert [one.id for one in changes] == [1]

@@ -35,6 +35,7 @@ class MemorySource:
     stream_noun: str = "stream"
     columns: tuple[str, ...] = RAW
     tells_deliveries: bool = False
+    brings_late: bool = False
 
     def add(self, name: str, partitions: int = 1) -> Stream:
         """The stream of this name, made at the first question."""
@@ -66,6 +67,9 @@ class MemorySource:
     def is_there(self) -> bool:
         """See `Source.is_there`."""
         return bool(self.known)
+
+    def absence(self) -> None:
+        """See `Source.absence`."""
 
     def streams(self) -> Mapping[str, Stream]:
         """See `Source.streams`."""

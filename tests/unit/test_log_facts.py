@@ -116,7 +116,8 @@ def test_changes_are_appended_under_their_batch_and_table(context, said, monkeyp
 def test_a_table_is_published_under_its_batch_and_name(context, said, monkeypatch):
     """By commit ts in threads of their own, which inherit nothing."""
 
-    def advance(_spark, _table, _timezone, _operation, step, _until):
+    def advance(_spark, _table, _timezone, _operation, step, _until, *, afresh):
+        assert not afresh
         step("published")
         return SimpleNamespace(snapshot=1)
 

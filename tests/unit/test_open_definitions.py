@@ -7,8 +7,8 @@ from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
+from pipeline.protocols.definitions import read_definitions
 from pipeline.protocols.open.columns import version_of
-from pipeline.protocols.open.definitions import read_definitions
 
 A, B = TableName("s", "a"), TableName("s", "b")
 CREATE, ALTER, RENAME = ActionType.CREATE_TABLE, ActionType.MODIFY_COLUMN, ActionType.RENAME_TABLE
@@ -31,7 +31,7 @@ def statement(ts, sql, kind=ALTER, table=A):
 def definitions(*statements, memory=None):
     """Read them, and remember what is new."""
     known = memory or Memory()
-    found = read_definitions(statements, [A], known)
+    found = read_definitions(statements, [A], known.of_tables)
     known.kept |= found.described
     return found
 

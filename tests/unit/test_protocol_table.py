@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/contributing/add-a-protocol.md").read_text()
 
 
-def test_each_protocol_that_is_read_has_a_reader_and_no_other_has_one():
-    assert {*READERS} == {name for name, facts in PROTOCOLS.items() if facts.is_read}
+def test_each_protocol_has_a_reader_and_no_other_has_one():
+    assert {*READERS} == {*PROTOCOLS}
 
 
 def test_settings_take_the_names_of_the_table():
@@ -46,7 +46,7 @@ def test_a_toy_is_added_by_a_line_in_each_table(monkeypatch):
     assert protocol_of(settings, None, "known versions") == "the toy"
     assert made == [("toy", None, "known versions")]
     assert READERS["toy"].sent_by(Messages()) == "v9"
-    assert facts_of("toy").is_read
+    assert facts_of("toy").sources == ("kafka",)
 
 
 def test_the_guide_names_files_that_exist():

@@ -234,7 +234,7 @@ def test_only_open_can_be_without_old_values():
 def test_a_protocol_of_a_later_version_is_known_and_refused(protocol):
     error = refusal_of(but("protocol: avro", f"protocol: {protocol}"))
     assert error.code == "NOT_YET"
-    assert f"source.protocol: `{protocol}` is not in this version" in error.message
+    assert f"source.protocol: `{protocol}` with `kind: kafka` is not in this version" in error.message
 
 
 STORAGE = "name: s\nsource: {kind: storage, protocol: csv, path: feed}\nwarehouse: {path: w}\ncheckpoint: c\n"
@@ -245,7 +245,7 @@ def test_a_source_of_files_needs_its_path_and_nothing_of_kafka():
     assert "source.path: required" in error.message
     assert "bootstrap_servers" not in error.message
     assert "topics" not in error.message
-    assert parse(STORAGE, Path("/etc/shop")).source.folder == Path("/etc/shop/feed")
+    assert parse(STORAGE, Path("/etc/shop")).source.path == "/etc/shop/feed"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.protocols import canal
 from pipeline.protocols.csv.form import CsvForm
-from pipeline.sources.storage.cutting import csv_records
-from pipeline.sources.storage.source import first_commit_ts
+from pipeline.sources.storage import cutting
+from pipeline.sources.storage.cutting import csv_records, is_closed, json_records
+from pipeline.sources.storage.lines import first_csv_commit_ts
 
 FORMS = [
     CsvForm(),
@@ -40,6 +42,12 @@ def line(form, op, ts, values, *, update=None):
     return form.delimiter.join([*meta, *(form.null if value is None else field(form, value) for value in values)])
 
 
+def cut(content, form=FORMS[0]):
+    """The records of a content, and what is behind them."""
+    bounds, behind = csv_records(form)(content) if form else json_records(content)
+    return [content[start:stop] for start, stop in bounds], content[behind:]
+
+
 ROWS = st.lists(st.tuples(st.sampled_from("IDP"), st.lists(HOSTILE | st.none(), min_size=1, max_size=3)), max_size=8)
 
 
@@ -57,29 +65,88 @@ def test_records_come_back_as_they_were_written(form, rows):
         else:
             records.append(line(form, op, ts, values, update=False))
     content = "".join(record + end for record in records).encode()
-    cut = csv_records(form)(content)
-    assert [record.decode() for record in cut.records] == records
-    assert cut.tail == b""
+    values, behind = cut(content, form)
+    assert [value.decode() for value in values] == records
+    assert behind == b""
 
 
 def test_what_is_behind_the_last_line_end_is_no_record():
     first, second = (line(CsvForm(), "I", TS, [text]) for text in ("a", "b"))
-    cut = csv_records(CsvForm())(f"{first}\r\n{second[:-3]}".encode())
-    assert (cut.records, cut.tail) == ([first.encode()], second[:-3].encode())
-    assert csv_records(CsvForm())(b"") == ([], b"")
-    assert csv_records(CsvForm())(b"\x00" * 10) == ([], b"\x00" * 10)
+    assert cut(f"{first}\r\n{second[:-3]}".encode()) == ([first.encode()], second[:-3].encode())
+    assert cut(b"") == ([], b"")
+    assert cut(b"\x00" * 10) == ([], b"\x00" * 10)
+
+
+def test_a_line_end_within_a_text_that_is_cut_off_is_no_end_of_the_record():
+    whole, torn = line(CsvForm(), "I", TS, ["a\r\nb"]).encode(), b'"I","t","s",450000000000000000,"a\r\n'
+    assert cut(whole + b"\r\n" + torn) == ([whole], torn)
+    assert cut(torn) == ([], torn)
+    assert not is_closed(CsvForm(), whole + b"\r\n" + torn)
+    assert is_closed(CsvForm(), whole + b"\r\n")
+    assert not is_closed(CsvForm(), whole)
+
+
+LINES = st.lists(st.tuples(st.sampled_from("IDP"), HOSTILE), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+@settings(max_examples=60)
+@given(rows=LINES, block=st.integers(1, 200), torn=st.integers(0, 30))
+def test_a_file_is_cut_the_same_whatever_the_blocks(form, rows, block, torn):
+    lines = []
+    for number, (op, text) in enumerate(rows):
+        letters = "DI" if op == "P" else op
+        lines += [line(form, letter, TS + number, [text], update=op == "P") for letter in letters]
+    content = "".join(f"{one}{form.terminator}" for one in lines).encode()
+    content = content[: len(content) - torn]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutting, "BLOCK", block)
+        parts = list(
+            cutting.records(lambda start, size: content[start : start + size], len(content), csv_records(form))
+        )
+    whole, behind = cut(content, form)
+    assert [value for values, torn in parts if not torn for value in values] == whole
+    assert b"".join(value for values, torn in parts if torn for value in values) == behind
+
+
+def test_a_record_of_no_end_is_cut_into_pieces():
+    content = b"x" * 1000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutting, "BLOCK", 100)
+        patch.setattr(cutting, "MOST", 250)
+        parts = list(cutting.records(lambda start, size: content[start : start + size], 1000, json_records))
+    assert [len(value) for values, torn in parts if torn for value in values] == [300, 300, 300, 100]
+
+
+def test_lines_of_json_end_with_either_line_end():
+    assert cut(b'{"a":1}\r\n{}\n{', None) == ([b'{"a":1}', b"{}"], b"{")
 
 
 def test_two_lines_are_an_update_only_at_one_commit_ts():
     form = CsvForm()
     old, new = line(form, "D", TS, ["a"], update=True), line(form, "I", TS + 1, ["a"], update=True)
-    assert len(csv_records(form)(f"{old}\r\n{new}\r\n".encode()).records) == 2
+    assert len(cut(f"{old}\r\n{new}\r\n".encode())[0]) == 2
 
 
 @pytest.mark.parametrize("form", FORMS, ids=repr)
 def test_the_first_commit_ts_is_behind_the_header(form):
     row = line(form, "I", TS, ["a"])
     header = form.delimiter.join(["ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema", "id"])
-    assert first_commit_ts(f"{row}{form.terminator}".encode(), form) == TS
-    assert first_commit_ts(f"{header}{form.terminator}{row}{form.terminator}".encode(), form) == TS
-    assert first_commit_ts(b"", form) == first_commit_ts(b"nothing of the kind", form) == 0
+    assert first_csv_commit_ts(form, f"{row}{form.terminator}".encode()) == TS
+    assert first_csv_commit_ts(form, f"{header}{form.terminator}{row}{form.terminator}".encode()) == TS
+    assert first_csv_commit_ts(form, b"") == first_csv_commit_ts(form, b"nothing of the kind") == 0
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+def test_a_row_without_a_commit_ts_is_told_from_one_that_is_not_whole_yet(form):
+    d = form.delimiter
+    row = d.join([field(form, "I"), field(form, "t"), field(form, "s"), "7"])
+    assert first_csv_commit_ts(form, f"{row}{form.terminator}".encode()) is None
+    assert first_csv_commit_ts(form, row.encode()) == 0
+
+
+def test_a_first_commit_ts_of_canal_json():
+    row = '{"id":0,"isDdl":false,"type":"INSERT","data":[{"a":"x"}]'
+    assert canal.first_commit_ts(f'{row},"_tidb":{{"commitTs":{TS}}}}}\r\n'.encode()) == TS
+    assert canal.first_commit_ts(f"{row}}}\r\n".encode()) is None
+    assert canal.first_commit_ts(b"") == canal.first_commit_ts(row.encode()) == 0

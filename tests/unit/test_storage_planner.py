@@ -1,33 +1,43 @@
 """Which files a batch takes, and how far the tables are complete with it."""
 
+import pytest
+
+from pipeline.errors import Refused
 from pipeline.model.frontier import NEVER, after_ddl, closed_by_watermark
-from pipeline.sources.storage.inventory import Found
-from pipeline.sources.storage.paths import VersionPath, read_path
-from pipeline.sources.storage.planner import Checkpoint, RowsFile, plan
+from pipeline.sources.storage.lanes import Lane
+from pipeline.sources.storage.losses import Losses
+from pipeline.sources.storage.paths import read_path
+from pipeline.sources.storage.planner import Checkpoint, Hole, New, RowsFile, plan
 from pipeline.sources.storage.store import StoredFile
 
 SETTLED, FRESH = Checkpoint(100, settled=True), Checkpoint(100, settled=False)
 
 
-def rows(path, size=10, modified=0.0, *, described=True):
-    return RowsFile(StoredFile(path, size, "", modified), read_path(path), described)
+def rows(path, size=10, modified=0.0, *, described=True, whole=True):
+    return RowsFile(StoredFile(path, size, "", modified), read_path(path), described, whole)
 
 
 def number(n, folder="s/t/5", **more):
     return rows(f"{folder}/CDC{n:06}.csv", **more)
 
 
+def lanes(files):
+    made = {}
+    for file in sorted(files, key=lambda file: file.file.number):
+        made.setdefault(Lane(file.file.folder, file.file.dispatcher), []).append(file)
+    return made
+
+
 def planned(files, most=1000, firsts=None, before=NEVER, checkpoint=SETTLED, **more):
-    unfinished, damaged = more.get("unfinished", ()), more.get("damaged", ())
-    new = Found(checkpoint, (), tuple(files), tuple(unfinished), dict.fromkeys(damaged, "why"))
-    asked = []
+    asked, taken, given_up = [], more.get("taken"), more.get("given_up", lambda _: False)
 
     def first_commit_ts(file):
         asked.append(file.path)
         return (firsts or {}).get(file.path, 0)
 
-    taken, progress = plan(new, most, first_commit_ts, before)
-    return [file.entry.path for file in taken], progress, asked
+    taken_up_to = {Lane(folder, ""): last for folder, last in (taken or {}).items()}
+    made = plan(New(checkpoint, lanes(files), taken_up_to), most, first_commit_ts, before, given_up)
+    return [file.entry.path for file in made.rows], made.progress, asked
 
 
 def test_everything_is_taken_and_complete_up_to_what_metadata_says():
@@ -52,11 +62,16 @@ def test_one_file_is_taken_however_large_it_is():
     assert (taken, progress) == (["s/t/5/CDC000001.csv"], after_ddl(49))
 
 
-def test_of_each_folder_only_the_first_one_left_is_asked():
+def test_of_each_lane_only_the_first_file_left_is_asked():
     files = [number(n, folder, modified=1.0 + n) for folder in ("s/t/5", "s/u/6") for n in (1, 2, 3)]
     firsts = {"s/t/5/CDC000001.csv": 80, "s/u/6/CDC000001.csv": 60}
     _, progress, asked = planned([number(1, "s/a/4"), *files], most=1, firsts=firsts)
     assert (progress, sorted(asked)) == (after_ddl(59), sorted(firsts))
+
+
+def test_a_lane_is_taken_in_the_order_of_its_numbers_whatever_the_clock_of_its_writer():
+    files = [number(1, modified=9.0), number(2, modified=1.0), number(1, "s/u/6", modified=5.0)]
+    assert planned(files)[0] == ["s/u/6/CDC000001.csv", "s/t/5/CDC000001.csv", "s/t/5/CDC000002.csv"]
 
 
 def test_files_of_a_version_that_nothing_describes_wait_and_hold_the_tables_back():
@@ -66,14 +81,25 @@ def test_files_of_a_version_that_nothing_describes_wait_and_hold_the_tables_back
 
 
 def test_a_newest_file_that_ends_within_a_record_waits():
-    unfinished = number(2)
-    taken, progress, _ = planned([number(1)], firsts={unfinished.entry.path: 101}, unfinished=[unfinished])
+    unfinished = number(2, whole=False)
+    taken, progress, _ = planned([number(1), unfinished], firsts={unfinished.entry.path: 101})
     assert (taken, progress) == (["s/t/5/CDC000001.csv"], after_ddl(100))
-    assert planned([], unfinished=[unfinished])[1] == after_ddl(100)  # it is empty: nothing up to 100 is in it
+    assert planned([unfinished], taken={"s/t/5": 1})[1] == after_ddl(100)  # it is empty: nothing up to 100 is in it
 
 
-def test_nothing_is_complete_beyond_a_schema_file_that_is_damaged():
-    assert planned([], damaged=[VersionPath("s/t", 40)])[1] == after_ddl(39)
+def test_what_is_behind_a_hole_waits_and_nothing_more_is_complete():
+    files = [number(4), number(6), number(1, "s/u/6")]
+    taken, progress, _ = planned(files, taken={"s/t/5": 3}, before=after_ddl(80))
+    assert (taken, progress) == (["s/t/5/CDC000004.csv", "s/u/6/CDC000001.csv"], after_ddl(80))
+    asked = []
+    taken, progress, _ = planned(files, taken={"s/t/5": 3}, given_up=lambda hole: asked.append(hole) or True)
+    assert (len(taken), progress) == (3, after_ddl(100))
+    assert asked == [Hole(Lane("s/t/5", ""), 5, 5, files[1])]
+    assert asked[0].path(5) == "s/t/5/CDC000005.csv"
+
+
+def test_a_file_that_was_written_anew_or_comes_late_is_taken_whatever_its_number():
+    assert planned([number(2), number(9)], taken={"s/t/5": 8})[0] == ["s/t/5/CDC000002.csv", "s/t/5/CDC000009.csv"]
 
 
 def test_it_never_goes_back():
@@ -82,3 +108,61 @@ def test_it_never_goes_back():
     assert redelivered[1] == after_ddl(80)
     assert planned([number(1)], checkpoint=None, before=after_ddl(80))[1] == after_ddl(80)
     assert planned([number(1)], checkpoint=None)[0] == ["s/t/5/CDC000001.csv"]
+
+
+NOW = 1_800_000_000.0
+
+
+def hole(first, last, *, age=0.0):
+    return Hole(Lane("s/t/5", ""), first, last, number(last + 1, modified=NOW - age))
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    monkeypatch.setattr("pipeline.sources.storage.losses.time.time", lambda: NOW)
+
+    def judge(*accepted, begins=False, there=()):
+        return Losses(accepted, begins, {*there}.__contains__)
+
+    return judge
+
+
+class TestLosses:
+    def test_a_missing_file_is_waited_for_and_then_refused(self, losses):
+        judge = losses(there=["s/t/5/CDC000003.csv"])
+        assert not judge.given_up(hole(4, 5, age=599))
+        with pytest.raises(Refused, match=r"FILE_MISSING: s/t/5: files 4 to 5 .*\n.*--accept FILE_MISSING"):
+            judge.given_up(hole(4, 5, age=601))
+        assert losses("FILE_MISSING", there=["s/t/5/CDC000003.csv"]).given_up(hole(4, 5, age=601))
+
+    def test_where_the_one_before_is_gone_too_a_cleanup_has_been_there(self, losses):
+        with pytest.raises(Refused, match=r"FILES_EXPIRED: s/t/5: files 4 were"):
+            losses().given_up(hole(4, 4))
+        with pytest.raises(Refused, match="FILES_EXPIRED"):
+            losses("FILE_MISSING").given_up(hole(1, 4))
+        assert losses("FILES_EXPIRED").given_up(hole(1, 4))
+
+    def test_a_new_warehouse_begins_with_what_is_there(self, losses):
+        assert losses(begins=True).given_up(hole(1, 4))
+        with pytest.raises(Refused):
+            losses(begins=True).given_up(hole(3, 4))
+
+    def test_a_checkpoint_that_goes_back_is_another_changefeeds(self, losses):
+        with pytest.raises(Refused, match="CHECKPOINT_WENT_BACK"):
+            losses().judge(SETTLED, 101, at_once=True)
+        losses().judge(SETTLED, 100, at_once=True)
+        losses("CHECKPOINT_WENT_BACK").judge(SETTLED, 101, at_once=True)
+
+    def test_for_a_moment_two_servers_may_write_metadata(self, losses, monkeypatch):
+        clock = [1.0]
+        monkeypatch.setattr("pipeline.sources.storage.losses.time.monotonic", lambda: clock[0])
+        judge = losses()
+        judge.judge(SETTLED, 101, at_once=False)
+        clock[0] += 59
+        judge.judge(SETTLED, 101, at_once=False)
+        judge.judge(SETTLED, 100, at_once=False)
+        clock[0] += 59
+        judge.judge(SETTLED, 101, at_once=False)
+        clock[0] += 61
+        with pytest.raises(Refused, match="CHECKPOINT_WENT_BACK"):
+            judge.judge(SETTLED, 101, at_once=False)

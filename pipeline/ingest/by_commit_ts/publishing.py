@@ -44,12 +44,12 @@ class Publishing:
 
     def publish(self) -> list[Shown]:
         """Show every table up to the resolved ts, or to where its rows wait; gives those that changed."""
-        exchanged = self._exchanged()
+        late, exchanged = self._late(), self._exchanged()  # an exchange moves cuts
         to_publish = [
-            (table, until)
+            (table, until, table.uuid in late)
             for table in self.context.tables
             if table.state not in (State.HELD, State.RELEASING)
-            and advance.is_due(table, until := self._until(table))
+            and (advance.is_due(table, until := self._until(table)) or table.uuid in late)
             and self._may_be_shown(table)
         ]
         with ThreadPoolExecutor(self.context.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
@@ -65,6 +65,11 @@ class Publishing:
     def _operation(self) -> str:
         return f"batch{self.routed.batch_id}"
 
+    def _late(self) -> set[str]:
+        """Tables with rows from before what they show, which may never have had them: they are built anew."""
+        tables = ((writer.table, writer.messages) for writer in self.writers if self.context.source.brings_late)
+        return {t.uuid for t, of in tables if t and any(v.since <= t.by_commit_ts.cut for v in of.versions if v.rows)}
+
     def _may_be_shown(self, table: TablePair) -> bool:
         """Whether its columns let it be written; those that this batch has rows of were looked at before."""
         has_rows = any(writer.table is table for writer in self.writers)
@@ -79,12 +84,12 @@ class Publishing:
                 until = min(until, part.since)
         return until
 
-    def _advanced(self, to_publish: tuple[TablePair, int]) -> Shown:
-        table, until = to_publish
-        context = self.context
+    def _advanced(self, to_publish: tuple[TablePair, int, bool]) -> Shown:
+        table, until, afresh = to_publish
+        context, step = self.context, self.context.step
         with bound(batch=self.routed.batch_id, table=str(table.source)):
             describe_job(context, f"{table.source}: publish current")
-            done = advance.advance(context.spark, table, context.timezone, self._operation, context.step, until)
+            done = advance.advance(context.spark, table, context.timezone, self._operation, step, until, afresh=afresh)
         return table, done.snapshot
 
     def _exchanged(self) -> list[TablePair]:
@@ -100,7 +105,7 @@ class Publishing:
                 continue
             for table in both:
                 if table.by_commit_ts.removed_done < commit_ts:
-                    self._advanced((table, commit_ts))
+                    self._advanced((table, commit_ts, False))
             describe_job(context, f"{noted.table.source}: exchange rows with {noted.other.source}")
             with bound(table=str(noted.table.source)):
                 exchange(context.spark, noted, context.timezone, self._operation, context.step)

@@ -215,7 +215,7 @@ def _shown(pair: TablePair | None) -> int:
 def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:
     """A note for each column whose values stay numbers, the first time that the table has it so."""
     has = {(folded(column.source), column.source_type) for column in layout.columns}
-    for column in seen.version.unnamed:
+    for column in seen.unnamed:
         if (folded(column.name), column.source_type) not in has:
             why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
             yield Note(MEMBERS_UNKNOWN, column.name, why)

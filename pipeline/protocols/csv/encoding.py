@@ -19,7 +19,16 @@ from pipeline.model.text import Value
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import field_of
 from pipeline.protocols.described.text_values import TextValues
-from pipeline.protocols.files.head import COLUMNS, FILE_TRUNCATED, ROWS, TRUNCATED, headed, of_file
+from pipeline.protocols.files.head import (
+    COLUMNS,
+    COMMIT_TS_MISSING,
+    FILE_TRUNCATED,
+    ROWS,
+    TRUNCATED,
+    headed,
+    of_file,
+    statement,
+)
 from pipeline.protocols.files.schema_messages import message_of
 
 if TYPE_CHECKING:
@@ -38,6 +47,7 @@ CODES = Codes(
         UNREADABLE: "the record is no line of a changefeed's CSV with these characters (changefeed.csv), or no UTF-8",
         VALUE_UNREADABLE: "a value of the row is not what its column's type says",
         FILE_TRUNCATED: TRUNCATED,
+        COMMIT_TS_MISSING: "the line has no commit ts: set include-commit-ts = true in [sink.csv] of the changefeed",
         COLUMNS_DIFFER: "the line has not as many fields as its version has columns: does the changefeed have a "
         "column selector, or was a virtual column there before it began?",
     },
@@ -84,6 +94,7 @@ class CsvEncoding:
     codes = CODES
     ddl_closes = always_sends_before = describes_before = False
     needs_before = OLD_VALUES_MISSING
+    sends_members = True
 
     @property
     def values(self) -> CsvValues:
@@ -103,8 +114,8 @@ class CsvEncoding:
         return self
 
     def body(self) -> Column:
-        """The text of a schema file."""
-        return F.col("value").cast("string")
+        """See `statement`."""
+        return statement()
 
     def message(self, body: Any) -> Mapping[str, Any] | None:
         """A schema file as a message."""
@@ -188,6 +199,7 @@ def _prepared(form: CsvForm) -> tuple[Projection, ...]:
         .when(letter == "D", F.lit(Op.DELETE.value))
         .when((letter == "U") | ((letter == "I") & (update == "true")), F.lit(Op.UPDATE.value))
         .when(letter == "I", F.lit(Op.INSERT.value))
+        .when(F.regexp_like(line, F.lit(form.names)), F.lit(Op.INSERT.value))  # without a commit ts
     )
     meta = F.when(update == "", F.lit(_BEFORE_COLUMNS + 1)).otherwise(F.lit(_BEFORE_COLUMNS + 2))
     return (headed(op, commit_ts.try_cast("bigint"), {"meta": meta, "two": two}),)

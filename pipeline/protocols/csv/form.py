@@ -54,14 +54,20 @@ class CsvForm:
         return f"(?:^|{escaped(self.delimiter)})({either})"
 
     @cached_property
+    def names(self) -> str:
+        """An expression for what every line begins with: operation, table, schema. Its group is the operation."""
+        d, q = escaped(self.delimiter), escaped(self.quote)
+        return rf"^{q}([IUD]){q}{d}{self.text}{d}{self.text}(?={d})"
+
+    @cached_property
     def head(self) -> str:
         """An expression for the fields before the columns: operation, table, schema, commit ts, is-update.
 
         Its groups are the operation, the commit ts, and `true` or `false`.
         """
-        d, q = escaped(self.delimiter), escaped(self.quote)
+        d = escaped(self.delimiter)
         update = rf"(?:{d}(true|false)(?={d}|$))?"
-        return rf"^{q}([IUD]){q}{d}{self.text}{d}{self.text}{d}([0-9]{{15,19}})(?={d}|$){update}"
+        return rf"{self.names}{d}([0-9]{{15,19}})(?={d}|$){update}"
 
     @cached_property
     def second_line(self) -> str:

@@ -103,6 +103,11 @@ class Encoding(Protocol):
         ...
 
     @property
+    def sends_members(self) -> bool:
+        """Whether a value of ENUM or SET is the names of its members, not their numbers."""
+        ...
+
+    @property
     def needs_before(self) -> str:
         """What to say of a table without a key whose updates do not carry the row as it was; "" if all do."""
         ...

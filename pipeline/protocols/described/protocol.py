@@ -34,6 +34,7 @@ from pipeline.protocols.ddl import collected
 from pipeline.protocols.described import frame, samples
 from pipeline.protocols.described.head import MessageKind, field_of
 from pipeline.protocols.described.links import linked
+from pipeline.protocols.described.members import named_by_user, with_members
 from pipeline.protocols.described.schemas import NotATableSchema
 from pipeline.protocols.described.statements import SentDdl, Statements, described, read_statements
 from pipeline.protocols.described.virtuals import Evidence, key_of, settle, without
@@ -94,14 +95,15 @@ class _MessageGroup(PlacedGroup):
 class DescribedProtocol:
     """A protocol of this kind, in one encoding.
 
-    `timezone` is the changefeed's, `overrides` the settings' `warehouse.columns`, `remembered` what earlier batches
-    have described.
+    `timezone` is the changefeed's; `overrides` and `members` are of the settings' `warehouse.columns`: types, and what
+    ENUM and SET columns may hold. `remembered` is what earlier batches have described.
     """
 
     encoding: Encoding
     timezone: str
     overrides: Mapping[str, WarehouseType]
     remembered: KnownVersions
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _settled: dict[_VersionKey, Names] = field(init=False, default_factory=dict)
     """The virtual columns of versions that were met, so that no row is asked twice."""
     _warned: set[tuple[str, str]] = field(init=False, default_factory=set)
@@ -145,7 +147,7 @@ class DescribedProtocol:
         kinds = {group.kind for group in groups}
         bootstraps, unread = self._bootstraps(raw, groups) if MessageKind.BOOTSTRAP in kinds else ((), ())
         statements = self._statements(raw) if MessageKind.DDL in kinds else Statements()
-        listed = _by_key((*bootstraps, *statements.described))
+        listed = with_members(_by_key((*bootstraps, *statements.described)), statements.ddl, self.remembered)
         if not self.encoding.describes_before:
             earlier_versions = linked(statements.column_ddl, listed.values(), self.remembered.of_tables)
             statements = replace(statements, column_ddl=tuple(earlier_versions))
@@ -153,7 +155,8 @@ class DescribedProtocol:
         virtual = self._virtual(raw, groups, statements, listed, earlier)
         settled = {key: without(version, virtual[key].names) for key, version in {**earlier, **listed}.items()}
         changed = {key: version for key, version in settled.items() if key in listed or version != earlier[key]}
-        tables, unknown = _resolve(groups, settled, self.encoding.needs_before)
+        of_rows = {key: named_by_user(version, self.members) for key, version in settled.items()}
+        tables, unknown = _resolve(groups, of_rows, self.encoding)
         bad = (*unread, *_bad_statements(statements.bad, self.encoding.codes))
         control = sum(
             group.rows
@@ -163,7 +166,7 @@ class DescribedProtocol:
         return Messages(
             tables=tables,
             refused=(*_refused(groups, self.header(), self.encoding.codes), *bad),
-            ddl=tuple(_of_version(one, virtual) for one in statements.ddl),
+            ddl=tuple(_with_version(statement, of_rows) for statement in statements.ddl),
             watermarks=_watermarks(groups),
             starts=grouping.firsts(groups),
             ends=grouping.ends(groups),
@@ -236,7 +239,9 @@ class DescribedProtocol:
         """A version as its rows are, if nothing about it is open."""
         key = table.key, number
         versions = self.remembered.versions([(table, number)])
-        return without(versions[key], self._settled[key]) if key in versions and key in self._settled else None
+        if key not in versions or key not in self._settled:
+            return None
+        return named_by_user(without(versions[key], self._settled[key]), self.members)
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Never: versions are moments, and a lower one is an older one."""
@@ -249,7 +254,8 @@ class DescribedProtocol:
         """One of each table and version: they are repeated, in all partitions."""
         names = [field_of(name).alias(name) for name in ("database", "table", "version")]
         mine = raw.where(field_of("kind") == MessageKind.BOOTSTRAP)
-        one_each = mine.groupBy(*names).agg(F.min_by("value", F.struct(*PLACE)).alias("value"))
+        sent = [name for name in self.encoding.columns if name not in PLACE]
+        one_each = mine.groupBy(*names).agg(*(F.min_by(name, F.struct(*PLACE)).alias(name) for name in sent))
         versions: list[TableVersion] = []
         bad: list[Undecodable] = []
         for row in one_each.select("database", "table", "version", self.encoding.body().alias("body")).collect():
@@ -303,7 +309,7 @@ class DescribedProtocol:
 
 
 def _resolve(
-    groups: Iterable[_MessageGroup], versions: Mapping[_VersionKey, TableVersion], needs_before: str
+    groups: Iterable[_MessageGroup], versions: Mapping[_VersionKey, TableVersion], encoding: Encoding
 ) -> tuple[tuple[TableMessages, ...], tuple[Unknown, ...]]:
     by_version: dict[_VersionKey, list[_MessageGroup]] = defaultdict(list)
     for group in groups:
@@ -313,7 +319,7 @@ def _resolve(
     unknown: list[Unknown] = []
     for key, alike in sorted(by_version.items()):
         if key in versions:
-            tables[key[0]].append(_seen(versions[key], alike, needs_before))
+            tables[key[0]].append(_seen(versions[key], alike, encoding))
         else:
             name, number = alike[0].name, key[1]
             where = (field_of("kind") == MessageKind.DML) & _within(Part(name)) & (field_of("version") == number)
@@ -322,11 +328,10 @@ def _resolve(
     return tuple(TableMessages(seen[0].version.table, tuple(seen)) for seen in tables.values()), tuple(unknown)
 
 
-def _of_version(statement: Ddl, virtual: Mapping[_VersionKey, VirtualColumns]) -> Ddl:
+def _with_version(statement: Ddl, versions: Mapping[_VersionKey, TableVersion]) -> Ddl:
+    """The statement with its version as rows of it are."""
     version = statement.version
-    return (
-        statement if version is None else replace(statement, version=without(version, virtual[key_of(version)].names))
-    )
+    return statement if version is None else replace(statement, version=versions[key_of(version)])
 
 
 def _grouped(prepared: DataFrame, encoding: Encoding) -> DataFrame:
@@ -403,7 +408,7 @@ def _by_key(versions: Iterable[TableVersion]) -> dict[_VersionKey, TableVersion]
     return {(version.table.key, version.version): version for version in versions}
 
 
-def _seen(version: TableVersion, groups: list[_MessageGroup], needs_before: str) -> SeenVersion:
+def _seen(version: TableVersion, groups: list[_MessageGroup], encoding: Encoding) -> SeenVersion:
     lacks = not version.handle and any(group.lacks_before for group in groups)
     return SeenVersion(
         replace(version, has_checksum=any(group.checksums for group in groups)),
@@ -412,7 +417,8 @@ def _seen(version: TableVersion, groups: list[_MessageGroup], needs_before: str)
         rows=sum(group.rows for group in groups),
         since=_since(groups),
         until=_until(groups),
-        unfit=needs_before if lacks else "",
+        unfit=encoding.needs_before if lacks else "",
+        sends_members=encoding.sends_members,
     )
 
 

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 COLUMNS = (*RAW, FILE)
 ROWS = "ROWS"
 """The kind of a file of rows; a schema file has a `MessageKind`."""
+DAMAGED = "DAMAGED"
+"""The kind of a schema file that is not what TiCDC wrote: it is a DDL event of which nobody knows what it did."""
 FILE_TRUNCATED = "FILE_TRUNCATED"
 """The kind of what is left of a file behind its last whole record, if it is not the newest of its folder."""
+COMMIT_TS_MISSING = "COMMIT_TS_MISSING"
+"""The kind of a row that does not say when it was committed."""
 TRUNCATED = "the file ends within this record: TiCDC had a crash, and has written its rows again into a later file"
 
 
@@ -32,15 +36,28 @@ def of_file(name: str) -> Column:
     return F.col(FILE).getField(name)
 
 
+def _kind() -> Column:
+    """The kind of what is no row."""
+    kind = of_file("kind")
+    return F.when(kind == DAMAGED, F.lit(MessageKind.DDL.value)).otherwise(kind)
+
+
+def statement() -> Column:
+    """Of the raw record of a schema file, what `schema_messages.message_of` reads."""
+    return F.struct(F.col(FILE), F.col("value").cast("string").alias("content"))
+
+
 def headed(op: Column, commit_ts: Column, carried: Mapping[str, Column]) -> Projection:
     """The head of records, from their raw frame. `op`, `commit_ts`: of a row; NULL where it is none that can be read.
 
     `carried`: further columns of a row's head.
     """
     is_row = of_file("kind") == ROWS
-    row_kind = F.when(op.isNotNull() & (commit_ts > 0), F.lit(MessageKind.DML.value))
+    row_kind = F.when(op.isNotNull() & (commit_ts > 0), F.lit(MessageKind.DML.value)).when(
+        op.isNotNull(), F.lit(COMMIT_TS_MISSING)
+    )
     head = F.struct(
-        F.when(is_row, row_kind).otherwise(of_file("kind")).alias("kind"),
+        F.when(is_row, row_kind).otherwise(_kind()).alias("kind"),
         of_file("schema_name").alias("database"),
         of_file("table_name").alias("table"),
         of_file("version").alias("version"),

@@ -6,9 +6,13 @@ Sources: wire-formats.md, "Storage sink"; TiDB's ActionType numbers.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.ddl import ActionType
+from pipeline.protocols.files.head import DAMAGED
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
 
 _TYPES = {ActionType.DROP_TABLE: "ERASE", ActionType.RENAME_TABLE: "RENAME", ActionType.RENAME_TABLES: "RENAME"}
 _OF_NO_TABLE = {
@@ -19,10 +23,18 @@ _UNSIGNED = " UNSIGNED"
 _BINARY = ("BLOB", "BINARY")
 
 
-def message_of(content: bytes | str | None) -> dict[str, Any] | None:
-    """The message; None where the content is no schema file."""
+def message_of(statement: Row) -> dict[str, Any] | None:
+    """The message of a `head.statement`; None where the content is no schema file."""
+    file = statement.file
+    if file.kind == DAMAGED:
+        return {
+            "sql": f"-- SCHEMA_FILE_DAMAGED: {file.path} is not as TiCDC wrote it",
+            "commitTs": file.version,
+            "type": "QUERY",
+            "tableSchema": {"schema": file.schema_name, "table": file.table_name},
+        }
     try:
-        written = json.loads(content or "")
+        written = json.loads(statement.content or "")
         return _message(written)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -22,16 +22,17 @@ from pipeline.model.messages import (
     Undecodable,
 )
 from pipeline.protocols import compressed, grouping, too_large
+from pipeline.protocols.definitions import read_definitions
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import (
     ColumnSettings,
     defined_columns,
+    is_defined,
     layout_of,
     source_columns,
     version_of,
 )
-from pipeline.protocols.open.definitions import read_definitions
 from pipeline.protocols.open.events import head
 from pipeline.protocols.open.frame import UNREADABLE, ImageReader, is_all_handle, recipe, wanted
 from pipeline.protocols.open.layouts import Layouts
@@ -39,7 +40,7 @@ from pipeline.protocols.open.routes import grouped, named, statements
 from pipeline.protocols.overrides import overrides_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
-    from pipeline.protocols.open.definitions import Definitions
+    from pipeline.protocols.definitions import Definitions
     from pipeline.protocols.open.events import Shapes
     from pipeline.protocols.open.routes import Group, Sort
 
@@ -126,11 +127,14 @@ class OpenProtocol:
         self._layouts.learn(raw, groups)
         rows = self._read(groups)
         self._likely = self._layouts.likely(rows) if rows else self._likely
-        definitions = read_definitions(ddl, {group.name: None for group in rows}, self.remembered)
+        definitions = read_definitions(ddl, {group.name: None for group in rows}, self._defined)
         eras = self._eras(rows, definitions)
         if eras:
             rows = self._read(grouped(raw, eras))
         return self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
+
+    def _defined(self, tables: Collection[TableName]) -> list[TableVersion]:
+        return [version for version in self.remembered.of_tables(tables) if is_defined(version.version)]
 
     def _read(self, groups: Iterable[Group]) -> list[Group]:
         return [group for group in groups if self._layouts.knows(group)]
@@ -279,7 +283,7 @@ class OpenProtocol:
         if not all(map(self._layouts.knows, rows)) or len(ranges) > MOST_PARTITIONS:
             return None
         (name,) = names
-        definitions, counter = read_definitions((), names, self.remembered), EventCounter(ranges)
+        definitions, counter = read_definitions((), names, self._defined), EventCounter(ranges)
         versions = {self._version(sort, definitions, EVER): sort.delete for sort in rows}
         if len({version.handle for version in versions}) > 1:
             return None  # which of them came last decides

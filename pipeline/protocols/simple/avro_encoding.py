@@ -106,6 +106,7 @@ class AvroEncoding:
     codes = CODES
     ddl_closes = always_sends_before = describes_before = True
     needs_before = ""
+    sends_members = False
 
     def lacks_before(self) -> Column:
         """None does."""

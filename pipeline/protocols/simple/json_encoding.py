@@ -24,15 +24,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.model import types as t
 from pipeline.model.change import Op
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
-from pipeline.model.text import Value, number_of
 from pipeline.protocols import end_marker
 from pipeline.protocols.described.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
-from pipeline.protocols.described.text_values import TextValues
-from pipeline.protocols.described.values import member_of, members_of, zoned_timestamp
+from pipeline.protocols.described.text_values import NumberedMembers
+from pipeline.protocols.described.values import zoned_timestamp
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.codes import CODES
 
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import TableVersion
+    from pipeline.model.text import Value
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -69,18 +68,10 @@ _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStr
 _STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
 _MOMENT = _struct(location=_TEXT, value=_TEXT)
-_HALF, _WHOLE = 2**63, 2**64
 
 
-class JsonValues(TextValues):
+class JsonValues(NumberedMembers):
     """Every value is a text, but for TIMESTAMP: an object of `location` and `value`."""
-
-    def mask(self, sent: Column) -> Column:
-        """The 64 bits of a SET."""
-        number = number_of(sent, t.UNSIGNED_BIGINT)
-        high = number >= F.lit(str(_HALF)).cast(t.UNSIGNED_BIGINT)
-        signed = F.when(high, number - F.lit(str(_WHOLE)).cast(t.UNSIGNED_BIGINT)).otherwise(number)
-        return signed.try_cast(t.BIGINT)
 
     def replaced(self, sent: Column) -> Column | None:
         """U+FFFD stands for such bytes in Go's JSON."""
@@ -98,14 +89,6 @@ class JsonValues(TextValues):
         """An object of `location` and `value`."""
         return zoned_timestamp(sent, timezone)
 
-    def member(self, sent: Column, members: tuple[str, ...]) -> Value:
-        """By its number."""
-        return member_of(self.whole(sent, t.INT), members)
-
-    def members(self, sent: Column, members: tuple[str, ...]) -> Value:
-        """By the number of their bits."""
-        return members_of(self.mask(sent), members)
-
 
 class JsonEncoding:
     """See `Encoding`."""
@@ -115,6 +98,7 @@ class JsonEncoding:
     codes = CODES
     ddl_closes = always_sends_before = describes_before = True
     needs_before = ""
+    sends_members = False
 
     def lacks_before(self) -> Column:
         """None does."""

@@ -43,7 +43,7 @@ class KafkaSource:
 
     stream_noun = "topic"
     columns = RAW
-    tells_deliveries = False
+    tells_deliveries = brings_late = False
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
@@ -64,6 +64,9 @@ class KafkaSource:
     def is_there(self) -> bool:
         """See `Source.is_there`."""
         return bool(self._hasty.topics())
+
+    def absence(self) -> None:
+        """See `Source.absence`: a topic comes with its first record."""
 
     def streams(self) -> Mapping[str, Stream]:
         """See `Source.streams`."""

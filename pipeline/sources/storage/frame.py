@@ -1,16 +1,19 @@
-"""The raw frame of files: their bytes are read and cut here, and the rest is Spark's."""
+"""The raw frame of files: their bytes are cut into records here, and the rest is Spark's.
+
+A few bytes are read by the driver. More are read by executors, a task for some files, a block at a time.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pipeline.model.places import FILE, FILE_FIELDS, FILES, PARTITION, POSITION, RAW, STREAM, position_in_files
 from pipeline.protocols.files.head import FILE_TRUNCATED
-from pipeline.sources.storage.cutting import HEADER
+from pipeline.sources.storage.cutting import HEADER, records
+from pipeline.sources.storage.plan_log import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from pipeline.sources.storage.plan_log import PlannedFile
     from pipeline.sources.storage.store import Store
 
+FEW_BYTES = 4 << 20
+"""So much is read by the driver, which is sooner than any task."""
+_TASKS_A_CORE = 2
 _ARROW = {"string": pa.string(), "bigint": pa.int64()}
 _FILE = pa.struct([pa.field(name, _ARROW[kind]) for name, kind in FILE_FIELDS.items()])
 _SCHEMA = pa.schema(
@@ -29,39 +35,70 @@ _SCHEMA = pa.schema(
         ("timestamp", pa.timestamp("us", tz="UTC")), ("key", pa.binary()), ("value", pa.binary()), (FILE, _FILE),
     ]
 )  # fmt: skip
+_OF_FILE = ", ".join(f"{name}: {kind}" for name, kind in FILE_FIELDS.items())
+_SPARK = (
+    f"{STREAM} STRING, {PARTITION} INT, {POSITION} BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
+    f"{FILE} STRUCT<{_OF_FILE}>"
+)
 
 
 def raw_frame(spark: SparkSession, store: Store, cut: Cutter, files: Sequence[PlannedFile]) -> DataFrame:
     """The records of these files, with the columns of `RAW` and `FILE`."""
-    batches = [batch for file in files for batch in _batches(store, cut, file)]
+    read = [file for file in files if file.kind != LOST]
+    if sum(file.size for file in read) > FEW_BYTES:
+        return _by_executors(spark, store, cut, read)
+    batches = [batch for file in read for batch in _batches(store, cut, file)]
     batches = batches or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
     return spark.createDataFrame(pa.Table.from_batches(batches, schema=_SCHEMA)).select(*RAW, FILE)
 
 
+def _by_executors(spark: SparkSession, store: Store, cut: Cutter, files: Sequence[PlannedFile]) -> DataFrame:
+    shares = _shares(files, spark.sparkContext.defaultParallelism * _TASKS_A_CORE)
+
+    def read(given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in given:
+            for number in batch.column(0).to_pylist():
+                for file in shares[number]:
+                    yield from _batches(store, cut, file)
+
+    numbers = spark.range(len(shares), numPartitions=len(shares))
+    return numbers.mapInArrow(read, _SPARK).select(*RAW, FILE)
+
+
+def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
+    """The files in at most so many shares of about the same bytes: the largest first, each to the least share."""
+    shares: list[list[PlannedFile]] = [[] for _ in range(min(most, len(files)))]
+    sizes = [0] * len(shares)
+    for file in sorted(files, key=lambda file: -file.size):
+        least = sizes.index(min(sizes))
+        shares[least].append(file)
+        sizes[least] += file.size + 1
+    return shares
+
+
 def _batches(store: Store, cut: Cutter, file: PlannedFile) -> Iterator[pa.RecordBatch]:
-    content = store.read(file.path)
     if not file.has_rows:
-        yield _batch(file, [content], 0)
+        yield _batch(file, file.kind, [store.read(file.path)], 0)
         return
-    records, tail = cut(content)
-    first = 1 if records and records[0].startswith(HEADER) else 0
-    yield _batch(file, records[first:], first)
-    if tail:
-        yield _batch(replace(file, kind=FILE_TRUNCATED), [tail], len(records))
+    number = 0
+    for values, torn in records(lambda start, size: store.read(file.path, start, size), file.size, cut):
+        has_header = number == 0 and values[0].startswith(HEADER)
+        yield _batch(file, FILE_TRUNCATED if torn else file.kind, values[has_header:], number + has_header)
+        number += len(values)
 
 
-def _batch(file: PlannedFile, records: Sequence[bytes], first: int) -> pa.RecordBatch:
+def _batch(file: PlannedFile, kind: str, values: Sequence[bytes], first: int) -> pa.RecordBatch:
     """`first`: the number of the first of these records in the file."""
-    count, begin = len(records), position_in_files(file.ordinal, first)
+    count, begin = len(values), position_in_files(file.ordinal, first)
     arrived = dt.datetime.fromtimestamp(file.modified, dt.UTC)
-    facts = [file.shown_path, file.ordinal, file.kind, file.schema_name, file.table_name, file.version]
+    facts = [file.shown_path, file.ordinal, kind, file.schema_name, file.table_name, file.version]
     columns: list[Iterable[object]] = [
         _repeated(FILES, pa.string(), count),
         _repeated(0, pa.int32(), count),
         pa.array(range(begin, begin + count), pa.int64()),
         _repeated(arrived, _SCHEMA.field("timestamp").type, count),
         pa.nulls(count, pa.binary()),
-        pa.array(records, pa.binary()),
+        pa.array(values, pa.binary()),
         pa.StructArray.from_arrays(
             [_repeated(fact, field.type, count) for fact, field in zip(facts, _FILE, strict=True)], fields=list(_FILE)
         ),

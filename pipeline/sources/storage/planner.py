@@ -9,14 +9,15 @@ before the first row of what is left.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.frontier import NEVER, Frontier, after_ddl, closed_by_watermark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pipeline.sources.storage.inventory import Found
+    from pipeline.sources.storage.lanes import Lane
     from pipeline.sources.storage.paths import DataFile
     from pipeline.sources.storage.store import StoredFile
 
@@ -30,11 +31,50 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """A file of rows that no batch has taken. `described`: whether the version that it is of is described."""
+    """A file of rows that no batch has taken.
+
+    `described`: whether a schema file describes its version. `whole`: whether it ends with a record, or is not the
+    newest of its lane.
+    """
 
     entry: StoredFile
     file: DataFile
-    described: bool
+    described: bool = True
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """What no batch has taken. `checkpoint`: None without a `metadata` that can be read.
+
+    `lanes`: the files of rows of each lane, by their numbers. `taken_up_to`: the greatest number of a lane that a batch
+    has taken, 0 if there is none.
+    """
+
+    checkpoint: Checkpoint | None
+    lanes: Mapping[Lane, Sequence[RowsFile]]
+    taken_up_to: Mapping[Lane, int]
+
+
+class Hole(NamedTuple):
+    """Numbers of a lane, `first` to `last`, that are not there, although there is the file `behind` them."""
+
+    lane: Lane
+    first: int
+    last: int
+    behind: RowsFile
+
+    @property
+    def before(self) -> str:
+        """The path of the file before them, if there ever was one."""
+        return self.path(self.first - 1)
+
+    def path(self, number: int) -> str:
+        """The path of a file of the lane."""
+        folder, _, name = self.behind.entry.path.rpartition("/")
+        stem, _, extension = name.rpartition(".")
+        width = len(stem) - len(stem.rstrip("0123456789"))
+        return f"{folder}/{stem[:-width]}{number:0{width}}.{extension}"
 
 
 class Plan(NamedTuple):
@@ -42,47 +82,80 @@ class Plan(NamedTuple):
 
     rows: Sequence[RowsFile]
     progress: Frontier
+    holes: Sequence[Hole] = ()
 
 
-def plan(new: Found, most_bytes: int, first_commit_ts: Callable[[StoredFile], int], before: Frontier = NEVER) -> Plan:
+def plan(
+    new: New,
+    most_bytes: int,
+    first_commit_ts: Callable[[StoredFile], int],
+    before: Frontier = NEVER,
+    given_up: Callable[[Hole], bool] = lambda _: False,
+) -> Plan:
     """Plan a batch.
 
     `most_bytes`: it takes no more, but one file at least. `first_commit_ts`: asks a file for that of its first row, 0
-    where it has none. `before`: how far the tables are complete without this batch, which never goes back.
+    where it has none. `before`: how far the tables are complete without this batch, which never goes back. `given_up`:
+    whether nobody waits for the files of a hole any more.
 
-    A file waits that is of a version without a schema file, and so does the newest one of a folder if it ends within
-    a record. What was done by a schema file that is damaged is not known, so nothing is complete beyond it.
+    A file waits, and what is behind it in its lane, that no schema file describes, or that ends within a record. What
+    is behind a hole waits, too, and nobody knows what the hole had: so nothing more is complete.
     """
-    ready = sorted((rows for rows in new.rows if rows.described), key=_age)
-    taken = _oldest(ready, most_bytes)
-    if new.checkpoint is None:
-        return Plan(taken, before)
-    left = [*ready[len(taken) :], *(rows for rows in new.rows if not rows.described), *new.unfinished]
-    firsts = [first_commit_ts(rows.entry) for rows in _first_of_each_folder(left)]
-    limits = [first for first in (*firsts, *(version.version for version in new.damaged)) if first]
+    ready: list[tuple[float, RowsFile]] = []
+    left: list[RowsFile] = []
+    holes: list[Hole] = []
+    for lane, files in new.lanes.items():
+        split, hole = _ready(lane, files, new.taken_up_to.get(lane, 0), given_up)
+        ages = accumulate((rows.entry.modified for rows in files[:split]), max)
+        ready += zip(ages, files[:split], strict=True)
+        left += files[split : split + 1]
+        holes += [hole] if hole else []
+    ready.sort(key=_age)
+    count = _how_many(ready, most_bytes)
+    taken, rest = [rows for _, rows in ready[:count]], [rows for _, rows in ready[count:]]
+    if new.checkpoint is None or holes:
+        return Plan(taken, before, holes)
+    firsts = [first for rows in (*left, *_first_of_each_folder(rest)) if (first := first_commit_ts(rows.entry))]
     commit_ts, settled = new.checkpoint
     complete = after_ddl(commit_ts) if settled else closed_by_watermark(commit_ts - 1)
-    return Plan(taken, max(before, min([complete, *(after_ddl(limit - 1) for limit in limits)])))
+    return Plan(taken, max(before, min([complete, *(after_ddl(first - 1) for first in firsts)])))
 
 
-def _age(rows: RowsFile) -> tuple[float, str, int]:
-    return rows.entry.modified, rows.file.folder, rows.file.number
+def _ready(
+    lane: Lane, files: Sequence[RowsFile], taken_up_to: int, given_up: Callable[[Hole], bool]
+) -> tuple[int, Hole | None]:
+    """How many files of a lane may be taken, and the hole before the next one."""
+    for place, rows in enumerate(files):
+        number = rows.file.number
+        if number > taken_up_to + 1:
+            hole = Hole(lane, taken_up_to + 1, number - 1, rows)
+            if not given_up(hole):
+                return place, hole
+        if not (rows.described and rows.whole):
+            return place, None
+        taken_up_to = max(taken_up_to, number)
+    return len(files), None
 
 
-def _oldest(ready: Sequence[RowsFile], most_bytes: int) -> Sequence[RowsFile]:
+def _age(ready: tuple[float, RowsFile]) -> tuple[float, str, str, int]:
+    age, rows = ready
+    return age, rows.file.folder, rows.file.dispatcher, rows.file.number
+
+
+def _how_many(ready: Sequence[tuple[float, RowsFile]], most_bytes: int) -> int:
     total = 0
-    for count, rows in enumerate(ready):
+    for count, (_, rows) in enumerate(ready):
         total += rows.entry.size
         if count and total > most_bytes:
-            return ready[:count]
-    return ready
+            return count
+    return len(ready)
 
 
-def _first_of_each_folder(files: Iterable[RowsFile]) -> list[RowsFile]:
-    """The one with the least number of each folder and dispatcher: others there are newer, or redelivered."""
-    firsts: dict[tuple[str, str], RowsFile] = {}
+def _first_of_each_folder(files: Sequence[RowsFile]) -> Iterator[RowsFile]:
+    """The one with the least number of each lane: others there are newer, or redelivered."""
+    seen: set[tuple[str, str]] = set()
     for rows in files:
         lane = rows.file.folder, rows.file.dispatcher
-        if lane not in firsts or rows.file.number < firsts[lane].file.number:
-            firsts[lane] = rows
-    return list(firsts.values())
+        if lane not in seen:
+            seen.add(lane)
+            yield rows

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.errors import PipelineError
 
+SCHEMA_FILE_DAMAGED = "SCHEMA_FILE_DAMAGED"
 MOST_BYTES = 10 * 1024 * 1024
 MOST_COLUMNS = 10_000
 """TiDB allows 4,096 columns."""
@@ -111,7 +112,7 @@ def _checksum(written: dict[str, Any], columns: list[dict[str, Any]]) -> int:
 
 def _damaged(what: str) -> SchemaFileDamaged:
     return SchemaFileDamaged(
-        "SCHEMA_FILE_DAMAGED",
+        SCHEMA_FILE_DAMAGED,
         f"a schema file is damaged: {what}",
         "restore the file as TiCDC wrote it; or let the changefeed write the version again (pause and resume it)",
     )

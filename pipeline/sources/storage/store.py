@@ -1,18 +1,27 @@
 """Where the files of a changefeed are: a folder, or a bucket. Each is asked for the same few things.
 
-A path is below the root, with `/` between folders and none at its beginning.
+A path is below the root, with `/` between folders and none at its beginning; a folder is such a path, "" the root.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pyarrow import fs
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
+
+    from pipeline.sources.storage.lanes import LiveFolders
+
+_SETTLES_IN_NS = 2_000_000_000
+"""For so long after a change a folder may change again without another time."""
 
 
 class StoredFile(NamedTuple):
@@ -30,8 +39,12 @@ class StoredFile(NamedTuple):
 class Store(Protocol):
     """A place of files. Raises `FileNotFoundError` for a path that has none."""
 
-    def entries(self) -> Iterator[StoredFile]:
+    def everything(self) -> Iterator[StoredFile]:
         """All files, in no order."""
+        ...
+
+    def recent(self, live: LiveFolders) -> Iterator[StoredFile]:
+        """At least all files that are new since the last time and stand in these folders, or in new ones."""
         ...
 
     def entry(self, path: str) -> StoredFile:
@@ -43,29 +56,36 @@ class Store(Protocol):
         ...
 
 
+class Inside(NamedTuple):
+    """What is in a folder: files, folders by their paths, and how many links."""
+
+    files: list[StoredFile]
+    folders: list[str]
+    links: int = 0
+
+
 @dataclass(slots=True)
 class FolderStore:
     """A folder of this machine. Links are not followed: they may lead anywhere."""
 
     root: Path
     passed_over: int = field(default=0, init=False)
-    """How many links the last listing has passed over."""
+    """How many links the last listing of everything has passed over."""
+    _listed: dict[str, tuple[int, bool]] = field(default_factory=dict, init=False)
+    """When a folder was last changed that was listed, and whether a later change has another time."""
 
-    def entries(self) -> Iterator[StoredFile]:
-        """See `Store.entries`."""
+    def everything(self) -> Iterator[StoredFile]:
+        """See `Store.everything`."""
         self.passed_over = 0
-        folders = [""]
-        while folders:
-            folder = folders.pop()
-            with os.scandir(self.root / folder) as items:
-                for item in items:
-                    path = f"{folder}{item.name}"
-                    if item.is_symlink():
-                        self.passed_over += 1
-                    elif item.is_dir():
-                        folders.append(f"{path}/")
-                    elif item.is_file():
-                        yield _entry(path, item.stat())
+        for inside in walked(self._inside, {""}, lambda _: False):
+            self.passed_over += inside.links
+            yield from inside.files
+
+    def recent(self, live: LiveFolders) -> Iterator[StoredFile]:
+        """See `Store.recent`. A folder that was not changed since it was listed has nothing new."""
+        folders = live.folders | self._listed.keys()
+        for inside in walked(self._changed, folders, live.is_closed):
+            yield from inside.files
 
     def entry(self, path: str) -> StoredFile:
         """See `Store.entry`."""
@@ -78,6 +98,95 @@ class FolderStore:
                 raise FileNotFoundError(path)
             file.seek(start)
             return file.read(-1 if size is None else size)
+
+    def _changed(self, folder: str) -> Inside:
+        """What is in a folder; nothing if that was listed since its last change."""
+        try:
+            changed = (self.root / folder).lstat().st_mtime_ns
+            if self._listed.get(folder) == (changed, True):
+                return Inside([], [])
+            settled = changed < time.time_ns() - _SETTLES_IN_NS
+            inside = self._inside(folder)
+        except FileNotFoundError:
+            self._listed.pop(folder, None)
+            return Inside([], [])
+        self._listed[folder] = changed, settled
+        return inside
+
+    def _inside(self, folder: str) -> Inside:
+        inside, links = Inside([], []), 0
+        with os.scandir(self.root / folder) as items:
+            for item in items:
+                path = f"{folder}/{item.name}" if folder else item.name
+                if item.is_symlink():
+                    links += 1
+                elif item.is_dir():
+                    inside.folders.append(path)
+                elif item.is_file():
+                    with suppress(FileNotFoundError):  # TiCDC writes under another name first
+                        inside.files.append(_entry(path, item.stat()))
+        return inside._replace(links=links)
+
+
+@dataclass(slots=True)
+class ArrowStore:
+    """A folder of a store that PyArrow has a file system for. `root`: its path there."""
+
+    files: fs.FileSystem
+    root: str
+
+    def everything(self) -> Iterator[StoredFile]:
+        """See `Store.everything`."""
+        for inside in walked(self._inside, {""}, lambda _: False):
+            yield from inside.files
+
+    def recent(self, live: LiveFolders) -> Iterator[StoredFile]:
+        """See `Store.recent`: whole folders are listed, since PyArrow can't begin behind a name."""
+        for inside in walked(self._inside, live.folders, live.is_closed):
+            yield from inside.files
+
+    def entry(self, path: str) -> StoredFile:
+        """See `Store.entry`."""
+        info = self.files.get_file_info(f"{self.root}/{path}")
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(0, "there is no such file", path)
+        return self._entry(info)
+
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+        """See `Store.read`."""
+        with self.files.open_input_file(f"{self.root}/{path}") as file:
+            file.seek(min(start, file.size()))
+            content: bytes = file.read(size)
+            return content
+
+    def _inside(self, folder: str) -> Inside:
+        listed = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True))
+        return Inside(
+            [self._entry(info) for info in listed if info.type == fs.FileType.File],
+            [self._path(info) for info in listed if info.type == fs.FileType.Directory],
+        )
+
+    def _entry(self, info: fs.FileInfo) -> StoredFile:
+        changed = info.mtime_ns or 0
+        return StoredFile(self._path(info), info.size, f"{changed:x}", changed / 1e9)
+
+    def _path(self, info: fs.FileInfo) -> str:
+        path: str = info.path.removeprefix(f"{self.root}/")
+        return path
+
+
+def walked(
+    inside: Callable[[str], Inside], folders: Collection[str], is_closed: Callable[[str], bool]
+) -> Iterator[Inside]:
+    """What these folders have, and all that are in them and not closed."""
+    met = {*folders}
+    waiting = sorted(folders)
+    while waiting:
+        has = inside(waiting.pop())
+        new = [folder for folder in has.folders if folder not in met and not is_closed(folder)]
+        met.update(new)
+        waiting += new
+        yield has
 
 
 def _entry(path: str, state: os.stat_result) -> StoredFile:

@@ -18,12 +18,11 @@ from pipeline.ddl.create import created_columns
 from pipeline.ddl.virtual import created_like
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
 from pipeline.model.names import folded
-from pipeline.protocols.open.columns import is_defined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pipeline.model.messages import Ddl, KnownVersions
+    from pipeline.model.messages import Ddl
     from pipeline.model.names import TableName
 
     Key = tuple[str, str]
@@ -80,17 +79,21 @@ class Definitions:
         self.described[table.key, version.version] = version
 
 
-def read_definitions(statements: Sequence[Ddl], tables: Iterable[TableName], versions: KnownVersions) -> Definitions:
+def read_definitions(
+    statements: Sequence[Ddl],
+    tables: Iterable[TableName],
+    remembered: Callable[[Collection[TableName]], Iterable[TableVersion]],
+) -> Definitions:
     """The definitions of tables, and of those that the statements of a batch are about.
 
-    `statements` are in their order. `versions` are what earlier batches have described.
+    `statements` are in their order. `remembered` gives what earlier batches have defined of some tables: versions whose
+    number is the commit ts after which they hold.
     """
     read = {index: _parse(statement) for index, statement in enumerate(statements)}
     names = [*tables, *(one.table for one in statements), *_others(statements, read.values())]
     definitions = Definitions()
-    for version in versions.of_tables(names):
-        if is_defined(version.version):
-            definitions.hold(version.table, version.version, _by_name(version.columns))
+    for version in remembered(names):
+        definitions.hold(version.table, version.version, _by_name(version.columns))
     for index, statement in enumerate(statements):
         if definitions.by(statement) is None:
             columns = _applied(statement, read[index], definitions)

@@ -1,0 +1,143 @@
+"""The batches of a storage changefeed: each is planned, noted in `_pipeline.files`, and only then taken."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.errors import Refused
+from pipeline.model.frontier import Frontier, closed_by_watermark, commit_ts_of
+from pipeline.observe.logs import get_logger
+from pipeline.protocols.files.head import COMMIT_TS_MISSING
+from pipeline.sources.storage.feed import Batch
+from pipeline.sources.storage.inventory import Inventory
+from pipeline.sources.storage.losses import Losses
+from pipeline.sources.storage.plan_log import PlanLog
+from pipeline.sources.storage.planner import plan
+from pipeline.sources.storage.schema_files import SCHEMA_FILE_DAMAGED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pipeline.settings.sections import SourceSection
+    from pipeline.sources.source import SourceNotes
+    from pipeline.sources.storage.inventory import Found
+    from pipeline.sources.storage.lines import Lines
+    from pipeline.sources.storage.plan_log import PlannedFile
+    from pipeline.sources.storage.planner import Hole
+    from pipeline.sources.storage.store import Store, StoredFile
+
+COMPLETE = "complete"
+"""Beside the positions of a batch in `_pipeline.batches`: the commit ts up to which the tables are complete with it."""
+_FIRST_BYTES, _MORE = 1 << 20, 8
+"""So much of a file is read for the commit ts of its first row; so many times more where that does not do."""
+_SAID_AFTER = 60.0
+"""Seconds for which files may wait for their schema file without a word."""
+_log = get_logger(__name__)
+
+
+class BatchPlans:
+    """Plans one batch after the other. `progress`: how far the tables are complete with the last one."""
+
+    def __init__(
+        self, store: Store, source: SourceSection, lines: Lines, notes: SourceNotes, accept: Collection[str]
+    ) -> None:
+        self._store, self._source, self._lines = store, source, lines
+        self.log = PlanLog(notes)
+        self.inventory = Inventory(store, self.log, source.protocol, lines.is_closed, source.full_listing_seconds)
+        self.progress: Frontier = max(self.log.progress, closed_by_watermark(_complete_up_to(notes)))
+        self._losses = Losses(accept, self.log.next_ordinal == 1, self._has)
+        self._first_ts: dict[tuple[str, str], int] = {}
+        self._said: set[str] = set()
+        checkpoint = self.inventory.checkpoint()
+        if checkpoint is not None:
+            self._losses.judge(checkpoint, commit_ts_of(self.progress), at_once=True)
+
+    def next_batch(self, ordinal: int) -> Batch:
+        """What a try that died has planned, or else what is new; `ordinal`: see `Batches.next_batch`."""
+        inventory, before = self.inventory, self.progress
+        planned = self.log.since(ordinal)
+        if planned:
+            self.progress = max(before, planned[-1].progress)
+            return Batch(planned, moved=True, settled=False)
+        listing = inventory.found()
+        self._judge(listing)
+        given_up: list[PlannedFile] = []
+
+        def is_given_up(hole: Hole) -> bool:
+            gone = self._losses.given_up(hole)
+            given_up.extend(inventory.given_up(hole) if gone else ())
+            return gone
+
+        most = self._source.most_bytes
+        made = plan(listing.new, most, self._first_commit_ts, before, is_given_up)
+        self.progress = made.progress
+        files = [*listing.schemas, *given_up, *map(inventory.planned, made.rows)]
+        taken = self.log.add(files, self.progress) if files else ()
+        checkpoint = listing.new.checkpoint
+        settled = (checkpoint is None or checkpoint.settled) and not made.holes
+        return Batch(taken, moved=self.progress > before, settled=settled)
+
+    def _judge(self, listing: Found) -> None:
+        """Refuse a folder that is not as the settings say, or not as it was."""
+        checkpoint, lanes = listing.new.checkpoint, listing.new.lanes
+        if checkpoint is not None:
+            self._losses.judge(checkpoint, commit_ts_of(self.progress), at_once=False)
+        if not lanes and listing.other and self.log.next_ordinal == 1:
+            raise Refused(
+                "PROTOCOL_DIFFERS",
+                f"{self._source.path} has {listing.other:,} files of rows, and none of {self._source.protocol}",
+                "give in source.protocol what the sink URI of the changefeed has",
+            )
+        if lanes and not self._first_ts:
+            self._first_commit_ts(next(iter(lanes.values()))[0].entry)
+        self._say_what_waits(listing)
+
+    def _say_what_waits(self, listing: Found) -> None:
+        """Say once of each version that its files have waited for a schema file for a while; and what is damaged."""
+        for path, why in listing.damaged.items():
+            _log.warning("%s: %s: %s; its table is held", SCHEMA_FILE_DAMAGED, path, why)
+        now = time.time()
+        for lane, files in listing.new.lanes.items():
+            first = files[0]
+            if not first.described and now - first.entry.modified > _SAID_AFTER and lane.folder not in self._said:
+                self._said.add(lane.folder)
+                _log.warning("SCHEMA_PENDING: %s has files of a version that no schema file describes", lane.folder)
+
+    def _has(self, path: str) -> bool:
+        try:
+            self._store.entry(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _first_commit_ts(self, entry: StoredFile) -> int:
+        key = entry.path, entry.etag
+        if key not in self._first_ts:
+            self._first_ts[key] = self._asked_first_commit_ts(entry)
+        return self._first_ts[key]
+
+    def _asked_first_commit_ts(self, entry: StoredFile) -> int:
+        size = _FIRST_BYTES
+        commit_ts: int | None = 0
+        while commit_ts == 0:
+            commit_ts = self._lines.first_commit_ts(self._store.read(entry.path, 0, size))
+            if size >= entry.size:
+                break
+            size *= _MORE
+        if commit_ts is None:
+            raise Refused(
+                COMMIT_TS_MISSING,
+                f"the rows of {entry.path} do not say when they were committed, so nothing tells their order",
+                f"set {self._lines.remedy} of the changefeed, and let it begin anew in another folder",
+            )
+        return commit_ts
+
+
+def _complete_up_to(notes: SourceNotes) -> int:
+    """The commit ts up to which the last batch has made the tables complete; 0 before the first one."""
+    last = notes.read("batches").agg(F.max_by("end_offsets", "batch_id")).first()
+    return int(json.loads(last[0]).get(COMPLETE, 0)) if last and last[0] else 0

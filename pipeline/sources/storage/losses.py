@@ -1,0 +1,99 @@
+"""What a changefeed's folder does not have any more, or not yet, that a batch should have taken: when to refuse.
+
+Each refusal says what is lost, and how to go on (design.md, rule 3).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.errors import Refused
+from pipeline.model.columns import time_of
+from pipeline.observe.logs import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pipeline.sources.storage.planner import Checkpoint, Hole
+
+FILES_EXPIRED, FILE_MISSING, CHECKPOINT_WENT_BACK = "FILES_EXPIRED", "FILE_MISSING", "CHECKPOINT_WENT_BACK"
+REFUSALS = (FILES_EXPIRED, FILE_MISSING, CHECKPOINT_WENT_BACK)
+"""Those that a person can accept."""
+_WAITED_FOR = 600.0
+"""Seconds for which a file is waited for that is missing before another one."""
+_GOES_BACK_FOR = 60.0
+"""Seconds for which `metadata` may say less than before: two TiCDC servers may write it for a moment."""
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Losses:
+    """The judge of one run. `accepted`: codes of refusals to pass over.
+
+    `begins`: whether the warehouse has no file yet: then numbers may begin where the changefeed's cleanup has left
+    them. `is_there`: whether the store has a path.
+    """
+
+    accepted: Collection[str]
+    begins: bool
+    is_there: Callable[[str], bool]
+    _went_back_at: float | None = field(default=None, init=False)
+    _noted: set[str] = field(default_factory=set, init=False)
+
+    def given_up(self, hole: Hole) -> bool:
+        """Whether nobody waits for these files; raises `Refused` where they have been waited for in vain."""
+        folder, numbers = hole.lane.folder, _numbers(hole)
+        if hole.first == 1 and self.begins:
+            self._note(folder, f"{folder}: files {numbers} are gone; the tables begin with what is there")
+            return True
+        if hole.first == 1 or not self.is_there(hole.before):
+            return self._refuse(
+                FILES_EXPIRED,
+                f"{folder}: files {numbers} were deleted before they were read",
+                "does file-expiration-days leave enough time? To go on without their rows",
+            )
+        if time.time() - hole.behind.entry.modified < _WAITED_FOR:
+            self._note(folder, f"{folder}: waiting for files {numbers}: there is {hole.behind.entry.path} behind them")
+            return False
+        return self._refuse(
+            FILE_MISSING,
+            f"{folder}: files {numbers} are not there, although {hole.behind.entry.path} is, for 10 minutes and more",
+            "restore them, and run again. To go on without their rows",
+        )
+
+    def judge(self, checkpoint: Checkpoint, complete_up_to: int, *, at_once: bool) -> None:
+        """Refuse to go on where `metadata` says less than the tables show; `at_once`: without waiting for more."""
+        if checkpoint.commit_ts >= complete_up_to:
+            self._went_back_at = None
+            return
+        now = time.monotonic()
+        self._went_back_at = self._went_back_at or now
+        if at_once or now - self._went_back_at >= _GOES_BACK_FOR:
+            self._refuse(
+                CHECKPOINT_WENT_BACK,
+                f"`metadata` says {_shown(checkpoint.commit_ts)}, the tables show {_shown(complete_up_to)}: another "
+                "changefeed writes here, or the same one from an earlier start-ts",
+                "let each changefeed have a folder of its own. To take what this one writes beside what is there",
+            )
+
+    def _refuse(self, code: str, what: str, then: str) -> bool:
+        """True if the code is accepted."""
+        if code in self.accepted:
+            return True
+        raise Refused(code, what, f"{then}: ticdc-warehouse run --accept {code}")
+
+    def _note(self, folder: str, what: str) -> None:
+        """Say it once a folder."""
+        if folder not in self._noted:
+            self._noted.add(folder)
+            _log.warning(what)
+
+
+def _shown(commit_ts: int) -> str:
+    return f"{commit_ts} ({time_of(commit_ts):%Y-%m-%d %H:%M:%S} UTC)"
+
+
+def _numbers(hole: Hole) -> str:
+    return str(hole.first) if hole.first == hole.last else f"{hole.first} to {hole.last}"
