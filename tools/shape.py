@@ -6,7 +6,8 @@
 2. Only `ASKS` compares orderings: everything else is given the ordering that it works in.
 3. Nothing is passed by its identity (`id`).
 4. No modules import each other in a circle, not for their types either.
-5. The room has at most `TOTAL` lines: 85 % of what it had at 0c4b4c4 (6,278), and 12 for tables that get rows late. A
+5. The room has at most `TOTAL` lines: 85 % of what it had at 0c4b4c4 (6,278), and 12 for sources whose progress
+   stands in no record, and whose rows may come late. A
    new task for it is a reason to raise that.
 """
 

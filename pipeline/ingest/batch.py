@@ -19,6 +19,7 @@ from pipeline.ingest.set_aside.dead_letters import set_aside_refused
 from pipeline.ingest.table_work import TableResult
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.ingest.workers import side_by_side
+from pipeline.model.frontier import NEVER
 from pipeline.observe.logs import bound
 from pipeline.quality.gate import QualityStop
 from pipeline.warehouse.tables_view import write_tables_view
@@ -91,7 +92,7 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
     context = ordering.context
     with ExitStack() as resources:
         routed = append_while_reading(context, ordering.reader(), raw, resources) or ordering.read(raw, resources)
-        if routed.is_empty:
+        if routed.is_empty and not _comes_further(context, routed):
             return None
         context.step("read")
         refused = _set_aside(ordering, routed)  # first: a second try, which may be able to read them, leaves them there
@@ -105,6 +106,12 @@ def micro_batch(ordering: BatchOrdering[P, L], raw: RawBatch) -> CommittedBatch 
         if remove_dropped(context):  # no try of this batch will need them; a later one sees to it if this one dies here
             write_tables_view(context.tables, context.records, routed.batch_id)
         return committed
+
+
+def _comes_further(context: PipelineContext, routed: RoutedBatch) -> bool:
+    """Whether the source says more of its progress than the ledger has, with records or without."""
+    before = context.run.ledger.progress.frontiers
+    return any(to > before.get(at, NEVER) for at, to in context.source.progress(routed.messages).items())
 
 
 def _set_aside(ordering: BatchOrdering[P, L], routed: RoutedBatch) -> Mapping[str, int]:

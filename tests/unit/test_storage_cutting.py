@@ -109,6 +109,16 @@ def test_a_file_is_cut_the_same_whatever_the_blocks(form, rows, block, torn):
     assert b"".join(value for values, torn in parts if torn for value in values) == behind
 
 
+def test_what_is_no_line_of_ticdc_is_a_record_of_its_own():
+    one, two = (line(CsvForm(), "I", TS, [text, None]).encode() for text in ("a\r\nno\r\n", "b"))
+    assert cut(b"\r\n".join([b"junk", one, b"more", b"", two, b"x", b""]))[0] == [b"junk", one, b"more", b"", two, b"x"]
+
+
+def test_a_third_line_is_no_part_of_an_update():
+    old, new = (line(CsvForm(), letter, TS, ["a"], update=True).encode() for letter in "DI")
+    assert cut(b"\r\n".join([old, new, new, old, new, b""]))[0] == [old + b"\r\n" + new, new, old + b"\r\n" + new]
+
+
 def test_a_record_of_no_end_is_cut_into_pieces():
     content = b"x" * 1000
     with pytest.MonkeyPatch.context() as patch:

@@ -98,18 +98,32 @@ def _csv_records(form: CsvForm, content: bytes) -> Cut:
     if end < 0:
         return Cut([], 0)
     whole = content[:end]
-    starts = [0, *(match.end() for match in _between(form).finditer(whole))]
-    if form.quote and whole.count(form.quote.encode(), starts[-1]) % 2:  # a text goes on behind the last line end
-        end = starts.pop() - len(terminator)
-        if not starts:
-            return Cut([], 0)
+    starts = [0, *(match.end() for match in _between(form).finditer(whole)), end + len(terminator)]
+    lines = [line for start, stop in pairwise(starts) for line in _lines(form, content, start, stop)]
+    if form.quote and content.count(form.quote.encode(), *lines[-1]) % 2:  # a text goes on behind the last line end
+        lines.pop()
     head = re.compile(form.head.removeprefix("^").encode())
-    firsts = [0]
-    for before, start in pairwise(starts):
-        if not _is_pair(head, content, before, start):
-            firsts.append(start)
-    stops = (start - len(terminator) for start in firsts[1:])
-    return Cut(list(zip(firsts, [*stops, end], strict=True)), end + len(terminator))
+    records: list[tuple[int, int]] = []
+    before = -1
+    for start, stop in lines:
+        if before >= 0 and _is_pair(head, content, before, start):
+            records[-1], before = (before, stop), -1
+        else:
+            records.append((start, stop))
+            before = start
+    return Cut(records, records[-1][1] + len(terminator) if records else 0)
+
+
+def _lines(form: CsvForm, content: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The lines from a beginning of one up to the next: several if some are none of TiCDC's."""
+    terminator, quote = form.terminator.encode(), form.quote.encode()
+    begin, place = start, content.find(terminator, start, stop)
+    while place < stop - len(terminator):
+        if not quote or content.count(quote, begin, place) % 2 == 0:
+            yield begin, place
+            begin = place + len(terminator)
+        place = content.find(terminator, place + len(terminator), stop)
+    yield begin, stop - len(terminator)
 
 
 def _is_pair(head: re.Pattern[bytes], content: bytes, first: int, second: int) -> bool:
