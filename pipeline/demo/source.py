@@ -128,7 +128,7 @@ def from_files(folder: Path) -> DemoSource:
     def spoil() -> int:
         """Write into a file of `shop.orders` what is no row: no CSV, too few fields, a number that is none."""
         newest = max(folder.glob("shop/orders/*/*/CDC*.csv"))
-        last = newest.read_text().rstrip("\r\n").rpartition("\r\n")[2].split(",")
+        last = newest.read_bytes().decode().rstrip("\r\n").rpartition("\r\n")[2].split(",")
         few, no_number = last[:7], [*last[:5], "a number", *last[6:]]
         lines = ["no CSV at all", ",".join(few), ",".join(no_number)]
         content = newest.read_bytes() + "".join(f"{line}\r\n" for line in lines).encode()

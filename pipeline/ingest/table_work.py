@@ -114,8 +114,11 @@ class TableOrdering(Protocol):
         """Note where the rows come from, and hold the pair where it is unclear what they are."""
         ...
 
-    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """The events from which `SourceProtocol.changes` makes the table's changes of these ranges; None: of all."""
+    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None, *, pending: bool) -> DataFrame:
+        """The events from which `SourceProtocol.changes` makes the table's changes of these ranges; None: of all.
+
+        `pending`: with those that have waited, which stand in no range.
+        """
         ...
 
     def records(self, work: TableWork) -> Column:

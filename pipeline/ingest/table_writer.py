@@ -154,11 +154,13 @@ class TableWriter:
             return 0
         table, status = self.messages.table, self.work.ordering.status(self.table)
         self.describe_job(f"{table}: dead letters")
-        unreadable = dead_letters.unreadable(self.frame(ranges), self.context.protocol.sentences())
+        unreadable = dead_letters.unreadable(
+            self.frame(ranges, pending=ranges is None), self.context.protocol.sentences()
+        )
         return dead_letters.set_aside(self.context, unreadable, self.work.routed.batch_id, table, status)
 
     def quarantine(self, ranges: Mapping[Partition, Range] | None, *, again: bool) -> int:
-        """Set aside the changes in these ranges (None: all) that break a rule; how many.
+        """Set aside the changes in these ranges (None: all, and what has waited) that break a rule; how many.
 
         `again`: an earlier try has appended some of them; what it left out goes aside, whatever the rules say now.
         """
@@ -166,10 +168,10 @@ class TableWriter:
             return 0
         table, rules, fences = self.made, self.rules, self.fences
         if again or fences:
-            judged = self.judged_frame(ranges)
+            judged = self.judged_frame(ranges, pending=ranges is None)
         else:  # what the append has counted, it has counted of these rows
             rules = rules.only({result.rule for result in self.judged if result.unexpected})
-            judged = rules.judged(self.frame(ranges))
+            judged = rules.judged(self.frame(ranges, pending=ranges is None))
         readable = walled(judged).where(F.col(change.ERROR).isNull())
         if again:  # a release writes with the last batch's number
             since = min(self.work.routed.batch_id, self.context.run.ledger.unfinished)
@@ -207,18 +209,18 @@ class TableWriter:
         failed = {result.rule for result in self.judged if result.unexpected and not result.success}
         return sampled(self.frame(None), self.rules, failed, [column.name for column in self.made.layout.key])
 
-    def judged_frame(self, ranges: Mapping[Partition, Range] | None) -> DataFrame:
+    def judged_frame(self, ranges: Mapping[Partition, Range] | None, *, pending: bool = True) -> DataFrame:
         """The change frame of the messages in these ranges (None: all), with the bits of every rule, and fenced."""
-        judged = self.rules.judged(self.frame(ranges))
+        judged = self.rules.judged(self.frame(ranges, pending=pending))
         if not self.fences:
             return judged
         return fence(self.context, judged, self.rules, self.made.layout, self.messages.table)
 
-    def frame(self, ranges: Mapping[Partition, Range] | None) -> DataFrame:
-        """The change frame of the messages in these ranges (None: of all)."""
+    def frame(self, ranges: Mapping[Partition, Range] | None, *, pending: bool = True) -> DataFrame:
+        """The change frame of the messages in these ranges (None: of all); see `TableOrdering.within`."""
         if ranges is not None:
             ranges = {**dict.fromkeys(self.messages.partitions, NOTHING), **ranges}
-        events = self.work.ordering.within(self.work, ranges)
+        events = self.work.ordering.within(self.work, ranges, pending=pending)
         return self.context.protocol.changes(events, self.known, self.made.layout.mapping)
 
     @property

@@ -9,10 +9,10 @@ from pipeline.ingest.by_commit_ts.frontier import (
     after_ddl,
     closed_by_watermark,
     commit_ts_of,
-    progress,
     reached,
     resolved,
 )
+from pipeline.ingest.by_commit_ts.frontier import progress as progress_after
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
@@ -23,6 +23,11 @@ P0, P1, P2 = (Partition("t", number) for number in range(3))
 
 def ddl(ts, *partitions):
     return Ddl(CommitTs(ts), TableName("s", "t"), 0, "", dict.fromkeys(partitions, 0))
+
+
+def progress(before, announced, statements):
+    """With partitions that have been read beyond each statement."""
+    return progress_after(before, announced, statements, dict.fromkeys((P0, P1, P2), 1))
 
 
 def marks(**partitions):
@@ -64,6 +69,14 @@ def test_it_makes_no_difference_on_which_side_of_a_ddl_its_watermark_stands():
 
 def test_a_resend_does_not_go_back():
     assert progress({P0: closed_by_watermark(10)}, marks(p0=5), [ddl(4, P0)]) == {P0: closed_by_watermark(10)}
+
+
+def test_a_ddl_from_beyond_what_was_read_closes_nothing_yet():
+    """A try that died had read it, and left it pending."""
+    assert progress_after(marks(p0=5), {}, [ddl(10, P0, P1)], {P0: 0, P1: 1}) == {
+        **marks(p0=5),
+        P1: after_ddl(10),
+    }
 
 
 class TestANewStream:

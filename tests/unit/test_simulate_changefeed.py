@@ -68,7 +68,7 @@ def sent(**settings):
     for transaction in shop.transactions(TRANSACTIONS):
         changefeed.send(transaction)
     changefeed.flush()
-    return shop, changefeed, changefeed._topics.log
+    return shop, changefeed, changefeed._channel.log
 
 
 def decoded(message):

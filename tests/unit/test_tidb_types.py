@@ -35,6 +35,7 @@ DECODERS = {
     "Avro": avro_fields.DECODERS,
     "Simple": described_values.DECODERS,
     "CSV": described_values.DECODERS,
+    "Canal-JSON": described_values.DECODERS,
     "Open": open_values.DECODERS,
 }
 PAGES = (("tables.md", "## Types"), ("explanation/design.md", "### 4.4 Types"))

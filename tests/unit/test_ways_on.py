@@ -73,6 +73,8 @@ WALKED = {
     + "a_topic_that_ends_before_the_tables_is_refused_and_gone_on_with_on_demand",
     "pipeline/sources/kafka/offsets.py: run --accept TOPIC_RECREATED": TOPICS
     + "a_topic_that_was_made_again_is_refused_and_read_from_its_beginning_on_demand",
+    "pipeline/sources/storage/losses.py: run --accept": E2E
+    + "test_storage_losses.py::test_each_refusal_says_what_is_lost_and_run_accept_goes_on",
     "pipeline/operations/release.py: tables list": LISTED,
     "pipeline/operations/release.py: tables release": NAME_RELEASED,
     "pipeline/ingest/ddl/rename.py: tables release": E2E

@@ -111,7 +111,7 @@ def progress_of(context: PipelineContext, routed: RoutedBatch) -> BatchProgress:
     tried, ahead = _tried(context, {(streams[at.stream].id, at.number): at for at in reached}, reached)
     read = frontier.reached(
         Recorded(ledger.progress.frontiers, ledger.progress.resolved, begun),
-        frontier.progress(ledger.progress.frontiers, announced, messages.ddl),
+        frontier.progress(ledger.progress.frontiers, announced, messages.ddl, reached),
         frontier.oldest_of(messages, announced),
         partitions,
         unread,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pipeline.model.messages import Ddl, Messages
-    from pipeline.model.places import Partition
+    from pipeline.model.places import Partition, Position
 
 __all__ = [
     "NEVER",
@@ -35,17 +35,21 @@ AHEAD = "COMMIT_TS_AHEAD"
 
 
 def progress(
-    before: Mapping[Partition, Frontier], announced: Mapping[Partition, Frontier], ddl: Iterable[Ddl]
+    before: Mapping[Partition, Frontier],
+    announced: Mapping[Partition, Frontier],
+    ddl: Iterable[Ddl],
+    reached: Mapping[Partition, Position],
 ) -> dict[Partition, Frontier]:
     """How far each partition has come, after the messages of a batch. It never goes back.
 
-    `announced`: see `Source.progress`.
+    `announced`: see `Source.progress`. `reached`: the positions up to which partitions have been read. A try that died
+    may have left a pending DDL event from beyond: it closes nothing yet.
     """
     frontiers = dict(before)
     for partition, read_to in announced.items():
         frontiers[partition] = max(read_to, frontiers.get(partition, NEVER))
     for statement in (statement for statement in ddl if statement.closes):
-        for partition in statement.at:
+        for partition in (at for at, position in statement.at.items() if position < reached.get(at, 0)):
             frontiers[partition] = max(after_ddl(statement.commit_ts), frontiers.get(partition, NEVER))
     return frontiers
 

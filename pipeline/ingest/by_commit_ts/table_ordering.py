@@ -154,11 +154,12 @@ class TableByCommitTs:
             streams = {at.stream for seen in new for at in seen.last if at.stream in work.routed.stream_ids}
             self.context.tables.note_streams(pair, {work.routed.stream_ids[stream] for stream in streams})
 
-    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
+    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None, *, pending: bool) -> DataFrame:
         """See `TableOrdering.within`."""
         protocol = self.context.protocol
         mine = protocol.where_named(self.parts) if self.parts else protocol.where(work.messages)
-        return _inside(work.routed.frame, ranges or {}).where(mine)
+        events = _inside(work.routed.frame, ranges or {}).where(mine)
+        return events if pending else events.where(~F.col(WAS_PENDING))
 
     def records(self, work: TableWork) -> Column:
         """See `TableOrdering.records`."""

@@ -132,8 +132,9 @@ class TableByOffset:
         if evolved.unclear and pair.state is State.LIVE:
             self.context.tables.set_state(pair, State.HELD, evolved.unclear)
 
-    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None) -> DataFrame:
+    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None, *, pending: bool) -> DataFrame:
         """See `TableOrdering.within`: within the bounds of the stage, too. A whole partition needs no predicate."""
+        del pending  # nothing is
         bounds = dict(self.bounds or {})
         for partition, (low, high) in (ranges or {}).items():
             if self.bounds is not None and partition not in bounds:
@@ -168,7 +169,8 @@ class TableByOffset:
 
     def hold(self, work: TableWork, _pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
         """See `TableOrdering.hold`."""
-        rows = self.within(work, {at: (end, 2**62) for at, end in ends.items()}).where(self.records(work))
+        beyond = {at: (end, 2**62) for at, end in ends.items()}
+        rows = self.within(work, beyond, pending=False).where(self.records(work))
         return pending.write_held(self.context, rows, work, reason, "open")
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:

@@ -32,16 +32,23 @@ _PROBLEM = re.compile(r"unresolved|not found|failed|exception|denied|refused|tim
 _TAIL = 8
 
 
-def retrieve(into: Path, cache: Path, downloaded: Callable[[str], None]) -> None:
+def retrieve(
+    into: Path,
+    cache: Path,
+    downloaded: Callable[[str], None],
+    *,
+    module: Path = MODULE_FILE,
+    confs: tuple[str, ...] = CONFS,
+) -> None:
     """Lay every artefact into `into` as `<conf>/<file>`; call `downloaded` with each file name as it arrives.
 
-    `cache` is Ivy's own: what is there already is not downloaded again. Raises `EnvironmentFault`
-    ARTEFACTS_UNAVAILABLE with what Ivy said.
+    `cache` is Ivy's own: what is there already is not downloaded again. `module`: the file that names the artefacts.
+    Raises `EnvironmentFault` ARTEFACTS_UNAVAILABLE with what Ivy said.
     """
     command = [
         str(find_java().executable), "-jar", str(_ivy_jar()),
-        "-settings", str(settings_file()), "-ivy", str(MODULE_FILE), "-cache", str(cache),
-        "-confs", *CONFS, "-retrieve", f"{into}/{_LAYOUT}",
+        "-settings", str(settings_file()), "-ivy", str(module), "-cache", str(cache),
+        "-confs", *confs, "-retrieve", f"{into}/{_LAYOUT}",
     ]  # fmt: skip
     output: deque[str] = deque(maxlen=400)
     with process.tethered(command, subprocess.PIPE) as run:

@@ -92,8 +92,10 @@ def a_partition_that_was_read_to_its_end_is_late_afterwards(plant: Plant) -> str
 
     def progress_of(context, routed):
         watermarks = context.source.progress(routed.messages)
-        frontiers = frontier.progress(context.run.ledger.progress.frontiers, watermarks, routed.messages.ddl)
-        return lake.replace(original(context, routed), frontiers=frontiers)
+        truth = original(context, routed)
+        before = context.run.ledger.progress.frontiers
+        frontiers = frontier.progress(before, watermarks, routed.messages.ddl, truth.ends)
+        return lake.replace(truth, frontiers=frontiers)
 
     plant.setattr(ordering, "progress_of", progress_of)
     return NAMES
@@ -332,9 +334,20 @@ def a_watermark_is_of_all_partitions(plant: Plant) -> str:
     """What one partition says counts for each."""
     original = frontier.progress
 
-    def progress(before, watermarks, ddl):
+    def progress(before, watermarks, ddl, reached):
         newest = max(watermarks.values(), default=0)
-        return original(before, dict.fromkeys({*before, *watermarks}, newest) if newest else {}, ddl)
+        return original(before, dict.fromkeys({*before, *watermarks}, newest) if newest else {}, ddl, reached)
+
+    plant.setattr(frontier, "progress", progress)
+    return ROWS
+
+
+def a_pending_statement_closes_what_was_not_read(plant: Plant) -> str:
+    """What a try that died had read counts for one that reads less."""
+    original = frontier.progress
+
+    def progress(before, said, ddl, _reached):
+        return original(before, said, ddl, {at: 2**62 for statement in ddl for at in statement.at})
 
     plant.setattr(frontier, "progress", progress)
     return ROWS

@@ -356,4 +356,27 @@ KNOWN = {
         ("something_befalls_the_checkpoint", {"what": "lose"}),
         ("a_batch_is_taken", {"limit": (1,), **QUIET}),
     ],
+    # a statement that a try which died had left pending, from beyond what the next try read, was taken for its progress
+    "a pending DROP from beyond what is read again": [
+        ("a_batch_is_taken", {"limit": (9,), "crash": 9, "others": (), "fault": None}),
+        ("a_database_goes", {"name": "c", "again": True}),
+        ("another_changefeed_comes", {"name": "d"}),
+        ("another_changefeed_comes", {"name": "d"}),
+        ALL,
+        ("names_change", {"what": "drop", "name": "c"}),
+        ("a_batch_is_taken", {"limit": (4, 4, 0, 0), "crash": 4, "others": (), "fault": None}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 12, "others": (), "fault": None}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+        ("a_batch_is_taken", {"limit": (1,), **QUIET}),
+    ],
+    # what has waited was quarantined where a held table asked what a try that died had left out, and was released later
+    "rows that wait with a table that a try which died had begun": [
+        ALL,
+        ("names_change", {"what": "recreate", "name": "b"}),
+        ("a_batch_is_taken", {"limit": (9,), "crash": 16, "others": (), "fault": None}),
+        ("rows_change", {"name": "b", "key": 0, "what": "put", "also": None, "other": 0}),
+        ("something_befalls_the_checkpoint", {"what": "lose"}),
+        ("something_strange_is_done", {"name": "b", "key": 0}),
+        ("a_batch_is_taken", {"limit": (6, 0), **QUIET}),
+    ],
 }
