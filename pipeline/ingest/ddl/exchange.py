@@ -5,8 +5,8 @@
   or waits.
 - Names: they mean what they meant.
 - Statements after it: one about the columns or names of these tables ends what the batch applies (`barrier`). In later
-  batches, one about their columns, or a DROP, waits until the rows have changed places (`after_exchanges`). Rows have
-  the columns of the time of the exchange.
+  batches, or if the other one is held, one about their columns, or a DROP, waits until the rows have changed places
+  (`after_exchanges`). Rows have the columns of the time of the exchange.
 - It holds both tables where one of them is not there, or where it cannot be said which rows are in the partition.
 """
 
@@ -116,6 +116,10 @@ def after_exchanges(
             continue
         for action in statement.actions:
             since, waits_for = followed(since, action), followed(waits_for, action)
+            if (
+                isinstance(action, text.ExchangePartition) and action.with_table.key in waits_for
+            ):  # not done with this batch
+                since |= dict.fromkeys((action.table.key, action.with_table.key), statement.commit_ts)
     return waiting
 
 

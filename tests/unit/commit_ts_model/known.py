@@ -379,4 +379,14 @@ KNOWN = {
         ("something_strange_is_done", {"name": "b", "key": 0}),
         ("a_batch_is_taken", {"limit": (6, 0), **QUIET}),
     ],
+    # a held table was dropped in the batch of its EXCHANGE: what it held was let go, and the other one never had it
+    "a held table exchanges rows and is dropped": [
+        ("the_world_is", {"shared": False, "policy": "keep", "partitioned": True}),
+        ALL,
+        ("names_change", {"what": "create", "name": "a"}),
+        ("a_table_is_held_or_released", {"name": "b", "crash": None, "hold": True}),
+        ("partitions_are_exchanged", {"name": "a", "other": "b", "key": None}),
+        ("a_batch_is_taken", {"limit": (1,), **QUIET}),
+        ("names_change", {"what": "drop", "name": "b"}),
+    ],
 }
