@@ -69,6 +69,11 @@ def test_of_each_lane_only_the_first_file_left_is_asked():
     assert (progress, sorted(asked)) == (after_ddl(59), sorted(firsts))
 
 
+def test_a_file_without_a_whole_row_does_not_hide_the_one_behind_it():
+    files = [number(1, "s/a/4"), number(1, modified=1.0), number(2, modified=1.0)]
+    assert planned(files, most=1, firsts={"s/t/5/CDC000002.csv": 60})[1] == after_ddl(59)
+
+
 def test_a_lane_is_taken_in_the_order_of_its_numbers_whatever_the_clock_of_its_writer():
     files = [number(1, modified=9.0), number(2, modified=1.0), number(1, "s/u/6", modified=5.0)]
     assert planned(files)[0] == ["s/u/6/CDC000001.csv", "s/t/5/CDC000001.csv", "s/t/5/CDC000002.csv"]

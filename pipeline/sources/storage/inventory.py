@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.model.columns import FAR_FUTURE
+from pipeline.model.columns import FAR_FUTURE, time_of
 from pipeline.protocols.described.head import MessageKind
 from pipeline.protocols.files.head import DAMAGED, ROWS
 from pipeline.sources.storage.lanes import Lane, live_folders
@@ -35,6 +35,8 @@ UNREADABLE = (ValueError, KeyError, TypeError)
 """What `read_metadata` raises for a file that says no commit ts."""
 
 
+_WRITTEN_IN = 60.0
+"""Seconds that a file takes at most to be written, and that clocks may differ by."""
 _LAST_BYTES = 1 << 20
 """So much of a file is read to see whether it ends with a record."""
 
@@ -113,7 +115,7 @@ class Inventory:
                     other += 1
                 case SchemaPath():
                     schemas += self._schema_file(entry, file, damaged)
-        rows = {lane: tuple(self._rows(files)) for lane, files in lanes.items()}
+        rows = {lane: tuple(self._rows(files, checkpoint)) for lane, files in lanes.items()}
         for lane in rows:
             end = self.log.ends.get(lane)
             taken_up_to[lane] = max(taken_up_to.get(lane, 0), end.number if end else 0)
@@ -154,7 +156,7 @@ class Inventory:
             yield entry
         yield from before.values()
 
-    def _rows(self, files: Iterable[tuple[StoredFile, DataFile]]) -> Iterator[RowsFile]:
+    def _rows(self, files: Iterable[tuple[StoredFile, DataFile]], checkpoint: Checkpoint | None) -> Iterator[RowsFile]:
         """The files of a lane, by their numbers."""
         *older, (newest, last) = sorted(files, key=lambda pair: pair[1].number)
         for entry, file in older:
@@ -162,7 +164,7 @@ class Inventory:
         whole = self._is_whole(newest)
         if not whole:  # it may have grown since it was listed
             newest = self._waiting[newest.path] = self.store.entry(newest.path)
-            whole = self._is_whole(newest)
+            whole = self._is_whole(newest) or _is_over(newest, checkpoint)
         yield RowsFile(newest, last, last.under(self._described) is not None, whole)
 
     def _schema_file(self, entry: StoredFile, path: SchemaPath, damaged: dict[str, str]) -> Iterator[PlannedFile]:
@@ -205,6 +207,14 @@ class Inventory:
 
     def _is_whole(self, entry: StoredFile) -> bool:
         return self.is_closed(self.store.read(entry.path, max(0, entry.size - _LAST_BYTES)))
+
+
+def _is_over(entry: StoredFile, checkpoint: Checkpoint | None) -> bool:
+    """Whether nobody writes a file any more: the changefeed is complete up to a while after its last byte.
+
+    TiCDC has died within it then, and goes on in another folder.
+    """
+    return checkpoint is not None and time_of(checkpoint.commit_ts).timestamp() - entry.modified > _WRITTEN_IN
 
 
 def _of(read: SchemaFile) -> Described:

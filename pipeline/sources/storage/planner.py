@@ -108,14 +108,14 @@ def plan(
         split, hole = _ready(lane, files, new.taken_up_to.get(lane, 0), given_up)
         ages = accumulate((rows.entry.modified for rows in files[:split]), max)
         ready += zip(ages, files[:split], strict=True)
-        left += files[split : split + 1]
+        left += files[split:]
         holes += [hole] if hole else []
     ready.sort(key=_age)
     count = _how_many(ready, most_bytes)
     taken, rest = [rows for _, rows in ready[:count]], [rows for _, rows in ready[count:]]
     if new.checkpoint is None or holes:
         return Plan(taken, before, holes)
-    firsts = [first for rows in (*left, *_first_of_each_folder(rest)) if (first := first_commit_ts(rows.entry))]
+    firsts = [*_firsts(rest, first_commit_ts), *_firsts(left, first_commit_ts)]
     commit_ts, settled = new.checkpoint
     complete = after_ddl(commit_ts) if settled else closed_by_watermark(commit_ts - 1)
     return Plan(taken, max(before, min([complete, *(after_ddl(first - 1) for first in firsts)])))
@@ -151,11 +151,11 @@ def _how_many(ready: Sequence[tuple[float, RowsFile]], most_bytes: int) -> int:
     return len(ready)
 
 
-def _first_of_each_folder(files: Sequence[RowsFile]) -> Iterator[RowsFile]:
-    """The one with the least number of each lane: others there are newer, or redelivered."""
+def _firsts(files: Sequence[RowsFile], first_commit_ts: Callable[[StoredFile], int]) -> Iterator[int]:
+    """The first commit ts of each lane: what is behind it is newer, or redelivered. A file may have none."""
     seen: set[tuple[str, str]] = set()
     for rows in files:
         lane = rows.file.folder, rows.file.dispatcher
-        if lane not in seen:
+        if lane not in seen and (commit_ts := first_commit_ts(rows.entry)):
             seen.add(lane)
-            yield rows
+            yield commit_ts

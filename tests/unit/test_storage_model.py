@@ -1,0 +1,105 @@
+"""Histories of TiCDC writing files: every row up to the progress is taken, and at the end every row."""
+
+import dataclasses
+
+import pytest
+from support.slow import EVERY
+from unit import storage_model
+from unit.storage_model import play
+
+from pipeline.sources.storage import inventory
+from pipeline.sources.storage.lanes import live_folders
+from pipeline.sources.storage.planner import New
+
+HISTORIES = 100_000 if EVERY else 1_500
+HUNTED = 600
+
+
+def failure(seed):
+    try:
+        play(seed)
+    except AssertionError as error:
+        return error
+    return None
+
+
+def test_nothing_is_missing_below_the_progress_and_nothing_at_the_end():
+    failing = {seed: error for seed in range(HISTORIES) if (error := failure(seed))}
+    assert not failing, next(iter(failing.items()))
+
+
+def replanned(plant, change):
+    """A planner that is given other things than there are."""
+    original = storage_model.plan
+    plant.setattr(storage_model, "plan", lambda *given: original(*change(*given)))
+
+
+def others(new, change):
+    return New(new.checkpoint, {lane: change(files) for lane, files in new.lanes.items()}, new.taken_up_to)
+
+
+def an_overwritten_file_is_passed_over(plant):
+    plant.setattr(inventory, "is_same", lambda planned, _entry: planned is not None)
+
+
+def what_is_left_holds_nothing_back(plant):
+    replanned(plant, lambda new, most, _first, *more: (new, most, lambda _entry: 0, *more))
+
+
+def the_newest_file_is_taken_as_it_is(plant):
+    def whole(files):
+        return [dataclasses.replace(file, whole=True) for file in files]
+
+    replanned(plant, lambda new, *more: (others(new, whole), *more))
+
+
+def what_was_left_is_forgotten(plant):
+    original = inventory.Inventory._listed
+
+    def listed(self):
+        if self._listed_at is None:
+            yield from original(self)
+        else:
+            yield from self.store.recent(live_folders(self.log.ends, self._described.keys()))
+
+    plant.setattr(inventory.Inventory, "_listed", listed)
+
+
+def the_index_is_trusted(plant):
+    """Files behind the one that the index of a folder names are not there yet."""
+    original = storage_model.MemoryStore.everything
+
+    def everything(self):
+        for entry in original(self):
+            folder, _, name = entry.path.rpartition("/")
+            index = self.files.get(f"{folder}/meta/CDC.index")
+            if not name.startswith("CDC0") or (index and name <= index[0].decode()):
+                yield entry
+
+    plant.setattr(storage_model.MemoryStore, "everything", everything)
+
+
+def the_greatest_row_that_was_seen_is_the_progress(plant):
+    original = storage_model.plan
+
+    def plan(new, most, first, before, given_up):
+        made = original(new, most, first, before, given_up)
+        firsts = [first(rows.entry) for rows in made.rows]
+        return made._replace(progress=max([made.progress, *(ts << 1 for ts in firsts)]))
+
+    plant.setattr(storage_model, "plan", plan)
+
+
+FAULTS = (
+    an_overwritten_file_is_passed_over,
+    what_is_left_holds_nothing_back,
+    what_was_left_is_forgotten,
+    the_index_is_trusted,
+    the_greatest_row_that_was_seen_is_the_progress,
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found(fault, monkeypatch):
+    fault(monkeypatch)
+    assert any(failure(seed) for seed in range(HUNTED)), "not found"
