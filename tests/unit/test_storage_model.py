@@ -1,7 +1,5 @@
 """Histories of TiCDC writing files: every row up to the progress is taken, and at the end every row."""
 
-import dataclasses
-
 import pytest
 from support.slow import EVERY
 from unit import storage_model
@@ -9,7 +7,6 @@ from unit.storage_model import play
 
 from pipeline.sources.storage import inventory
 from pipeline.sources.storage.lanes import live_folders
-from pipeline.sources.storage.planner import New
 
 HISTORIES = 100_000 if EVERY else 1_500
 HUNTED = 600
@@ -34,23 +31,12 @@ def replanned(plant, change):
     plant.setattr(storage_model, "plan", lambda *given: original(*change(*given)))
 
 
-def others(new, change):
-    return New(new.checkpoint, {lane: change(files) for lane, files in new.lanes.items()}, new.taken_up_to)
-
-
 def an_overwritten_file_is_passed_over(plant):
     plant.setattr(inventory, "is_same", lambda planned, _entry: planned is not None)
 
 
 def what_is_left_holds_nothing_back(plant):
     replanned(plant, lambda new, most, _first, *more: (new, most, lambda _entry: 0, *more))
-
-
-def the_newest_file_is_taken_as_it_is(plant):
-    def whole(files):
-        return [dataclasses.replace(file, whole=True) for file in files]
-
-    replanned(plant, lambda new, *more: (others(new, whole), *more))
 
 
 def what_was_left_is_forgotten(plant):
@@ -65,18 +51,16 @@ def what_was_left_is_forgotten(plant):
     plant.setattr(inventory.Inventory, "_listed", listed)
 
 
-def the_index_is_trusted(plant):
-    """Files behind the one that the index of a folder names are not there yet."""
-    original = storage_model.MemoryStore.everything
+def dates_are_an_order(plant):
+    """Nothing comes into the folder of a date that is over."""
+    original = inventory.Inventory.found
 
-    def everything(self):
-        for entry in original(self):
-            folder, _, name = entry.path.rpartition("/")
-            index = self.files.get(f"{folder}/meta/CDC.index")
-            if not name.startswith("CDC0") or (index and name <= index[0].decode()):
-                yield entry
+    def found(self):
+        if self._listed_at is None and self.log.ends:
+            self._listed_at = float("inf")
+        return original(self)
 
-    plant.setattr(storage_model.MemoryStore, "everything", everything)
+    plant.setattr(inventory.Inventory, "found", found)
 
 
 def the_greatest_row_that_was_seen_is_the_progress(plant):
@@ -94,7 +78,7 @@ FAULTS = (
     an_overwritten_file_is_passed_over,
     what_is_left_holds_nothing_back,
     what_was_left_is_forgotten,
-    the_index_is_trusted,
+    dates_are_an_order,
     the_greatest_row_that_was_seen_is_the_progress,
 )
 
