@@ -1,4 +1,4 @@
-"""`ticdc-warehouse inspect`: one record of Kafka as the pipeline reads it, or why it cannot."""
+"""`ticdc-warehouse inspect`: one record of Kafka or of a file as the pipeline reads it, or why it cannot."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 
 _WIDEST = 60
 
-app = typer.Typer(help="Look at one record of Kafka: its header, its schema, the change, the verdicts.")
+app = typer.Typer(help="Look at one record: its header, its schema, the change, the verdicts.")
 
 
 @app.command()
 def inspect(
-    topic: Annotated[str, typer.Argument(help="A topic that the settings ask for.")],
+    topic: Annotated[
+        str,
+        typer.Argument(help="A topic that the settings ask for; or a file below source.path, as PATH or PATH:RECORD."),
+    ],
     *,
     partition: Annotated[int, typer.Option(min=0, help="Its partition.")] = 0,
-    offset: Annotated[int | None, typer.Option(min=0, help="Its offset; the newest without one.")] = None,
+    offset: Annotated[
+        int | None,
+        typer.Option(min=0, help="Its offset, or the number of the record in the file; the newest without one."),
+    ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:

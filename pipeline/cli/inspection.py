@@ -13,7 +13,7 @@ from pipeline.lake.consistent_points import spoken
 from pipeline.lake.schemas import DescribedVersions
 from pipeline.model import change
 from pipeline.model.names import quoted
-from pipeline.model.places import Partition
+from pipeline.model.places import POSITION, RECORD_BITS, Partition
 from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
@@ -22,6 +22,7 @@ from pipeline.runtime.session import looking
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.reader import records
+from pipeline.sources.storage.look import place_of, record_at
 from pipeline.warehouse.evolution import Policy, meet, meet_key
 from pipeline.warehouse.layout import Layout
 from registry import RegistryError, split, subjects_of
@@ -29,7 +30,7 @@ from registry import RegistryError, split, subjects_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from pipeline.model.messages import Messages, SourceProtocol, TableMessages
     from pipeline.quality.rules import RuleSet
@@ -74,27 +75,17 @@ class Inspected:
             self.facts[name] = f"\n{'':<{_INDENT}}".join(fact)
 
 
-def inspected(settings: Settings, topic: str, partition: int, offset: int | None) -> Inspected:
-    """Read the record; no offset: the newest. Raises `Refused` (`TOPIC_UNKNOWN`, `OFFSET_UNKNOWN`)."""
-    if settings.source.kind != "kafka":
-        raise Refused(
-            "INSPECT_KAFKA_ONLY",
-            "inspect reads records of Kafka, and source.kind is another one",
-            "the files are texts: look at the file and the line that `_topic` and `_offset` name",
-        )
+def inspected(settings: Settings, stream: str, partition: int, offset: int | None) -> Inspected:
+    """Read the record; no offset: the newest. `stream`: a topic, or a file, perhaps with `:` and a record's number.
+
+    Raises `Refused`: `TOPIC_UNKNOWN`, `OFFSET_UNKNOWN`, `FILE_UNKNOWN`, `RECORD_UNKNOWN`.
+    """
     spark = looking(settings)
     with ExitStack() as resources:
-        cluster = Cluster(spark, settings)
-        resources.callback(cluster.close)
-        topic_partition = _placed(cluster, topic, partition)
-        wanted = _offset(cluster, topic_partition, offset)
-        raw = records(spark, settings, {topic_partition: (wanted, wanted + 1)}).cache()
-        resources.callback(raw.unpersist)
-        record = raw.first()
-        if record is None:
-            raise _no_offset(topic_partition, f"nothing at offset {wanted}: a transaction's marker, or compacted away")
+        find = _in_kafka if settings.source.kind == "kafka" else _in_files
+        raw, record, place = find(spark, settings, resources, (stream, partition, offset))
         client = registry_of(settings, resources)
-        inspection = Inspected(_facts(record, client))
+        inspection = Inspected(_facts(record, place, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
@@ -106,6 +97,39 @@ def inspected(settings: Settings, topic: str, partition: int, offset: int | None
         if inspection.refusals:
             inspection.dump = [*_dump("key", record["key"]), *_dump("value", record["value"])]
         return inspection
+
+
+_Wanted = tuple[str, int, int | None]
+"""Stream, partition and offset, as the user has named them."""
+
+
+def _in_kafka(
+    spark: SparkSession, settings: Settings, resources: ExitStack, wanted: _Wanted
+) -> tuple[DataFrame, Row, str]:
+    """The raw frame, the record, and where it stands."""
+    topic, partition, offset = wanted
+    cluster = Cluster(spark, settings)
+    resources.callback(cluster.close)
+    topic_partition = _placed(cluster, topic, partition)
+    position = _offset(cluster, topic_partition, offset)
+    raw = records(spark, settings, {topic_partition: (position, position + 1)}).cache()
+    resources.callback(raw.unpersist)
+    record = raw.first()
+    if record is None:
+        raise _no_offset(topic_partition, f"nothing at offset {position}: a transaction's marker, or compacted away")
+    return raw, record, f"{topic}, partition {partition}, offset {position}"
+
+
+def _in_files(
+    spark: SparkSession, settings: Settings, resources: ExitStack, wanted: _Wanted
+) -> tuple[DataFrame, Row, str]:
+    """The same of a file, whose frame has the file that describes its version, too."""
+    path, number = place_of(wanted[0])
+    raw, position = record_at(spark, settings, path, wanted[2] if number is None else number)
+    raw = raw.cache()
+    resources.callback(raw.unpersist)
+    record = raw.where(F.col(POSITION) == position).collect()[0]
+    return raw, record, f"{path}, record {position & (1 << RECORD_BITS) - 1}"
 
 
 def _placed(cluster: Cluster, topic: str, partition: int) -> Partition:
@@ -138,11 +162,10 @@ def _no_offset(topic_partition: Partition, why: str) -> Refused:
     return Refused(OFFSET_UNKNOWN, f"topic {topic_partition.stream}, partition {topic_partition.number}: {why}")
 
 
-def _facts(record: Row, client: RegistryClient | None) -> dict[str, Any]:
+def _facts(record: Row, place: str, client: RegistryClient | None) -> dict[str, Any]:
     key, value = (None if record[part] is None else bytes(record[part]) for part in ("key", "value"))
     facts: dict[str, Any] = {
-        "record": f"{record['topic']}, partition {record['partition']}, offset {record['offset']}, "
-        f"{record['timestamp']:%Y-%m-%d %H:%M:%S.%f} (of the record)",
+        "record": f"{place}, {record['timestamp']:%Y-%m-%d %H:%M:%S.%f} (of the record)",
         "bytes": f"key {'none' if key is None else len(key)}, value {'none' if value is None else len(value)}",
         "looks like": recognise(key, value).sentence,
     }

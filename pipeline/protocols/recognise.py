@@ -6,15 +6,21 @@ Sources: wire-formats.md, TiCDC's pages on its protocols, the Confluent wire for
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import registry.wire
 from pipeline.protocols.compressed import SETTING, codec_of
 from registry.wire import HEADER_BYTES
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _OPEN_VERSION = b"\x00\x00\x00\x00\x00\x00\x00\x01"
 _SIMPLE_BRANCH = b"\x16"
 """The branch of the union that a Simple message in Avro begins with."""
+_CSV = re.compile(rb"""(["']?)[IUD]\1[^A-Za-z0-9]""")
+"""How a line of CSV begins: with its operation."""
 _MOMENT_BYTES = 9
 _LENGTH_BYTES = 8
 """Of each row in a record of the Open protocol."""
@@ -62,8 +68,9 @@ def _by_value(value: bytes) -> Likeness:
             return Likeness("", "", f"compressed by {name} inside the message, which TiCDC does not do")
     if value.startswith(_SIMPLE_BRANCH):
         return Likeness("simple", "avro", "a Simple message in Avro")
-    avro = _avro(value)
-    return Likeness("avro", "", avro) if avro else _by_json(value)
+    if avro := _avro(value):
+        return Likeness("avro", "", avro)
+    return Likeness("csv", "", "a line of TiCDC's CSV") if _CSV.match(value) else _by_json(value)
 
 
 def _by_ticdc(codec: str) -> str:
@@ -92,8 +99,14 @@ def _by_json(value: bytes) -> Likeness:
         return Likeness("", "", whole)
     if not isinstance(message, dict):
         return Likeness("", "", f"JSON, but a {type(message).__name__} where TiCDC writes an object")
+    return _by_members(message)
+
+
+def _by_members(message: Mapping[str, Any]) -> Likeness:
     if message.get("type") in _SIMPLE and "version" in message:
         return Likeness("simple", "json", f"a Simple message in JSON, {message['type']}")
+    if "TableColumns" in message:
+        return Likeness("", "", "a schema file of a storage changefeed")
     if "isDdl" in message:
         return Likeness("canal-json", "", "Canal-JSON, which this version reads from files")
     if "payload" in message or {"before", "after", "op"} <= message.keys():

@@ -94,9 +94,9 @@ class MemoryLog:
 
 @dataclass
 class Writer:
-    """What TiCDC knows of a table: its version, the rows that it has not flushed, and where the next file goes."""
+    """What TiCDC knows of a table: its versions, the rows that it has not flushed, and where the next file goes."""
 
-    version: int
+    versions: list[int]
     columns: int = 1
     unflushed: list[int] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class World:
         self.went_back = False
         self.writers = {}
         for table in TABLES:
-            self.writers[table] = Writer(self.tick())
+            self.writers[table] = Writer([self.tick()])
             self.describe(table)
 
     def tick(self):
@@ -125,7 +125,7 @@ class World:
     def describe(self, table):
         writer = self.writers[table]
         columns = tuple(SimulatedColumn(f"c{number}", "int") for number in range(writer.columns))
-        path, content = schema_file("s", SimulatedTable("s", table, columns), writer.version, None)
+        path, content = schema_file("s", SimulatedTable("s", table, columns), writer.versions[-1], None)
         self.store.write(path, content)
 
     # ---- what may happen
@@ -142,8 +142,8 @@ class World:
         table = self.dice.choice(TABLES)
         writer = self.writers[table]
         if self.flush(table):
-            writer.version, writer.columns = self.tick(), writer.columns + self.dice.choice((0, 1))
-            writer.numbers = {}
+            writer.versions.append(self.tick())
+            writer.columns += self.dice.choice((0, 1))
             self.describe(table)
 
     def flush_all(self):
@@ -156,9 +156,11 @@ class World:
         """Whether TiCDC lives on."""
         writer = self.writers[table]
         while writer.unflushed:
-            count = self.dice.randint(1, len(writer.unflushed))
+            version = max(version for version in writer.versions if version < writer.unflushed[0])
+            alike = [ts for ts in writer.unflushed if max(v for v in writer.versions if v < ts) == version]
+            count = self.dice.randint(1, len(alike))
             rows, writer.unflushed = writer.unflushed[:count], writer.unflushed[count:]
-            folder = f"s/{table}/{writer.version}" + (f"/{self.date()}" if self.dated else "")
+            folder = f"s/{table}/{version}" + (f"/{self.date()}" if self.dated else "")
             number = writer.numbers.get(folder, 0) + 1
             name = f"CDC{number:0{self.width}}.csv"
             steps = [(f"{folder}/{name}", _lines(table, rows)), (f"{folder}/meta/CDC.index", name.encode())]
@@ -178,7 +180,7 @@ class World:
         return DAYS[max(0, min(len(DAYS) - 1, self.day + (self.node % 3 - 1 if self.dice.random() < 0.9 else 0)))]
 
     def crash(self):
-        """TiCDC begins again at the checkpoint: rows after it are written again, into the newest version."""
+        """TiCDC begins again at the checkpoint: rows after it are written again, each into its version."""
         for writer in self.writers.values():
             writer.unflushed = []
         for ts, table in self.history:
@@ -189,7 +191,7 @@ class World:
             for path in self.store.files:
                 match = LANE.fullmatch(path)  # a file that is empty, or not there, gives its number to the next one
                 is_there = match is not None and self.store.files[path][1].size
-                if is_there and path.startswith(f"s/{table}/{writer.version}/"):
+                if is_there and path.startswith(f"s/{table}/"):
                     folder = match["folder"]
                     writer.numbers[folder] = max(writer.numbers.get(folder, 0), int(match["number"]))
             if self.kind != "looks first":

@@ -22,6 +22,7 @@ def test_a_golden_record_is_recognised_as_what_it_is(case):
     [
         (None, None, "", "neither key nor value"),
         (b"k", None, "", "no value"),
+        (None, b'"I","t","s",450000000000000000,1', "csv", "CSV"),
         (None, b'{"id":1,"database":"d","isDdl":false,"type":"INSERT"}', "canal-json", "Canal-JSON"),
         (None, b'{"payload":{"op":"c"}}', "debezium", "Debezium"),
         (None, b'{"version":1,"type":"INS', "", "cut off or damaged"),

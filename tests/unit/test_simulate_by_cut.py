@@ -44,8 +44,8 @@ def sent(monkeypatch):
         for transaction in shop.transactions(TRANSACTIONS):
             changefeed.send(transaction)
         changefeed.close()
-        assert {topic for topic, _ in changefeed._topics.log} == {TOPIC}
-        log = {partition: messages for (_, partition), messages in changefeed._topics.log.items()}
+        assert {topic for topic, _ in changefeed._channel.log} == {TOPIC}
+        log = {partition: messages for (_, partition), messages in changefeed._channel.log.items()}
         return shop, changefeed, {number: list(READ[protocol](log[number])) for number in range(PARTITIONS)}
 
     return send

@@ -83,6 +83,11 @@ class BucketStore:
         for version, groups in live.versions.items():
             yield from self._of_version(live, version, groups)
 
+    def inside(self, folder: str) -> Iterator[StoredFile]:
+        """See `Store.inside`."""
+        below = f"{folder}/" if folder else ""
+        return (entry for entry in self._keys(below) if "/" not in entry.path.removeprefix(below))
+
     def entry(self, path: str) -> StoredFile:
         """See `Store.entry`."""
         stat = self._asked(path, lambda s3: s3.stat_object(self.bucket, self.prefix + path))

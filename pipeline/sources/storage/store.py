@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from pyarrow import fs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from pipeline.sources.storage.lanes import LiveFolders
@@ -45,6 +45,10 @@ class Store(Protocol):
 
     def recent(self, live: LiveFolders) -> Iterator[StoredFile]:
         """At least all files that are new since the last time and stand in these folders, or in new ones."""
+        ...
+
+    def inside(self, folder: str) -> Iterable[StoredFile]:
+        """The files that stand in a folder itself; none if there is no such folder."""
         ...
 
     def entry(self, path: str) -> StoredFile:
@@ -86,6 +90,10 @@ class FolderStore:
         folders = live.folders | self._listed.keys()
         for inside in walked(self._changed, folders, live.is_closed):
             yield from inside.files
+
+    def inside(self, folder: str) -> Iterable[StoredFile]:
+        """See `Store.inside`."""
+        return self._inside(folder).files if (self.root / folder).is_dir() else ()
 
     def entry(self, path: str) -> StoredFile:
         """See `Store.entry`."""
@@ -144,6 +152,10 @@ class ArrowStore:
         """See `Store.recent`: whole folders are listed, since PyArrow can't begin behind a name."""
         for inside in walked(self._inside, live.folders, live.is_closed):
             yield from inside.files
+
+    def inside(self, folder: str) -> Iterable[StoredFile]:
+        """See `Store.inside`."""
+        return self._inside(folder).files
 
     def entry(self, path: str) -> StoredFile:
         """See `Store.entry`."""
