@@ -129,21 +129,21 @@ class Bank:
     def rubbish(self, table: SimulatedTable = ENTRY) -> None:
         """Write something that is no Avro at the end of each partition."""
         for partition in range(self.feed.partitions):
-            self.feed._topics.send(self.topic(table), partition, b"who", b"no Avro at all")
+            self.feed._channel.send(self.topic(table), partition, b"who", b"no Avro at all")
         self.feed.flush()
 
     def poison(self, table: SimulatedTable = ENTRY) -> None:
         """Write what begins as a watermark or a delete does, and has no ts behind it; with the key of a row."""
         key = next(message.key() for message in self._consumed([self.topic(table)]) if message.key())
         for value in (b"\x02" + b"\xff" * 8, b"\x03" + b"\x80" + bytes(7), b"\x03", b"\x02" + bytes(7)):
-            self.feed._topics.send(self.topic(table), 0, key, value)
+            self.feed._channel.send(self.topic(table), 0, key, value)
         self.feed.flush()
 
     def torn(self, table: SimulatedTable = ENTRY) -> None:
         """Write a row that ends in the middle."""
         values = [message.value() for message in self._consumed([self.topic(table)]) if message.key()]
         whole = next(value for value in values if value and value[0] == 0)
-        self.feed._topics.send(self.topic(table), 0, b"torn", whole[:-3])
+        self.feed._channel.send(self.topic(table), 0, b"torn", whole[:-3])
         self.feed.flush()
 
     def settings(self, folder: Path, java: str = "", **changes: object) -> Path:
@@ -182,7 +182,7 @@ class Bank:
 
     def topics(self) -> list[str]:
         """Every topic of the changefeed."""
-        return self.feed._topics.known()
+        return self.feed._channel.known()
 
     def truth(self, table: SimulatedTable) -> list[dict[str, object]]:
         """The table's rows, as SELECT * would."""
@@ -194,7 +194,7 @@ class Bank:
 
     def _say(self, table: SimulatedTable, sql: str, action: int, commit_ts: int) -> None:
         message = ddl_message(sql, action, table.schema, table.name, commit_ts)
-        self.feed._topics.broadcast(self.topic(table), message)
+        self.feed._channel.broadcast(self.topic(table), message)
 
     def _commit(self, change: Callable[[Transacting], None]) -> None:
         writer = self.database.begin()

@@ -49,7 +49,7 @@ def too_large(till, number, sent_at=None):
         codec = OpenCodec(table)
         said = codec.key(account(number), moment)[:-1] + b',"ohk":true}'
         key, value = record([(said, codec.value(None, account(number)))])
-    till.feed._topics.send(f"{till.feed.prefix}_cdc", 0, key, value)
+    till.feed._channel.send(f"{till.feed.prefix}_cdc", 0, key, value)
     till.last_ts = max(till.last_ts, moment)
     return moment
 

@@ -446,7 +446,7 @@ def test_without_old_values_an_update_is_an_upsert_and_a_delete_knows_its_key(st
     for event in (row(1, "501.00"), row(2), row(3, "9.00")):
         moment = till.database.commit(till.database.begin()).commit_ts
         key = {"ts": moment, "scm": "bank", "tbl": "account", "t": 1}
-        till.feed._topics.send(f"{till.feed.prefix}_cdc", 0, *record((json.dumps(key), json.dumps(event))))
+        till.feed._channel.send(f"{till.feed.prefix}_cdc", 0, *record((json.dumps(key), json.dumps(event))))
         till.last_ts = moment
     till.run()
     assert till.balances() == {1: 501, 3: 9}

@@ -355,7 +355,7 @@ class TestInspect:
         key, value, why, like = DEAD[protocol]
         feed, file = told_by(stack, tmp_path, protocol)
         topic = json.loads(file.read_text())["source"]["topics"][0]
-        feed._topics.send(topic, 0, key, value)
+        feed._channel.send(topic, 0, key, value)
         feed.flush()
         capsys.readouterr()
         assert main(["inspect", topic, "-c", str(file), "--output", "json"]) == 1

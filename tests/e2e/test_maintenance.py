@@ -45,7 +45,7 @@ class Branch:
 
     def say(self, sql, action, name):
         moment = self.bank.database.commit(self.bank.database.begin()).commit_ts
-        self.bank.feed._topics.broadcast(self.bank.topic(ACCOUNT), ddl_message(sql, action, SCHEMA, name, moment))
+        self.bank.feed._channel.broadcast(self.bank.topic(ACCOUNT), ddl_message(sql, action, SCHEMA, name, moment))
         self.bank.last_ts = moment
 
     def forget(self):

@@ -56,7 +56,7 @@ class Source:
     def say(self, sql, action, name, sent_to="", schema="s"):
         """A statement whose event names a table; `sent_to`: the table whose topic it goes to, if that is another."""
         topic = topic_of(self.prefix, schema, sent_to or name)
-        self.feed._topics.broadcast(topic, ddl_message(sql, action, schema, name, self.tick()))
+        self.feed._channel.broadcast(topic, ddl_message(sql, action, schema, name, self.tick()))
 
     def rows(self, of, *rows):
         for row in rows:

@@ -77,7 +77,7 @@ class Branch:
         moment = self.bank.database.commit(self.bank.database.begin()).commit_ts
         sql = f"RENAME TABLE `bank`.`account` TO `bank`.`{name}`"
         message = ddl_message(sql, 14, SCHEMA, name, moment)
-        self.bank.feed._topics.broadcast(self.bank.topic(ACCOUNT), message)
+        self.bank.feed._channel.broadcast(self.bank.topic(ACCOUNT), message)
 
     def run(self):
         self.bank.checkpoint()
@@ -396,7 +396,7 @@ class TestRedrive:
         codec, topic = TableCodec(table, AvroOptions()), branch.bank.topic(table)
         with RegistryClient(RegistryConfig(branch.bank.stack.registry_url)) as registry:
             key = registry.register(subject_of(topic, "key"), codec.key_schema)
-            topics = branch.bank.feed._topics
+            topics = branch.bank.feed._channel
             topics.partitions(topic)  # makes it
             for number in (1, 2):
                 value = codec.value({"id": number}, key + 1, "c", branch.bank.last_ts)

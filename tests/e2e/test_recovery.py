@@ -259,10 +259,10 @@ class TestTopics:
         while topic in admin.list_topics(timeout=_PATIENCE).topics:
             time.sleep(0.1)
         stack, prefix = own.stack, own.bank.prefix
-        known = own.bank.feed._topics.known()
+        known = own.bank.feed._channel.known()
         own.bank.feed = SimulatedChangefeed(stack.bootstrap_servers, stack.registry_url, prefix=prefix, watermarks=True)
         for name in known:
-            own.bank.feed._topics.partitions(name)
+            own.bank.feed._channel.partitions(name)
 
     def test_records_that_retention_removed_unread_are_refused_and_passed_over_on_demand(self, own):
         own.begin()
@@ -355,7 +355,7 @@ class TestTopics:
             own.bank.rounds(1)
             for one in [one for one in own.bank._consumed([topic]) if one.key()]:
                 elsewhere = (one.partition() + 1) % own.bank.feed.partitions
-                own.bank.feed._topics.send(topic, elsewhere, one.key(), one.value())
+                own.bank.feed._channel.send(topic, elsewhere, one.key(), one.value())
             own.bank.feed.flush()
             own.run()
         told = [row for row in own.warehouse.own("ddl_history") if row["ddl_type"] == "ORDER_UNKNOWN"]
@@ -493,7 +493,7 @@ class TestRegistry:
     def test_an_id_that_the_registry_does_not_know_makes_a_dead_letter_and_stops_nothing(self, world):
         world.begin()
         unknown = (0).to_bytes(1, "big") + (987_654).to_bytes(4, "big") + b"body"
-        world.bank.feed._topics.send(world.bank.topic(ACCOUNT), 0, b"key", unknown)
+        world.bank.feed._channel.send(world.bank.topic(ACCOUNT), 0, b"key", unknown)
         world.bank.rounds(1)
         world.run()
         letters = [letter for letter in world.warehouse.own("dead_letters") if letter["code"] == "SCHEMA_NOT_FOUND"]

@@ -44,7 +44,7 @@ class BankByCut(Bank):
     def torn(self, table=ACCOUNT):
         values = [message.value() for message in self._consumed([self.topic(table)])]
         whole = next(value for value in values if b"owner" in value and b"CREATE" not in value)
-        self.feed._topics.send(self.topic(table), 0, b"torn", whole[:-3])
+        self.feed._channel.send(self.topic(table), 0, b"torn", whole[:-3])
         self.feed.flush()
 
 
@@ -222,7 +222,7 @@ class TestSpeculation:
         stream.go_on()
         again = [(m.partition(), m.key(), m.value()) for m in stream.bank._consumed(stream.bank.topics())]
         for partition, key, value in again[len(again) // 3 :]:
-            stream.bank.feed._topics.send(stream.bank.topic(ACCOUNT), partition, key, value)
+            stream.bank.feed._channel.send(stream.bank.topic(ACCOUNT), partition, key, value)
         stream.bank.rounds(10)
         speculated, _ = stream.go_on()
         assert speculated

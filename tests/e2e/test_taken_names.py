@@ -473,7 +473,7 @@ class Uncut:
 
     def say(self, table, sql, action, name):
         moment = self.bank.database.commit(self.bank.database.begin()).commit_ts
-        self.bank.feed._topics.broadcast(self.bank.topic(table), ddl_message(sql, action, SCHEMA, name, moment))
+        self.bank.feed._channel.broadcast(self.bank.topic(table), ddl_message(sql, action, SCHEMA, name, moment))
         return moment
 
     def run(self):

@@ -99,20 +99,20 @@ class Till:
             row = {"id": number, "owner": f"o{number}", "balance": Decimal(balance)}
             sent = json.loads(codec.value("insert", None, row, moment))
             value = json.dumps({**sent, "schemaVersion": sent["schemaVersion"] + 1}, separators=(",", ":"))
-            self.feed._topics.send(f"{self.feed.prefix}_cdc", 0, None, value.encode())
+            self.feed._channel.send(f"{self.feed.prefix}_cdc", 0, None, value.encode())
             self.last_ts = moment
 
     def undescribed(self, table, number, sent_at=None):
         """Insert a row of a table that no message describes; gives its commit ts."""
         moment = sent_at or self.database.commit(self.database.begin()).commit_ts
         value = self.feed._sender._codec(table, moment).value("insert", None, {"id": number}, moment)
-        self.feed._topics.send(f"{self.feed.prefix}_cdc", 0, None, value)
+        self.feed._channel.send(f"{self.feed.prefix}_cdc", 0, None, value)
         self.last_ts = max(self.last_ts, moment)
         return moment
 
     def bootstrap(self, table, moment):
         """Describe a table."""
-        self.feed._topics.send(f"{self.feed.prefix}_cdc", 0, None, self.feed._sender._codec(table, moment).bootstrap())
+        self.feed._channel.send(f"{self.feed.prefix}_cdc", 0, None, self.feed._sender._codec(table, moment).bootstrap())
 
     def puzzle(self):
         """A statement that nobody can apply; it moves no row."""
