@@ -116,9 +116,7 @@ def after_exchanges(
             continue
         for action in statement.actions:
             since, waits_for = followed(since, action), followed(waits_for, action)
-            if (
-                isinstance(action, text.ExchangePartition) and action.with_table.key in waits_for
-            ):  # not done with this batch
+            if isinstance(action, text.ExchangePartition) and action.with_table.key in waits_for:
                 since |= dict.fromkeys((action.table.key, action.with_table.key), statement.commit_ts)
     return waiting
 

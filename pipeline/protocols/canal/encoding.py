@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, LongType, MapType, StringType, StructField, StructType
@@ -19,6 +19,7 @@ from pipeline.protocols import end_marker
 from pipeline.protocols.canal.values import CanalValues
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import SENT, field_of, one_of
+from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import (
     COLUMNS,
     COMMIT_TS_MISSING,
@@ -27,12 +28,10 @@ from pipeline.protocols.files.head import (
     TRUNCATED,
     headed,
     of_file,
-    statement,
 )
-from pipeline.protocols.files.schema_messages import message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column
 
@@ -67,13 +66,12 @@ _COMMIT_TS = re.compile(rb'"_tidb":\{"commitTs":([0-9]+)')
 _SEPARATOR = "\0"
 
 
-class CanalEncoding:
+class CanalEncoding(FileEncoding):
     """See `Encoding`."""
 
     values = CanalValues()
-    columns = COLUMNS
     codes = CODES
-    ddl_closes = always_sends_before = describes_before = sends_members = False
+    sends_members = False
     needs_before = ""
 
     def lacks_before(self) -> Column:
@@ -87,14 +85,6 @@ class CanalEncoding:
     def at_once(self, version: TableVersion) -> CanalEncoding:  # noqa: ARG002 - the head is read before
         """As it is."""
         return self
-
-    def body(self) -> Column:
-        """See `statement`."""
-        return statement()
-
-    def message(self, body: Any) -> Mapping[str, Any] | None:
-        """A schema file as a message."""
-        return message_of(body)
 
     def carried(self) -> Column:
         """The keys of `sqlType`."""
@@ -120,10 +110,6 @@ class CanalEncoding:
         broken = read.getField(_CORRUPT).isNotNull() | (rows != 1)
         wrong = read.isNotNull() & ~_has_the_columns(version, F.map_keys(_field(version, "sqlType")))
         return F.when(broken, F.lit(VALUE_UNREADABLE)).when(wrong, F.lit(COLUMNS_DIFFER))
-
-    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
-        """There are none."""
-        return None
 
 
 def first_commit_ts(content: bytes) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -19,20 +19,18 @@ from pipeline.model.text import Value
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import field_of
 from pipeline.protocols.described.text_values import TextValues
+from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import (
-    COLUMNS,
     COMMIT_TS_MISSING,
     FILE_TRUNCATED,
     ROWS,
     TRUNCATED,
     headed,
     of_file,
-    statement,
 )
-from pipeline.protocols.files.schema_messages import message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column
 
@@ -86,13 +84,11 @@ class CsvValues(TextValues):
 
 
 @dataclass(frozen=True, slots=True)
-class CsvEncoding:
+class CsvEncoding(FileEncoding):
     """See `Encoding`."""
 
     form: CsvForm
-    columns = COLUMNS
     codes = CODES
-    ddl_closes = always_sends_before = describes_before = False
     needs_before = OLD_VALUES_MISSING
     sends_members = True
 
@@ -112,14 +108,6 @@ class CsvEncoding:
     def at_once(self, version: TableVersion) -> CsvEncoding:  # noqa: ARG002 - a line says nothing of its version
         """As it is."""
         return self
-
-    def body(self) -> Column:
-        """See `statement`."""
-        return statement()
-
-    def message(self, body: Any) -> Mapping[str, Any] | None:
-        """A schema file as a message."""
-        return message_of(body)
 
     def carried(self) -> Column:
         """Nothing: a line does not name its columns."""
@@ -152,10 +140,6 @@ class CsvEncoding:
         more = any_of(F.length(F.array_join(fields, self.form.delimiter)) != length for fields, length in lines)
         differs = any_of(fields.isNotNull() & (F.size(fields) != wanted) for fields, _ in lines)
         return F.when(mine & more, F.lit(VALUE_UNREADABLE)).when(mine & differs, F.lit(COLUMNS_DIFFER))
-
-    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
-        """There are none."""
-        return None
 
     def _row(self, version: TableVersion, fields: Column) -> Column:
         mine = (field_of("version") == F.lit(version.version)) & fields.isNotNull()

@@ -12,7 +12,7 @@ from pipeline.protocols.described.head import MessageKind
 from pipeline.protocols.files.head import DAMAGED, ROWS
 from pipeline.sources.storage.frame import raw_frame
 from pipeline.sources.storage.lines import lines_of
-from pipeline.sources.storage.paths import DataFile, SchemaPath, VersionPath, read_path
+from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
 from pipeline.sources.storage.plan_log import PlannedFile
 from pipeline.sources.storage.schema_files import SchemaFileDamaged, read_schema_file
 from pipeline.sources.storage.stores import store_of
@@ -47,10 +47,10 @@ def record_at(spark: SparkSession, settings: Settings, path: str, number: int | 
         raise Refused(FILE_UNKNOWN, f"{settings.source.path} has no file {path}") from None
     match read_path(path):
         case SchemaPath() as schema:
-            return raw_frame(spark, store, lines.cut, [_schema(store, entry, schema, 1)]), position_in_files(1)
+            return raw_frame(spark, store, lines.cut, [_schema(store, entry, schema)]), position_in_files(1)
         case DataFile() as file:
-            version, described = next(_described(store, file), (None, None))
-            if described is None or version is None:
+            described = next(_described(store, file), None)
+            if described is None:
                 raise Refused(FILE_UNKNOWN, f"no schema file describes {file.readings[0].table}, or its version")
             rows = _planned(entry, ROWS, described.schema_name, described.table_name, described.version, 2)
             frame = raw_frame(spark, store, lines.cut, [described, rows])
@@ -70,24 +70,25 @@ def _only(frame: DataFrame, path: str, number: int | None) -> tuple[DataFrame, i
     return frame.where(~of_rows | (F.col(POSITION) == position)), position
 
 
-def _described(store: Store, file: DataFile) -> Iterator[tuple[VersionPath, PlannedFile]]:
+def _described(store: Store, file: DataFile) -> Iterator[PlannedFile]:
     """The schema files of the versions that a file may be of, the likeliest first."""
     for reading in file.readings:
         for folder in (f"{reading.table}/meta", f"{reading.table}/{reading.version}"):
             for entry in store.inside(folder):
                 schema = read_path(entry.path)
                 if isinstance(schema, SchemaPath) and schema.describes == reading:
-                    yield reading, _schema(store, entry, schema, 1)
+                    yield _schema(store, entry, schema)
 
 
-def _schema(store: Store, entry: StoredFile, path: SchemaPath, ordinal: int) -> PlannedFile:
+def _schema(store: Store, entry: StoredFile, path: SchemaPath) -> PlannedFile:
+    """The schema file as the first one that is taken."""
     try:
         read = read_schema_file(store.read(entry.path), path.checksum)
     except SchemaFileDamaged:
         schema, _, table = path.describes.table.partition("/")
-        return _planned(entry, DAMAGED, schema, table, path.describes.version, ordinal)
+        return _planned(entry, DAMAGED, schema, table, path.describes.version, 1)
     kind = MessageKind.DDL if read.query else MessageKind.BOOTSTRAP
-    return _planned(entry, str(kind), read.schema, read.table, read.version, ordinal)
+    return _planned(entry, str(kind), read.schema, read.table, read.version, 1)
 
 
 def _planned(entry: StoredFile, kind: str, schema: str, table: str, version: int, ordinal: int) -> PlannedFile:

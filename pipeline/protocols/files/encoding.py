@@ -1,0 +1,34 @@
+"""What the encodings of files have in common: schema files describe versions, and rows follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.protocols.files.head import COLUMNS, statement
+from pipeline.protocols.files.schema_messages import message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import TableVersion
+
+
+class FileEncoding:
+    """See `Encoding`."""
+
+    columns = COLUMNS
+    ddl_closes = always_sends_before = describes_before = False
+
+    def body(self) -> Column:
+        """See `statement`."""
+        return statement()
+
+    def message(self, body: Any) -> Mapping[str, Any] | None:
+        """A schema file as a message."""
+        return message_of(body)
+
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
+        """There are none."""
+        return None
