@@ -76,13 +76,12 @@ class Tree:
         ]
         self._copy(path, str(file.with_name(f"{file.stem[:-20]}{max(there) + 1:020}{file.suffix}")))
 
-    def write(self, path: str, content: bytes) -> None:
-        """Write a file."""
+    def write(self, path: str, content: bytes, modified: float = _OLD) -> None:
+        """Write a file; `modified`: Unix time."""
         to = self.shown / path
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(content)
-
-        os.utime(to, (_OLD, _OLD))
+        os.utime(to, (modified, modified))
 
     def _copy(self, path: str, to: str) -> None:
         self.write(to, (self.whole / path).read_bytes())
