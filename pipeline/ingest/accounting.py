@@ -202,7 +202,8 @@ class Books:
         counts: Counter[str] = Counter()
         for result in landed.tables:
             counts.update(result.counts)
-        dead_letters, rows = landed.dead_letters, routed.messages.events + closing.taken
+        dead_letters = landed.dead_letters
+        rows = routed.messages.events - routed.messages.passed_over + closing.taken
         quarantined = sum(result.quarantined for result in landed.tables)
         if self.context.run.recovering:
             counts, set_aside = self._recounted()

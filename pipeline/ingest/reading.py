@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.ingest.routed import RoutedBatch
 from pipeline.model.conditions import any_of
 from pipeline.model.places import POSITION, stands_in
+from pipeline.protocols.sifted import selected
 from pipeline.warehouse.raw_records import without
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class _Frames:
 def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reader: EventReader) -> Messages:
     """What a prepared frame has. Streams that are new since the batch was taken are asked for."""
     describe_job(context, "route")
-    messages = context.protocol.read(frame)
+    messages = selected(context.protocol.read(frame), context.settings.source.table_filter)
     if any(at.stream not in stream_ids for at in messages.starts):
         stream_ids.update(context.source.stream_ids())
     return reader.sifted(messages, stream_ids)

@@ -48,6 +48,7 @@ class SeenVersion:
 
     `key_only`: its messages carry the handle columns alone (an Avro delete). `since`, `until`: the least and the
     greatest commit ts of its rows, where the protocol tells. `unfit`: why its table cannot be right, and is held.
+    `unlike`: why none of its rows seems to be of this version; its table is held, unless it has such rows.
     `sends_members`: values of ENUM and SET come as names, so that nobody needs to know the members.
     """
 
@@ -59,6 +60,7 @@ class SeenVersion:
     since: int = 0
     until: int = EVER
     unfit: str = ""
+    unlike: str = ""
     sends_members: bool = False
 
     @property
@@ -79,6 +81,7 @@ class SeenVersion:
             since=min(self.since, other.since),
             until=max(self.until, other.until),
             unfit=self.unfit or other.unfit,
+            unlike=self.unlike and other.unlike,
         )
 
 
@@ -208,6 +211,8 @@ class Messages:
     """All of them: rows, DDL events, watermarks, and what cannot be decoded."""
     control: int = 0
     """DDL events and watermarks among them."""
+    passed_over: int = 0
+    """Rows among them of tables that `source.tables` leaves out."""
     kinds: frozenset[Kind] = frozenset()
     """Which kinds of messages there are but for statements, control messages and refused ones included."""
     warnings: tuple[str, ...] = ()

@@ -35,9 +35,10 @@ FILE_FIELDS = {
     "schema_name": "string",
     "table_name": "string",
     "version": "bigint",
+    "header": "string",
 }
 """`ordinal` is the number of the file among all that were taken. `kind` says what its records are. Their table, and
-the version of it, are told by the file, not by the record."""
+the version of it, are told by the file, not by the record. `header` names its columns, NULL if no header does."""
 FILE_TYPE = f"struct<{', '.join(f'{name}: {kind}' for name, kind in FILE_FIELDS.items())}>"
 FILES = "files"
 """The name of the stream that all files are."""

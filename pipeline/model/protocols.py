@@ -39,8 +39,10 @@ PROTOCOLS: Mapping[str, ProtocolFacts] = {
     "avro": ProtocolFacts(Ordering.BY_OFFSET, needs_registry=True, own_keys=("avro-",), watermarks_optional=True),
     "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
     "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
-    "canal-json": ProtocolFacts(Ordering.BY_COMMIT_TS, sources=("storage",), later_sources=("kafka",)),
-    "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv",), sources=("storage",)),
+    "canal-json": ProtocolFacts(
+        Ordering.BY_COMMIT_TS, own_keys=("date-separator",), sources=("storage",), later_sources=("kafka",)
+    ),
+    "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv", "date-separator"), sources=("storage",)),
 }
 """By `source.protocol`."""
 

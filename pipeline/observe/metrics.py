@@ -144,6 +144,7 @@ class Metrics:
                                           former="last_errand_timestamp_seconds")  # fmt: skip
         self._lag_records = _Labelled("consumer_lag_records", "records that no batch has taken yet", "topic", made,
                                       former=("records_behind", "topic"))  # fmt: skip
+        self._lag_bytes = _Labelled("consumer_lag_bytes", "bytes of files that no batch has taken yet", "topic", made)
         self._oldest = _Labelled(
             "oldest_lag_timestamp_seconds", "when the oldest record came that no batch has taken, if that is long ago",
             "topic", made, former=("oldest_behind_timestamp_seconds", "topic"),
@@ -191,9 +192,10 @@ class Metrics:
         """Which tables wait for a person."""
         self._table_held.show(dict.fromkeys(tables, 1))
 
-    def lag(self, records: Mapping[str, int]) -> None:
-        """How many records of each topic no batch has taken yet."""
+    def lag(self, records: Mapping[str, int], size: Mapping[str, int] | None = None) -> None:
+        """How many records of each topic no batch has taken yet: of `files`, how many files, with so many bytes."""
         self._lag_records.show(records)
+        self._lag_bytes.show(size or {})
 
     def oldest(self, came: Mapping[str, float]) -> None:
         """When the oldest record of a topic came that no batch has taken, where it waits for long."""
@@ -217,6 +219,7 @@ class Metrics:
         """Kafka does not answer: how much it has is not known."""
         self._reachable.set(0)
         self._lag_records.show({})
+        self._lag_bytes.show({})
         self._oldest.show({})
 
     def pending(self, *, some: bool) -> None:

@@ -130,7 +130,7 @@ class Telemetry:
         )  # those that a batch has made, before it ends
         try:
             backlog = context.source.backlog(context.run.ledger.committed)
-            self._metrics.lag(backlog.records())
+            self._metrics.lag(backlog.records(), backlog.size())
             if context.run.is_due("since when records wait", _AGE_SECONDS):
                 self._metrics.oldest(backlog.oldest(time.time()))
             self._metrics.answered(time.time())

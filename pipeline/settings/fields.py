@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WrapValidator
 from pydantic_core import PydanticCustomError, ValidationError
 
+from pipeline.model.table_filter import NotARule, TableFilter
 from pipeline.settings.column_types import column_type
 from pipeline.settings.durations import seconds
 from pipeline.settings.faults import did_you_mean
@@ -175,6 +176,14 @@ def _namespace(text: str) -> str:
     return text
 
 
+def _table_rule(text: str) -> str:
+    try:
+        TableFilter.of([text])
+    except NotARule as error:
+        raise refuse(f"expected a rule of TiCDC's filter.rules: {error}") from None
+    return text
+
+
 def _column_type(text: str) -> str:
     try:
         return column_type(text)
@@ -203,6 +212,7 @@ Servers = Annotated[str, AfterValidator(_servers), _format("host-port-list")]
 Topic = Annotated[str, AfterValidator(_topic), _format("kafka-topic")]
 TopicPattern = Annotated[str, AfterValidator(_line), _format("regex")]
 """A regular expression of Java's, which Java alone can judge (`sources.kafka`): Python's are others."""
+TableRule = Annotated[str, AfterValidator(_table_rule), _format("table-filter-rule")]
 Url = Annotated[str, AfterValidator(_url), _format("uri")]
 Bytes = Annotated[str, BeforeValidator(_size), _format("size")]
 LineEnd = Annotated[str, AfterValidator(_line_end), _format("line-end")]

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 from pipeline.model.protocols import PROTOCOLS, facts_of
+from pipeline.model.table_filter import NotARule, TableFilter
 from pipeline.settings.faults import NOT_YET, SettingFault, variable_of
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import (
@@ -36,7 +37,7 @@ _KEYS = {
         "max_offsets_per_trigger",
         "encoding",
     ),
-    "storage": ("path", "max_bytes_per_trigger", "full_listing"),
+    "storage": ("path", "max_bytes_per_trigger", "full_listing", "cleanup"),
 }
 """Keys of `source` that have a meaning with one kind of source only."""
 _REQUIRED = {"kafka": "bootstrap_servers", "storage": "path"}
@@ -113,6 +114,18 @@ def _topic_names(written: Written) -> Iterator[SettingFault]:
     for topic in offsets if names and isinstance(offsets, Mapping) else ():
         if topic not in names:
             yield SettingFault(("source", "starting_offsets", str(topic)), "is not one of source.topics")
+
+
+def _tables(written: Written) -> Iterator[SettingFault]:
+    rules = _section(written, "source").get("tables")
+    if not isinstance(rules, list | tuple):
+        return
+    try:
+        takes_some = TableFilter.of(map(str, rules)).takes_some
+    except NotARule:
+        return
+    if not takes_some:
+        yield SettingFault(("source", "tables"), "leaves out every table; begin with `*.*`")
 
 
 def _registry(written: Written) -> Iterator[SettingFault]:
@@ -211,6 +224,7 @@ _RULES: tuple[Callable[[Written], Iterator[SettingFault]], ...] = (
     _kind,
     _topics,
     _topic_names,
+    _tables,
     _registry,
     _changefeed,
     _free_keys,

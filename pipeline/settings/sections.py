@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from pipeline.model.protocols import facts_of
+from pipeline.model.table_filter import EVERY_TABLE, TableFilter
 from pipeline.settings.durations import seconds
 from pipeline.settings.fields import (
     Bytes,
@@ -27,6 +28,7 @@ from pipeline.settings.fields import (
     Servers,
     StartingOffsets,
     StoragePath,
+    TableRule,
     Timezone,
     Topic,
     TopicPattern,
@@ -64,6 +66,11 @@ class SourceSection(Section):
         description="with `kind: storage`: the folder of the changefeed, `s3://bucket/prefix` or one of this machine: "
         "its sink URI without the query",
     )
+    tables: tuple[TableRule, ...] = Field(
+        default=(EVERY_TABLE,),
+        description="the source's tables to read, as in TiCDC's `filter.rules`: `shop.*`, `!shop.log_*`; the last rule "
+        "that fits a table decides",
+    )
     max_bytes_per_trigger: Bytes = Field(
         default="512 MiB", description="with `kind: storage`: the most bytes of files in one micro-batch, or one file"
     )
@@ -90,6 +97,11 @@ class SourceSection(Section):
     max_offsets_per_trigger: int = Field(
         default=500_000, ge=1, le=2**63 - 1, description="the most records in one micro-batch"
     )
+    cleanup: Literal["keep", "delete"] = Field(
+        default="keep",
+        description="with `kind: storage`: whether files are deleted that a batch has taken, that are older than "
+        "`warehouse.maintenance.keep_for`, and whose rows the tables show",
+    )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={},
         description="with `kind: kafka`: any Kafka client property, as `kafka.<property>`, and Spark's own Kafka "
@@ -104,6 +116,11 @@ class SourceSection(Section):
         if facts is None or not facts.encodings or data.get("encoding") is not None:
             return data
         return {**data, "encoding": facts.encodings[0]}
+
+    @property
+    def table_filter(self) -> TableFilter:
+        """`tables` as a filter."""
+        return TableFilter.of(self.tables)
 
     @property
     def place(self) -> str:
@@ -151,10 +168,20 @@ class CsvSettings(Section):
     binary_encoding_method: Literal["base64", "hex"] = Field(
         default="base64", alias="binary-encoding-method", description="how binary values are written"
     )
+    include_commit_ts: bool | None = Field(
+        default=None, alias="include-commit-ts", description="lines have a commit ts, without which they are refused"
+    )
+    output_old_value: bool | None = Field(
+        default=None, alias="output-old-value", description="updates carry the row as it was"
+    )
 
 
 class ChangefeedSettings(Section):
-    """What TiCDC was told: `timezone`, `enable-old-value` and `csv` steer decoding, the rest is only compared."""
+    """What TiCDC was told.
+
+    `timezone`, `enable-old-value`, and the characters and the binary encoding of `csv` steer decoding; the rest is only
+    compared.
+    """
 
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] | None = Field(
         default=None, description="as in the sink URI; must equal `source.protocol`"
@@ -180,6 +207,9 @@ class ChangefeedSettings(Section):
         alias="enable-old-value",
         description="with `protocol: open-protocol` only: false where updates do not carry the row as it was "
         "(today `output-old-value`)",
+    )
+    date_separator: Literal["none", "year", "month", "day"] | None = Field(
+        default=None, alias="date-separator", description="with `kind: storage`: which date folders there are"
     )
     csv: CsvSettings = Field(default=CsvSettings(), description="with `protocol: csv` only: `[sink.csv]`")
     timezone: Timezone = Field(

@@ -110,6 +110,10 @@ class Backlog(Protocol):
         """How many records there are."""
         ...
 
+    def size(self) -> Mapping[str, int]:
+        """How many bytes they have, if that is known before they are read."""
+        ...
+
     def oldest(self, now: float) -> Mapping[str, float]:
         """When the oldest of them came, where it waits for long; seconds since the epoch, as is `now`."""
         ...

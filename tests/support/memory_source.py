@@ -134,6 +134,10 @@ class MemoryBacklog:
         """See `Backlog.records`."""
         return self.waiting
 
+    def size(self) -> Mapping[str, int]:
+        """See `Backlog.size`."""
+        return {}
+
     def oldest(self, now: float) -> Mapping[str, float]:
         """See `Backlog.oldest`."""
         del now

@@ -16,14 +16,17 @@ from dataclasses import dataclass, field
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.model.frontier import NEVER, commit_ts_of
 from pipeline.protocols.files.head import ROWS
+from pipeline.settings.sections import SourceSection
 from pipeline.simulate.files import schema_file
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
+from pipeline.sources.storage.cleanup import Removable, delete, written_before
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.lanes import LANE, Lane, LaneEnd
-from pipeline.sources.storage.plan_log import LOST, Known, content_of
+from pipeline.sources.storage.plan_log import LISTED, LOST, Known, Listed, content_of
 from pipeline.sources.storage.planner import plan
 from pipeline.sources.storage.store import Inside, StoredFile, walked
 
+SOURCE = SourceSection(kind="storage", protocol="csv", path="/changefeed")
 KINDS = ("index first", "data first", "looks first")
 TABLES = ("t", "u")
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04")
@@ -60,6 +63,9 @@ class MemoryStore:
         for inside in walked(self._inside, live.folders, live.is_closed):
             yield from inside.files
 
+    def delete(self, path):
+        del self.files[path]
+
     def entry(self, path):
         if path not in self.files:
             raise FileNotFoundError(path)
@@ -75,6 +81,7 @@ class MemoryLog:
 
     def __init__(self):
         self.ends, self.schemas, self.contents, self.next_ordinal = {}, [], {}, 1
+        self.listed = Listed(0.0, "")
 
     def known(self, path):
         return self.contents.get(path)
@@ -82,6 +89,9 @@ class MemoryLog:
     def add(self, files):
         for file in files:
             self.contents[file.path] = Known(content_of(file.size, file.etag), file.incarnation)
+            if file.kind == LISTED:
+                self.listed = Listed(file.modified, file.etag)
+                continue
             if file.kind not in (ROWS, LOST):
                 self.schemas.append(file)
                 continue
@@ -111,6 +121,7 @@ class World:
         self.dated, self.day, self.node = dice.random() < 0.7, 1, 0
         self.rows, self.checkpoint, self.history = set(), 0, []
         self.went_back = False
+        self.cleanup = dice.random() < 0.3
         self.writers = {}
         for table in TABLES:
             self.writers[table] = Writer([self.tick()])
@@ -231,12 +242,16 @@ class Reader:
         self.start()
 
     def start(self):
-        self.inventory = Inventory(self.world.store, self.log, "csv", lambda last: last.endswith(b"\r\n"), 3600.0)
+        self.inventory = Inventory(self.world.store, self.log, SOURCE, lambda last: last.endswith(b"\r\n"))
 
     def batch(self, *, everywhere):
         if everywhere:
-            self.inventory._listed_at = None
-        listing = self.inventory.found()
+            self.inventory._listed_at = 0.0
+        removable = None
+        if self.world.cleanup and self.inventory.is_due:
+            before = written_before(commit_ts_of(self.progress), 0.0)
+            removable = Removable(self.log, before, self.inventory.described)
+        listing = self.inventory.found(removable)
         most = self.world.dice.choice((1, 60, 10_000))
         made = plan(listing.new, most, self._first, self.progress, lambda _: False)
         files = [*listing.schemas, *map(self.inventory.planned, made.rows)]
@@ -245,7 +260,10 @@ class Reader:
             if file.kind == ROWS:
                 self.taken.update(rows_in(content))
                 self.contents[file.path, file.etag] += 1
-        self.log.add(files)
+        noted = self.inventory.listed()
+        self.log.add([*files, noted] if noted and files else files)
+        if removable is not None:
+            delete(self.world.store, removable)
         assert made.progress >= self.progress, "it goes back"
         self.progress = made.progress
         return bool(files), made

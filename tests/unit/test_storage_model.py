@@ -1,5 +1,7 @@
 """Histories of TiCDC writing files: every row up to the progress is taken, and at the end every row."""
 
+import time
+
 import pytest
 from support.slow import EVERY
 from unit import storage_model
@@ -43,7 +45,7 @@ def what_was_left_is_forgotten(plant):
     original = inventory.Inventory._listed
 
     def listed(self):
-        if self._listed_at is None:
+        if self.is_due:
             yield from original(self)
         else:
             yield from self.store.recent(live_folders(self.log.ends, self._described.keys()))
@@ -55,10 +57,10 @@ def dates_are_an_order(plant):
     """Nothing comes into the folder of a date that is over."""
     original = inventory.Inventory.found
 
-    def found(self):
-        if self._listed_at is None and self.log.ends:
-            self._listed_at = float("inf")
-        return original(self)
+    def found(self, removable=None):
+        if self.is_due and self.log.ends:
+            self._listed_at = time.time()
+        return original(self, removable)
 
     plant.setattr(inventory.Inventory, "found", found)
 

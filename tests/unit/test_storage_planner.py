@@ -6,7 +6,7 @@ from pipeline.errors import Refused
 from pipeline.model.frontier import NEVER, after_ddl, closed_by_watermark
 from pipeline.sources.storage.lanes import Lane
 from pipeline.sources.storage.losses import Losses
-from pipeline.sources.storage.paths import read_path
+from pipeline.sources.storage.paths import path_of, read_path
 from pipeline.sources.storage.planner import Checkpoint, Hole, New, RowsFile, plan
 from pipeline.sources.storage.store import StoredFile
 
@@ -100,7 +100,7 @@ def test_what_is_behind_a_hole_waits_and_nothing_more_is_complete():
     taken, progress, _ = planned(files, taken={"s/t/5": 3}, given_up=lambda hole: asked.append(hole) or True)
     assert (len(taken), progress) == (3, after_ddl(100))
     assert asked == [Hole(Lane("s/t/5", ""), 5, 5, files[1])]
-    assert asked[0].path(5) == "s/t/5/CDC000005.csv"
+    assert path_of(asked[0].behind.entry.path, 5) == "s/t/5/CDC000005.csv"
 
 
 def test_a_file_that_was_written_anew_or_comes_late_is_taken_whatever_its_number():

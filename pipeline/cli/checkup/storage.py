@@ -4,68 +4,177 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
 
 from pipeline.cli.checkup.findings import fine, note, wrong
-from pipeline.cli.wording import counted
+from pipeline.cli.wording import counted, some
 from pipeline.model.columns import age_of
+from pipeline.model.frontier import commit_ts_of
 from pipeline.settings.durations import written
-from pipeline.sources.storage.inventory import UNREADABLE, read_metadata
-from pipeline.sources.storage.paths import METADATA, DataFile, Foreign, SchemaPath, read_path
+from pipeline.sources.storage.cleanup import Removable, written_before
+from pipeline.sources.storage.inventory import UNREADABLE, Inventory, read_metadata
+from pipeline.sources.storage.layout import FileLayout, denied
+from pipeline.sources.storage.lines import lines_of
+from pipeline.sources.storage.paths import METADATA, DataFile, Foreign, SchemaPath, VersionPath, read_path
+from pipeline.sources.storage.plan_log import PlanLog
 from pipeline.sources.storage.schema_files import SchemaFileDamaged, read_schema_file
 from pipeline.sources.storage.store import FolderStore
 from pipeline.sources.storage.stores import store_of
+from pipeline.warehouse.records import where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
-    from pipeline.sources.storage.store import Store
+    from pipeline.sources.storage.store import Store, StoredFile
 
 _OLD_SECONDS = 60.0
 """TiCDC writes `metadata` every two seconds."""
-_LISTED = 3
+_FIRST_BYTES = 1 << 20
 
 
-def examined(settings: Settings) -> Iterator[Finding]:
-    """One line for the checkpoint, one for the files, one for each kind of file that a run would not take."""
+@dataclass(slots=True)
+class _Listing:
+    """What a listing shows."""
+
+    protocol: str
+    rows: dict[str, tuple[StoredFile, DataFile]] = field(default_factory=dict)
+    """The newest file of rows of each folder."""
+    files: int = 0
+    size: int = 0
+    oldest: float = 0.0
+    schemas: dict[VersionPath, StoredFile] = field(default_factory=dict)
+    strange: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+    _firsts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def take(self, entry: StoredFile, store: Store) -> None:
+        """Take note of a file."""
+        match read_path(entry.path):
+            case DataFile(protocol=self.protocol) as file:
+                self.files, self.size = self.files + 1, self.size + entry.size
+                self.oldest = min(self.oldest or entry.modified, entry.modified)
+                lane = file.folder, file.dispatcher
+                self._firsts[lane] = min(file.number, self._firsts.get(lane, file.number))
+                self.rows[file.folder] = entry, file
+            case DataFile() | Foreign():
+                self.strange.append(entry.path)
+            case SchemaPath(describes=version, checksum=checksum):
+                self.schemas[version] = entry
+                try:
+                    read_schema_file(store.read(entry.path), checksum)
+                except SchemaFileDamaged as damage:
+                    self.damaged[entry.path] = damage.message
+
+    @property
+    def expired(self) -> int:
+        """Folders whose first files are gone."""
+        return sum(number > 1 for number in self._firsts.values())
+
+    def layouts(self) -> Iterator[tuple[FileLayout, StoredFile]]:
+        """How the newest files of folders are laid out."""
+        for entry, file in self.rows.values():
+            version = file.under(self.schemas)
+            if version is not None:
+                yield FileLayout.of(entry.path, file, version), entry
+
+
+def examined(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
+    """The checkpoint, the files and their layout, what a run would not take, and what could be deleted."""
     store, place = store_of(settings.source), settings.source.place
     if isinstance(store, FolderStore) and not store.root.is_dir():
         yield wrong("storage", f"{place} is no folder of this machine", "check source.path")
         return
     yield _checkpoint(store, place)
-    kinds: Counter[type] = Counter()
-    strange: list[str] = []
-    damaged: dict[str, str] = {}
-    size = 0
+    facts, removable = _Listing(settings.source.protocol), _removable(settings, store, spark)
     for entry in store.everything():
-        kind = read_path(entry.path)
-        kinds[type(kind)] += 1
-        match kind:
-            case DataFile(protocol=protocol):
-                size += entry.size
-                if protocol != settings.source.protocol:
-                    strange.append(entry.path)
-            case Foreign():
-                strange.append(entry.path)
-            case SchemaPath(checksum=checksum):
-                try:
-                    read_schema_file(store.read(entry.path), checksum)
-                except SchemaFileDamaged as damage:
-                    damaged[entry.path] = damage.message
-    files, schemas = counted(kinds[DataFile], "file"), counted(kinds[SchemaPath], "schema file")
-    yield fine("storage", f"{place}: {files} of rows, {size:,} bytes; {schemas}")
+        facts.take(entry, store)
+        if removable is not None:
+            removable.offer(entry)
+    files, schemas = counted(facts.files, "file"), counted(len(facts.schemas), "schema file")
+    tables = counted(len({version.table for version in facts.schemas}), "table")
+    yield fine("storage", f"{place}: {files} of rows, {facts.size:,} bytes; {schemas}, of {tables}")
+    yield from _layout(settings, facts, store)
+    yield from _expiry(settings, facts)
+    yield from _passed_over(facts, store)
+    for path, why in facts.damaged.items():
+        yield wrong("storage", f"SCHEMA_FILE_DAMAGED: {path}: {why}", "restore the file as TiCDC wrote it")
+    if removable is not None:
+        size = sum(entry.size for entry in removable.files)
+        would = "deletes" if settings.source.cleanup == "delete" else "keeps, and could delete,"
+        yield fine("cleanup", f"source.cleanup: a run {would} {counted(len(removable.files), 'file')}, {size:,} bytes")
+
+
+def _layout(settings: Settings, facts: _Listing, store: Store) -> Iterator[Finding]:
+    counts = Counter(layout for layout, _ in facts.layouts())
+    if not counts:
+        return
+    each = [f"{layout} ({counted(number, 'folder')})" for layout, number in counts.most_common()]
+    yield fine("changefeed", f"files have {some(each, '; ')}")
+    lines = lines_of(settings)
+    differences: dict[str, None] = {}
+    for layout, entry in facts.layouts():
+        shown = {} if differences else lines.shown(store.read(entry.path, 0, _FIRST_BYTES))
+        differences |= dict.fromkeys(denied(settings.changefeed, layout, shown))
+    for sentence in differences:
+        yield note("changefeed", sentence, "correct the setting, or is this another changefeed than the one you mean?")
+
+
+def _expiry(settings: Settings, facts: _Listing) -> Iterator[Finding]:
+    """Whether TiCDC deletes files, and how old they get."""
+    if not facts.expired:
+        return
+    age, keep_for = time.time() - facts.oldest, settings.warehouse.maintenance.keep_for_seconds
+    sentence = (
+        f"the first files of {counted(facts.expired, 'folder')} are gone; the oldest that is left is {written(age)} old"
+    )
+    todo = "a pause of this pipeline must be shorter than file-expiration-days of the changefeed"
+    if age < keep_for:
+        sentence += f", which is less than warehouse.maintenance.keep_for ({written(keep_for)})"
+    yield note("changefeed", sentence, todo)
+
+
+def _passed_over(facts: _Listing, store: Store) -> Iterator[Finding]:
     links = store.passed_over if isinstance(store, FolderStore) else 0
-    if strange or links:
-        named = ", ".join([*strange[:_LISTED], *(["…"] if len(strange) > _LISTED else [])]) or "links"
+    if facts.strange or links:
+        named = some(facts.strange) or "links"
         yield note(
             "storage",
-            f"a run passes over {counted(len(strange), 'file')} and {counted(links, 'link')}: {named}",
+            f"a run passes over {counted(len(facts.strange), 'file')} and {counted(links, 'link')}: {named}",
             "nothing, if they are not the changefeed's; rows of another protocol say that source.protocol is wrong",
         )
-    for path, why in damaged.items():
-        yield wrong("storage", f"SCHEMA_FILE_DAMAGED: {path}: {why}", "restore the file as TiCDC wrote it")
+
+
+def _removable(settings: Settings, store: Store, spark: SparkSession) -> Removable | None:
+    """What finds files that no run needs any more; None where no run has taken any."""
+    try:
+        log = PlanLog(_Looking(spark))
+    except AnalysisException:  # the warehouse has no such table
+        return None
+    described = Inventory(store, log, settings.source, lines_of(settings).is_closed).described
+    keep_for = settings.warehouse.maintenance.keep_for_seconds
+    return Removable(log, written_before(commit_ts_of(log.progress), keep_for), described)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """`SourceNotes` of somebody who writes nothing."""
+
+    spark: SparkSession
+
+    def read(self, name: str) -> DataFrame:
+        """See `SourceNotes.read`."""
+        return self.spark.table(where(name).sql)
+
+    def write(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Nothing is written here."""
+        raise AssertionError(f"{len(rows)} rows of {name}")
 
 
 def _checkpoint(store: Store, place: str) -> Finding:

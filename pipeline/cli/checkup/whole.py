@@ -56,7 +56,7 @@ def _with_spark(settings: Settings) -> Iterator[Finding]:
         yield from guarded("warehouse", _store(settings, spark))
     yield from guarded("suites", _suites(settings, spark))
     if settings.source.kind == "storage":
-        yield from guarded("storage", storage.examined(settings))
+        yield from guarded("storage", storage.examined(settings, spark))
         return
     with ExitStack() as resources:
         yield from guarded("kafka", _sources(settings, spark, resources))

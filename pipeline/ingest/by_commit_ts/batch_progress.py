@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.ingest.accounting import planned_ends
 from pipeline.ingest.by_commit_ts import frontier
-from pipeline.ingest.by_commit_ts.frontier import NEVER, EarlierTry, Frontier, Recorded
+from pipeline.ingest.by_commit_ts.frontier import EarlierTry, Recorded
 from pipeline.ingest.phases import PropertyNote
+from pipeline.model.frontier import NEVER, Frontier, closed_by_watermark, commit_ts_of
 from pipeline.model.places import Partition
 from pipeline.warehouse.state import TRIED
 from pipeline.warehouse.stored import Tried
@@ -48,7 +49,7 @@ class BatchProgress:
     @property
     def cut_ts(self) -> int:
         """Up to which commit ts the tables are to be brought."""
-        return frontier.commit_ts_of(self.resolved)
+        return commit_ts_of(self.resolved)
 
     @property
     def is_ahead(self) -> bool:
@@ -63,14 +64,14 @@ class BatchProgress:
         """The same, but the tables are brought no further than to a statement that waits for the next batch."""
         if barrier is None:
             return self
-        closed = frontier.closed_by_watermark(barrier.commit_ts)
+        closed = closed_by_watermark(barrier.commit_ts)
         of_late = any(at.stream in self.late for at in barrier.ddl.at)
         resolved = self.resolved if of_late else min(self.resolved, closed)
         return replace(self, late_frontier=min(self.late_frontier, closed), resolved=resolved)
 
     def until(self, pair: TablePair, stream_ids: Mapping[str, str]) -> int:
         """Up to which commit ts a pair's changes have been read."""
-        return frontier.commit_ts_of(self.late_frontier if self.is_late(pair, stream_ids) else self.resolved)
+        return commit_ts_of(self.late_frontier if self.is_late(pair, stream_ids) else self.resolved)
 
     def is_late(self, pair: TablePair, stream_ids: Mapping[str, str]) -> bool:
         """Whether rows may be missing up to where the others are: its stream came later, or nobody knows it yet.
@@ -126,7 +127,7 @@ def progress_of(context: PipelineContext, routed: RoutedBatch) -> BatchProgress:
 
 def _shown(context: PipelineContext) -> Frontier:
     """Up to where the table that has come furthest shows its changes."""
-    return max((frontier.closed_by_watermark(table.by_commit_ts.cut) for table in context.tables), default=NEVER)
+    return max((closed_by_watermark(table.by_commit_ts.cut) for table in context.tables), default=NEVER)
 
 
 def _tried(
@@ -145,7 +146,7 @@ def _tried(
     tried = context.records.tables["batches"].property_of(TRIED)
     if not tried or tried.batch < context.run.ledger.unfinished:
         return EarlierTry(shown=_shown(context)), NEVER
+    in_time = frozenset(partitions[at] for at in tried.ends if at in partitions)
     if any(at not in partitions or reached[partitions[at]] < end for at, end in tried.ends.items() if end):
-        return EarlierTry(shown=_shown(context)), Frontier(tried.resolved)
-    complete = frozenset(partitions[at] for at in tried.ends if at in partitions)
-    return EarlierTry(Frontier(tried.resolved), complete, _shown(context)), NEVER
+        return EarlierTry(shown=_shown(context), in_time=in_time), Frontier(tried.resolved)
+    return EarlierTry(Frontier(tried.resolved), in_time, _shown(context), in_time), NEVER

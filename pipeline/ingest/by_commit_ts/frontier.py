@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.frontier import NEVER, Frontier, after_ddl, closed_by_watermark, commit_ts_of
-from pipeline.model.messages import Undecodable
-from pipeline.model.places import stands_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pipeline.model.messages import Ddl, Messages
     from pipeline.model.places import Partition, Position
-
-__all__ = [
-    "NEVER",
-    "EarlierTry",
-    "Frontier",
-    "Reached",
-    "Recorded",
-    "after_ddl",
-    "closed_by_watermark",
-    "commit_ts_of",
-    "oldest_of",
-    "progress",
-    "reached",
-    "resolved",
-    "without_impossible_progress",
-]
-AHEAD = "COMMIT_TS_AHEAD"
 
 
 def progress(
@@ -75,30 +54,6 @@ def oldest_of(messages: Messages, announced: Mapping[Partition, Frontier]) -> di
     return oldest
 
 
-def without_impossible_progress(messages: Messages) -> Messages:
-    """Messages without progress that TiDB cannot have made: after it every event would count as a redelivery.
-
-    A watermark from the year 2200 on is passed over with a warning, a statement is a dead letter.
-    """
-    far = {at: ts for at, ts in messages.watermarks.items() if ts > FAR_FUTURE}
-    ddl = [one for one in messages.ddl if one.commit_ts > FAR_FUTURE]
-    if not (far or ddl):
-        return messages
-    warnings = [
-        f"{partition.stream}/{partition.number}: watermark {ts}, of the far future, is passed over"
-        for partition, ts in far.items()
-    ]
-    why = "commit ts {} is of the far future: {}"
-    refused = [Undecodable(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
-    return replace(
-        messages,
-        watermarks={at: ts for at, ts in messages.watermarks.items() if at not in far},
-        ddl=tuple(one for one in messages.ddl if one not in ddl),
-        refused=(*messages.refused, *refused),
-        warnings=(*messages.warnings, *warnings),
-    )
-
-
 def resolved(frontiers: Mapping[Partition, Frontier], unread: Collection[Partition]) -> Frontier:
     """The least frontier of the partitions that are live: of those that have more to read, begun or not.
 
@@ -120,12 +75,14 @@ class Recorded(NamedTuple):
 class EarlierTry(NamedTuple):
     """What a try of this batch that died had read: `complete` partitions have everything up to `resolved`.
 
-    `shown`: the frontier up to which tables show changes already; the try may have left no other trace.
+    `shown`: the frontier up to which tables show changes already; the try may have left no other trace. `in_time`:
+    partitions that were not late then, also where this try has read less of them.
     """
 
     resolved: Frontier = NEVER
     complete: frozenset[Partition] = frozenset()
     shown: Frontier = NEVER
+    in_time: frozenset[Partition] = frozenset()
 
 
 class Reached(NamedTuple):
@@ -210,7 +167,9 @@ def _kinds_of(
             is_in_time = min(recorded.frontiers.get(at, NEVER) for at in before) >= recorded.resolved
         elif stream in oldest:
             passed = recorded.resolved if was_read else max(recorded.resolved, tried.resolved, tried.shown)
-            is_in_time, read_to = oldest[stream] > passed, max(read_to, passed)
+            begins_later = oldest[stream] > passed
+            is_in_time = begins_later or not tried.in_time.isdisjoint(partitions)
+            read_to = max(read_to, passed) if begins_later else read_to
             joined |= {stream} if is_in_time else set()
         else:
             undecided.add(stream)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.ddl.name_history import NameHistory
 from pipeline.ingest import accounting, reading
 from pipeline.ingest.batch import Writers
-from pipeline.ingest.by_commit_ts import frontier, namesakes, pending_records, redeliveries
+from pipeline.ingest.by_commit_ts import namesakes, pending_records, redeliveries
 from pipeline.ingest.by_commit_ts.batch_progress import progress_of
 from pipeline.ingest.by_commit_ts.names import NamesByCommitTs, blocked_tables, dead_letters_follow, history_rows
 from pipeline.ingest.by_commit_ts.placing import TABLE_REMOVED, PlacedBatch, place
@@ -29,6 +29,7 @@ from pipeline.model.conditions import any_of
 from pipeline.model.frontier import watermarks_of
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
+from pipeline.protocols.sifted import without_impossible_progress
 from pipeline.warehouse.consistent_points import Lag
 from pipeline.warehouse.name_bindings import recorded_bindings
 from pipeline.warehouse.pairs import State, StoredBinding
@@ -93,7 +94,7 @@ class ByCommitTs:
             prepared=lambda raw: prepare(raw.select(*self.context.source.columns)).withColumn(
                 WAS_PENDING, F.lit(False)
             ),
-            sifted=lambda messages, _: frontier.without_impossible_progress(messages),
+            sifted=lambda messages, _: without_impossible_progress(messages),
             keeps=lambda _tables: True,
             set_aside=lambda: pending.places_set_aside(self.context),
             left=lambda messages, left: replace(

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pipeline.ingest.by_commit_ts.frontier import commit_ts_of
 from pipeline.ingest.reading import describe_job
 from pipeline.ingest.set_aside.pending import WAS_PENDING, rows_of
 from pipeline.model.columns import FAR_FUTURE, CommitTs
+from pipeline.model.frontier import commit_ts_of
 from pipeline.model.messages import INDEX
 from pipeline.model.places import PARTITION, PLACE, POSITION, STREAM, Partition
 from pipeline.warehouse.pairs import Place
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.ddl.table_ref import TableRef
-    from pipeline.ingest.by_commit_ts.frontier import Frontier
     from pipeline.ingest.by_commit_ts.routing import PlacedRows
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.routed import RoutedBatch
+    from pipeline.model.frontier import Frontier
     from pipeline.model.messages import MessageHeader, Part, SourceProtocol, TableMessages
     from pipeline.model.names import Name
     from pipeline.warehouse.layout import Layout
@@ -183,7 +183,7 @@ def redelivery_starts(
 
 
 def _is_watermark(header: MessageHeader) -> Column:
-    """Whether an event is a watermark that TiDB can have made (`frontier.without_impossible_progress`)."""
+    """Whether an event is a watermark that TiDB can have made (`sifted.without_impossible_progress`)."""
     return F.coalesce(header.watermark & (header.commit_ts <= FAR_FUTURE), F.lit(False))
 
 

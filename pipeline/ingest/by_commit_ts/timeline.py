@@ -17,8 +17,8 @@ from pipeline.ddl.name_history import NameHistory
 from pipeline.ddl.rename_steps import executable
 from pipeline.ddl.statement import Statement, concerned, dropped_databases
 from pipeline.ddl.table_ref import PairRef
-from pipeline.ingest.by_commit_ts.frontier import NEVER, after_ddl
 from pipeline.ingest.ddl import exchange
+from pipeline.model.frontier import NEVER, after_ddl
 from pipeline.model.names import TableName, folded
 from pipeline.protocols.overrides import overridden
 from pipeline.warehouse.name_bindings import recorded_bindings
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pipeline.ddl.table_ref import TableRef
-    from pipeline.ingest.by_commit_ts.frontier import Frontier
     from pipeline.ingest.by_commit_ts.namesakes import Namesakes
     from pipeline.ingest.context import PipelineContext
+    from pipeline.model.frontier import Frontier
     from pipeline.model.messages import Ddl, DdlIdentity, Messages
     from pipeline.model.names import Name
     from pipeline.warehouse.pairs import TablePair

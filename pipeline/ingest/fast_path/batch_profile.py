@@ -29,11 +29,14 @@ class BatchProfile:
     def learn(self, messages: Messages, dead_letters: int) -> None:
         """Take note of a committed batch; one with several tables, dead letters or what waits teaches nothing.
 
+        Rows that were passed over are of another table.
+
         Nor does one with statements, but for the first: a stream begins with them.
         """
         only = messages.tables[0].table if len(messages.tables) == 1 else None
         altered = messages.ddl and self.seen
+        others = messages.passed_over or messages.unknown or messages.pending_events
         if only is None or only != self.table:
             self.seen.clear()
-        self.table = None if altered or messages.unknown or messages.pending_events or dead_letters else only
+        self.table = None if altered or others or dead_letters else only
         self.seen.append(messages.kinds)

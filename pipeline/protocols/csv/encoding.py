@@ -16,6 +16,7 @@ from pipeline.model.change import Op
 from pipeline.model.conditions import any_of
 from pipeline.model.projection import Projection, once
 from pipeline.model.text import Value
+from pipeline.protocols.csv.form import escaped
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import field_of
 from pipeline.protocols.described.text_values import TextValues
@@ -46,8 +47,8 @@ CODES = Codes(
         VALUE_UNREADABLE: "a value of the row is not what its column's type says",
         FILE_TRUNCATED: TRUNCATED,
         COMMIT_TS_MISSING: "the line has no commit ts: set include-commit-ts = true in [sink.csv] of the changefeed",
-        COLUMNS_DIFFER: "the line has not as many fields as its version has columns: does the changefeed have a "
-        "column selector, or was a virtual column there before it began?",
+        COLUMNS_DIFFER: "the line, or the header of its file, has other columns than its version: does the changefeed "
+        "have a column selector, or was a virtual column there before it began?",
     },
 )
 OLD_VALUES_MISSING = (
@@ -110,8 +111,13 @@ class CsvEncoding(FileEncoding):
         return self
 
     def carried(self) -> Column:
-        """Nothing: a line does not name its columns."""
-        return F.lit(None).cast("array<string>")
+        """The names in the header of its file."""
+        return F.split(of_file("header"), escaped(self.form.delimiter))
+
+    def width(self) -> Column:
+        """The fields behind those of every line."""
+        lines = F.split(F.col("value").cast("string"), self.form.second_line, 2)
+        return F.size(_fields(self.form, F.get(lines, F.lit(0)))) - field_of("meta")
 
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - whatever the version
         """The fields of both lines."""
@@ -134,12 +140,16 @@ class CsvEncoding(FileEncoding):
         return self._row(version, was)
 
     def fault(self, version: TableVersion) -> Column | None:
-        """Where a line is not its fields alone, or has more or fewer of them than the version has columns."""
+        """Where a line is not its fields alone, or has other columns than the version: by number, or by its header."""
         mine, wanted = field_of("version") == F.lit(version.version), field_of("meta") + F.lit(len(version.columns))
         lines = [(F.col(_FIELDS), F.col(_LENGTH)), (F.col(_OLD_FIELDS), F.col(_OLD_LENGTH))]
         more = any_of(F.length(F.array_join(fields, self.form.delimiter)) != length for fields, length in lines)
         differs = any_of(fields.isNotNull() & (F.size(fields) != wanted) for fields, _ in lines)
-        return F.when(mine & more, F.lit(VALUE_UNREADABLE)).when(mine & differs, F.lit(COLUMNS_DIFFER))
+        names = self.form.delimiter.join(column.name for column in version.columns)
+        named_otherwise = F.coalesce(of_file("header") != F.lit(names), F.lit(False))
+        return F.when(mine & more, F.lit(VALUE_UNREADABLE)).when(
+            mine & (differs | named_otherwise), F.lit(COLUMNS_DIFFER)
+        )
 
     def _row(self, version: TableVersion, fields: Column) -> Column:
         mine = (field_of("version") == F.lit(version.version)) & fields.isNotNull()

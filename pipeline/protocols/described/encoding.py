@@ -136,7 +136,11 @@ class Encoding(Protocol):
         ...
 
     def carried(self) -> Column:
-        """Of a prepared row, the names of its columns in `data`, or else `old`; NULL where there is no row."""
+        """Of a prepared row, the names of its columns in `data`, or else `old`; NULL where it does not say them."""
+        ...
+
+    def width(self) -> Column | None:
+        """Of a prepared row, how many columns it has; None where names tell."""
         ...
 
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:

@@ -42,7 +42,7 @@ from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, Even
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -106,6 +106,8 @@ class DescribedProtocol:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _settled: dict[_VersionKey, Names] = field(init=False, default_factory=dict)
     """The virtual columns of versions that were met, so that no row is asked twice."""
+    _fitting: set[_VersionKey] = field(init=False, default_factory=set)
+    """Versions of which a row was looked at that has as many columns."""
     _warned: set[tuple[str, str]] = field(init=False, default_factory=set)
     """Tables of which the run has warned that rows came before their schema."""
 
@@ -152,11 +154,11 @@ class DescribedProtocol:
             earlier_versions = linked(statements.column_ddl, listed.values(), self.remembered.of_tables)
             statements = replace(statements, column_ddl=tuple(earlier_versions))
         earlier = self._described_before(groups, listed)
-        virtual = self._virtual(raw, groups, statements, listed, earlier)
+        virtual, widths = self._virtual(raw, groups, statements, listed, earlier)
         settled = {key: without(version, virtual[key].names) for key, version in {**earlier, **listed}.items()}
         changed = {key: version for key, version in settled.items() if key in listed or version != earlier[key]}
         of_rows = {key: named_by_user(version, self.members) for key, version in settled.items()}
-        tables, unknown = _resolve(groups, of_rows, self.encoding)
+        tables, unknown = _resolve(groups, of_rows, self.encoding, self._unlike(of_rows, widths))
         bad = (*unread, *_bad_statements(statements.bad, self.encoding.codes))
         control = sum(
             group.rows
@@ -290,26 +292,51 @@ class DescribedProtocol:
         statements: Statements,
         listed: Mapping[_VersionKey, TableVersion],
         earlier: Mapping[_VersionKey, TableVersion],
-    ) -> Mapping[_VersionKey, VirtualColumns]:
-        """The virtual columns of each version. Where that is not settled, a few rows are looked at, once."""
+    ) -> tuple[Mapping[_VersionKey, VirtualColumns], Mapping[_VersionKey, Collection[int]]]:
+        """The virtual columns of each version, and how many columns rows have that were looked at.
+
+        A few rows are looked at where virtual columns are not settled, and where only the number of columns tells.
+        """
         versions = [*listed.values(), *(version for key, version in earlier.items() if key not in listed)]
         evidence = Evidence(self._settled, earlier, {}, self.remembered.of_tables)
         virtual = settle(statements.column_ddl, versions, evidence)
+        counts_columns = self.encoding.width() is not None
         places = [
             (group.at, position)
             for group in groups
-            if group.kind == MessageKind.DML and group.key in virtual and not virtual[group.key].settled
+            if group.kind == MessageKind.DML and group.key in virtual
+            if not virtual[group.key].settled or (counts_columns and group.key not in self._fitting)
             for position in (group.first, group.last)
         ]
-        if places:
-            carried = samples.carried(raw, places, self.encoding)
-            virtual = settle(statements.column_ddl, versions, replace(evidence, carried=carried))
+        seen = samples.looked_at(raw, places, self.encoding)
+        if seen.carried:
+            virtual = settle(statements.column_ddl, versions, replace(evidence, carried=seen.carried))
         self._settled.update({key: columns.names for key, columns in virtual.items() if columns.settled})
-        return virtual
+        return virtual, seen.widths
+
+    def _unlike(
+        self, versions: Mapping[_VersionKey, TableVersion], widths: Mapping[_VersionKey, Collection[int]]
+    ) -> dict[_VersionKey, str]:
+        """Why versions are not what their rows are of; the others are fitting from here on."""
+        unlike: dict[_VersionKey, str] = {}
+        for key, numbers in widths.items():
+            wanted = len(versions[key].columns)
+            if wanted in numbers:
+                self._fitting.add(key)
+            else:
+                has = " or ".join(map(str, sorted(numbers)))
+                unlike[key] = (
+                    f"COLUMNS_DIFFER: its rows have {has} columns, their version has {wanted}: does the changefeed "
+                    "have a column selector?"
+                )
+        return unlike
 
 
 def _resolve(
-    groups: Iterable[_MessageGroup], versions: Mapping[_VersionKey, TableVersion], encoding: Encoding
+    groups: Iterable[_MessageGroup],
+    versions: Mapping[_VersionKey, TableVersion],
+    encoding: Encoding,
+    unlike: Mapping[_VersionKey, str],
 ) -> tuple[tuple[TableMessages, ...], tuple[Unknown, ...]]:
     by_version: dict[_VersionKey, list[_MessageGroup]] = defaultdict(list)
     for group in groups:
@@ -319,7 +346,8 @@ def _resolve(
     unknown: list[Unknown] = []
     for key, alike in sorted(by_version.items()):
         if key in versions:
-            tables[key[0]].append(_seen(versions[key], alike, encoding))
+            seen = _seen(versions[key], alike, encoding)
+            tables[key[0]].append(replace(seen, unlike=unlike.get(key, "")))
         else:
             name, number = alike[0].name, key[1]
             where = (field_of("kind") == MessageKind.DML) & _within(Part(name)) & (field_of("version") == number)

@@ -1,9 +1,9 @@
-"""A look at single rows of a batch: which columns they carry."""
+"""A look at single rows of a batch: which columns they carry, or how many."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -23,22 +23,31 @@ if TYPE_CHECKING:
     from pipeline.protocols.described.virtuals import Names, VersionKey
 
 
-def carried(
-    prepared: DataFrame, places: Iterable[tuple[Partition, int]], encoding: Encoding
-) -> dict[VersionKey, Names]:
-    """The columns that the rows at these positions have, by their versions; rows that have none say nothing."""
+class Samples(NamedTuple):
+    """Of some rows, by their versions: the names of their columns, if they say any; how many (`Encoding.width`)."""
+
+    carried: dict[VersionKey, Names]
+    widths: dict[VersionKey, set[int]]
+
+
+def looked_at(prepared: DataFrame, places: Iterable[tuple[Partition, int]], encoding: Encoding) -> Samples:
+    """The rows at these positions."""
     positions: dict[Partition, set[int]] = defaultdict(set)
     for partition, position in places:
         positions[partition].add(position)
     if not positions:
-        return {}
+        return Samples({}, {})
     here = [stands_in(partition) & F.col(POSITION).isin(*sorted(some)) for partition, some in positions.items()]
     sampled = prepared.where((field_of("kind") == MessageKind.DML) & any_of(here))
     named = [field_of(name).alias(name) for name in ("database", "table", "version")]
-    columns: dict[VersionKey, Names] = {}
-    for row in sampled.select(*named, encoding.carried().alias("columns")).collect():
+    width = encoding.width()
+    asked = [encoding.carried().alias("columns"), (F.lit(None) if width is None else width).alias("width")]
+    samples = Samples({}, {})
+    for row in sampled.select(*named, *asked).collect():
+        key = TableName(row.database, row.table).key, SchemaId(row.version)
         if row.columns:
-            key = TableName(row.database, row.table).key, SchemaId(row.version)
             names = frozenset(folded(name) for name in row.columns)
-            columns[key] = columns.get(key, frozenset()) | names
-    return columns
+            samples.carried[key] = samples.carried.get(key, frozenset()) | names
+        if row.width is not None:
+            samples.widths.setdefault(key, set()).add(row.width)
+    return samples

@@ -152,7 +152,7 @@ class _Settling:
         names = _virtual(version) | _virtual(self.evidence.versions.get(key)) | _hidden(listed)
         if settled is not None:
             return VirtualColumns(settled, settled=True)
-        if carried is not None:
+        if carried is not None and carried <= listed:
             return VirtualColumns(names | (listed - carried), settled=True)
         return VirtualColumns(names)
 

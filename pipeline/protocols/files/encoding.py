@@ -29,6 +29,10 @@ class FileEncoding:
         """A schema file as a message."""
         return message_of(body)
 
+    def width(self) -> Column | None:
+        """Names tell what a row has."""
+        return None
+
     def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
         """There are none."""
         return None

@@ -133,6 +133,10 @@ class AvroEncoding:
         """The keys of a map."""
         return F.map_keys(F.coalesce(field_of("data"), field_of("old")))
 
+    def width(self) -> Column | None:
+        """A row names its columns."""
+        return None
+
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - the head has it all
         """Nothing: the head has it all."""
         return []

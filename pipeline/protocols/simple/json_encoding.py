@@ -130,6 +130,10 @@ class JsonEncoding:
         sides = (F.json_object_keys(F.get_json_object(text, f"$.{side}")) for side in _SIDES)
         return F.coalesce(*sides)
 
+    def width(self) -> Column | None:
+        """A row names its columns."""
+        return None
+
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
         """Each version's row; NULL for rows of the others."""
         return [_row(version) for version in versions]

@@ -35,6 +35,10 @@ class KafkaBacklog:
             name: sum(n for partition, n in self._waiting.items() if partition.stream == name) for name in self._topics
         }
 
+    def size(self) -> dict[str, int]:
+        """See `Backlog.size`: Kafka does not say."""
+        return {}
+
     def oldest(self, now: float) -> dict[str, float]:
         """When the oldest of them came, by topic, where it waits for long; seconds since the epoch, as is `now`.
 

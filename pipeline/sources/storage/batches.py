@@ -12,8 +12,10 @@ from pipeline.errors import Refused
 from pipeline.model.frontier import Frontier, closed_by_watermark, commit_ts_of
 from pipeline.observe.logs import get_logger
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
+from pipeline.sources.storage.cleanup import Removable, delete, written_before
 from pipeline.sources.storage.feed import Batch
 from pipeline.sources.storage.inventory import Inventory
+from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.losses import Losses
 from pipeline.sources.storage.plan_log import PlanLog
 from pipeline.sources.storage.planner import plan
@@ -22,12 +24,12 @@ from pipeline.sources.storage.schema_files import SCHEMA_FILE_DAMAGED
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pipeline.settings.sections import SourceSection
+    from pipeline.settings import Settings
     from pipeline.sources.source import SourceNotes
     from pipeline.sources.storage.inventory import Found
     from pipeline.sources.storage.lines import Lines
     from pipeline.sources.storage.plan_log import PlannedFile
-    from pipeline.sources.storage.planner import Hole
+    from pipeline.sources.storage.planner import Hole, RowsFile
     from pipeline.sources.storage.store import Store, StoredFile
 
 COMPLETE = "complete"
@@ -43,11 +45,13 @@ class BatchPlans:
     """Plans one batch after the other. `progress`: how far the tables are complete with the last one."""
 
     def __init__(
-        self, store: Store, source: SourceSection, lines: Lines, notes: SourceNotes, accept: Collection[str]
+        self, store: Store, settings: Settings, lines: Lines, notes: SourceNotes, accept: Collection[str]
     ) -> None:
-        self._store, self._source, self._lines = store, source, lines
+        self._store, self._source, self._lines = store, settings.source, lines
+        self._changefeed = settings.changefeed
+        self._keep_for = settings.warehouse.maintenance.keep_for_seconds
         self.log = PlanLog(notes)
-        self.inventory = Inventory(store, self.log, source.protocol, lines.is_closed, source.full_listing_seconds)
+        self.inventory = Inventory(store, self.log, self._source, lines.is_closed)
         self.progress: Frontier = max(self.log.progress, closed_by_watermark(_complete_up_to(notes)))
         self._losses = Losses(accept, self.log.next_ordinal == 1, self._has)
         self._first_ts: dict[tuple[str, str], int] = {}
@@ -63,7 +67,8 @@ class BatchPlans:
         if planned:
             self.progress = max(before, planned[-1].progress)
             return Batch(planned, moved=True, settled=False)
-        listing = inventory.found()
+        removable = self._removable()
+        listing = inventory.found(removable)
         self._judge(listing)
         given_up: list[PlannedFile] = []
 
@@ -76,10 +81,20 @@ class BatchPlans:
         made = plan(listing.new, most, self._first_commit_ts, before, is_given_up)
         self.progress = made.progress
         files = [*listing.schemas, *given_up, *map(inventory.planned, made.rows)]
-        taken = self.log.add(files, self.progress) if files else ()
+        noted = inventory.listed()
+        taken = self.log.add([*files, *([noted] if noted else [])], self.progress) if files else ()
+        if removable is not None:
+            delete(self._store, removable)
         checkpoint = listing.new.checkpoint
         settled = (checkpoint is None or checkpoint.settled) and not made.holes
         return Batch(taken, moved=self.progress > before, settled=settled)
+
+    def _removable(self) -> Removable | None:
+        """What finds files to delete, if everything is listed now and the settings want it."""
+        if self._source.cleanup == "keep" or not self.inventory.is_due:
+            return None
+        before = written_before(commit_ts_of(self.progress), self._keep_for)
+        return Removable(self.log, before, self.inventory.described)
 
     def _judge(self, listing: Found) -> None:
         """Refuse a folder that is not as the settings say, or not as it was."""
@@ -93,8 +108,19 @@ class BatchPlans:
                 "give in source.protocol what the sink URI of the changefeed has",
             )
         if lanes and not self._first_ts:
-            self._first_commit_ts(next(iter(lanes.values()))[0].entry)
+            first = next(iter(lanes.values()))[0]
+            self._first_commit_ts(first.entry)
+            self._compare(first)
         self._say_what_waits(listing)
+
+    def _compare(self, first: RowsFile) -> None:
+        """Say what the first file says otherwise than the settings."""
+        version = first.file.under(self.inventory.described)
+        if version is not None:
+            layout = FileLayout.of(first.entry.path, first.file, version)
+            shown = self._lines.shown(self._store.read(first.entry.path, 0, _FIRST_BYTES))
+            for sentence in denied(self._changefeed, layout, shown):
+                _log.warning(sentence)
 
     def _say_what_waits(self, listing: Found) -> None:
         """Say once of each version that its files have waited for a schema file for a while; and what is damaged."""

@@ -110,6 +110,10 @@ class BucketStore:
         except _BeyondItsEnd:
             return b""
 
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        self._asked(path, lambda s3: s3.remove_object(self.bucket, self.prefix + path))
+
     def _unknown(self, folder: str) -> Iterator[StoredFile]:
         """A folder that may be a new database or table, a database's own DDL, or somebody else's."""
         count, is_ours = 0, False

@@ -12,15 +12,14 @@ import pyarrow as pa
 
 from pipeline.model.places import FILE, FILE_FIELDS, FILES, PARTITION, POSITION, RAW, STREAM, position_in_files
 from pipeline.protocols.files.head import FILE_TRUNCATED
-from pipeline.sources.storage.cutting import HEADER, records
-from pipeline.sources.storage.plan_log import LOST
+from pipeline.sources.storage.cutting import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.sources.storage.cutting import Cutter
+    from pipeline.sources.storage.lines import Lines
     from pipeline.sources.storage.plan_log import PlannedFile
     from pipeline.sources.storage.store import Store
 
@@ -42,24 +41,24 @@ _SPARK = (
 )
 
 
-def raw_frame(spark: SparkSession, store: Store, cut: Cutter, files: Sequence[PlannedFile]) -> DataFrame:
+def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
     """The records of these files, with the columns of `RAW` and `FILE`."""
-    read = [file for file in files if file.kind != LOST]
+    read = [file for file in files if file.is_there]
     if sum(file.size for file in read) > FEW_BYTES:
-        return _by_executors(spark, store, cut, read)
-    batches = [batch for file in read for batch in _batches(store, cut, file)]
+        return _by_executors(spark, store, lines, read)
+    batches = [batch for file in read for batch in _batches(store, lines, file)]
     batches = batches or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
     return spark.createDataFrame(pa.Table.from_batches(batches, schema=_SCHEMA)).select(*RAW, FILE)
 
 
-def _by_executors(spark: SparkSession, store: Store, cut: Cutter, files: Sequence[PlannedFile]) -> DataFrame:
+def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
     shares = _shares(files, spark.sparkContext.defaultParallelism * _TASKS_A_CORE)
 
     def read(given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in given:
             for number in batch.column(0).to_pylist():
                 for file in shares[number]:
-                    yield from _batches(store, cut, file)
+                    yield from _batches(store, lines, file)
 
     numbers = spark.range(len(shares), numPartitions=len(shares))
     return numbers.mapInArrow(read, _SPARK).select(*RAW, FILE)
@@ -76,22 +75,23 @@ def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
     return shares
 
 
-def _batches(store: Store, cut: Cutter, file: PlannedFile) -> Iterator[pa.RecordBatch]:
+def _batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.RecordBatch]:
     if not file.has_rows:
-        yield _batch(file, file.kind, [store.read(file.path)], 0)
+        yield _batch(file, file.kind, [store.read(file.path)], 0, None)
         return
-    number = 0
-    for values, torn in records(lambda start, size: store.read(file.path, start, size), file.size, cut):
-        has_header = number == 0 and values[0].startswith(HEADER)
-        yield _batch(file, FILE_TRUNCATED if torn else file.kind, values[has_header:], number + has_header)
+    number, header = 0, None
+    for values, torn in records(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
+        header = lines.header(values[0]) if number == 0 else header
+        skipped = int(number == 0 and header is not None)
+        yield _batch(file, FILE_TRUNCATED if torn else file.kind, values[skipped:], number + skipped, header)
         number += len(values)
 
 
-def _batch(file: PlannedFile, kind: str, values: Sequence[bytes], first: int) -> pa.RecordBatch:
+def _batch(file: PlannedFile, kind: str, values: Sequence[bytes], first: int, header: str | None) -> pa.RecordBatch:
     """`first`: the number of the first of these records in the file."""
     count, begin = len(values), position_in_files(file.ordinal, first)
     arrived = dt.datetime.fromtimestamp(file.modified, dt.UTC)
-    facts = [file.shown_path, file.ordinal, kind, file.schema_name, file.table_name, file.version]
+    facts = [file.shown_path, file.ordinal, kind, file.schema_name, file.table_name, file.version, header]
     columns: list[Iterable[object]] = [
         _repeated(FILES, pa.string(), count),
         _repeated(0, pa.int32(), count),

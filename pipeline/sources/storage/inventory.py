@@ -13,20 +13,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.columns import FAR_FUTURE, time_of
+from pipeline.model.names import TableName
 from pipeline.protocols.described.head import MessageKind
 from pipeline.protocols.files.head import DAMAGED, ROWS
 from pipeline.sources.storage.lanes import Lane, live_folders
-from pipeline.sources.storage.paths import METADATA, DataFile, SchemaPath, VersionPath, read_path
-from pipeline.sources.storage.plan_log import LOST, PlannedFile, is_same
+from pipeline.sources.storage.paths import METADATA, DataFile, SchemaPath, VersionPath, path_of, read_path
+from pipeline.sources.storage.plan_log import LISTED, LOST, Listed, PlannedFile, is_same
 from pipeline.sources.storage.planner import Checkpoint, New, RowsFile
 from pipeline.sources.storage.schema_files import SchemaFile, SchemaFileDamaged, read_schema_file
+from pipeline.sources.storage.store import StoredFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from pipeline.model.table_filter import TableFilter
+    from pipeline.settings.sections import SourceSection
+    from pipeline.sources.storage.cleanup import Removable
     from pipeline.sources.storage.plan_log import PlanLog
     from pipeline.sources.storage.planner import Hole
-    from pipeline.sources.storage.store import Store, StoredFile
+    from pipeline.sources.storage.store import Store
 
 _SETTLES_IN = 10.0
 """Seconds after which every DDL event of the commit ts in `metadata` is written: TiCDC writes it every two seconds."""
@@ -63,24 +68,29 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Inventory:
-    """Lists a store. `protocol`: that of its files of rows. `is_closed`: see `Lines`.
+    """Lists a store, as `source` says: which protocol, which tables, and how often all of it. `is_closed`: see `Lines`.
 
-    `full_listing`: after so many seconds everything is listed again.
+    An earlier run may have listed everything not long ago (`LISTED`).
     """
 
     store: Store
     log: PlanLog
-    protocol: str
+    source: SourceSection
     is_closed: Callable[[bytes], bool]
-    full_listing: float
+    _tables: TableFilter = field(init=False)
     _described: dict[VersionPath, Described] = field(init=False)
-    _listed_at: float | None = field(default=None, init=False)
-    """When everything was listed, by `time.monotonic`."""
+    _left_out: set[VersionPath] = field(default_factory=set, init=False)
+    """Versions of tables that are not read."""
+    _listed_at: float = field(init=False)
+    """When everything was listed, in seconds since the epoch."""
     _waiting: dict[str, StoredFile] = field(default_factory=dict, init=False)
     """New files of rows that earlier listings had, and that were left."""
 
     def __post_init__(self) -> None:
+        self._tables = self.source.table_filter
         self._described = {}
+        listed = self.log.listed
+        self._listed_at = listed.when if listed.tables == self._rules else 0.0
         for file in self.log.schemas:
             self._describe(file)
 
@@ -92,8 +102,22 @@ class Inventory:
             return None
         return Checkpoint(commit_ts, time.time() - modified >= _SETTLES_IN)
 
-    def found(self) -> Found:
-        """What there is now."""
+    @property
+    def _rules(self) -> str:
+        return " ".join(self.source.tables)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether everything is to be listed."""
+        return not 0 <= time.time() - self._listed_at < self.source.full_listing_seconds
+
+    @property
+    def described(self) -> Collection[VersionPath]:
+        """The versions of which a schema file was read."""
+        return self._described.keys()
+
+    def found(self, removable: Removable | None = None) -> Found:
+        """What there is now. `removable` is offered what is listed."""
         checkpoint = self.checkpoint()
         schemas: list[PlannedFile] = []
         damaged: dict[str, str] = {}
@@ -101,9 +125,11 @@ class Inventory:
         taken_up_to: dict[Lane, int] = {}
         other = 0
         for entry in self._listed():
+            if removable is not None:
+                removable.offer(entry)
             file = read_path(entry.path)
             match file:
-                case DataFile(protocol=self.protocol):
+                case DataFile(protocol=self.source.protocol):
                     lane = Lane(file.folder, file.dispatcher)
                     if is_same(self.log.known(entry.path), entry):
                         self._waiting.pop(entry.path, None)
@@ -115,16 +141,40 @@ class Inventory:
                     other += 1
                 case SchemaPath():
                     schemas += self._schema_file(entry, file, damaged)
-        rows = {lane: tuple(self._rows(files, checkpoint)) for lane, files in lanes.items()}
-        for lane in rows:
-            end = self.log.ends.get(lane)
-            taken_up_to[lane] = max(taken_up_to.get(lane, 0), end.number if end else 0)
+        rows = {
+            lane: tuple(self._rows(files, checkpoint)) for lane, files in lanes.items() if not self._are_left_out(files)
+        }
+        for lane, files in rows.items():
+            taken_up_to[lane] = max(taken_up_to.get(lane, 0), self._taken_before(lane, files[0]))
         schemas.sort(key=lambda file: (file.version, file.path))
         return Found(New(checkpoint, rows, taken_up_to), tuple(schemas), damaged, other)
+
+    def _are_left_out(self, files: Sequence[tuple[StoredFile, DataFile]]) -> bool:
+        """Whether the files of a lane are of a table that is not read. Then they do not wait."""
+        version = files[0][1].under(self._described)
+        if version not in self._left_out:
+            return False
+        for entry, _ in files:
+            self._waiting.pop(entry.path, None)
+        return True
+
+    def _taken_before(self, lane: Lane, first: RowsFile) -> int:
+        """The greatest number of a lane that was taken, as far as the log knows: files may be deleted by now."""
+        end = self.log.ends.get(lane)
+        before = first.file.number - 1
+        is_known = before > 0 and self.log.known(path_of(first.entry.path, before)) is not None
+        return max(before if is_known else 0, end.number if end else 0)
 
     def waiting(self) -> list[StoredFile]:
         """Files of rows that the last listing had, and that no batch has taken."""
         return list(self._waiting.values())
+
+    def listed(self) -> PlannedFile | None:
+        """What notes whether the next run has to list everything at once; None if the log says so already."""
+        now = Listed(0.0 if self._waiting else self._listed_at, self._rules)
+        if now == self.log.listed or not (now.when or self.log.listed.when):
+            return None
+        return self._planned(StoredFile("", 0, now.tables, now.when), LISTED, Described("", "", 0))
 
     def planned(self, rows: RowsFile) -> PlannedFile:
         """A file of rows as it is planned: its table and version are those of its schema file."""
@@ -139,19 +189,19 @@ class Inventory:
         version = hole.behind.file.under(self._described)
         described = self._described[version] if version else Described("", "", 0)
         for number in range(hole.first, hole.last + 1):
-            lost = hole.behind.entry._replace(path=hole.path(number), size=0, etag="")
+            lost = hole.behind.entry._replace(path=path_of(hole.behind.entry.path, number), size=0, etag="")
             yield self._planned(lost, LOST, described)
 
     def _listed(self) -> Iterator[StoredFile]:
         """Each file once that may be new, of all folders or of live ones."""
-        now = time.monotonic()
-        if self._listed_at is None or now - self._listed_at >= self.full_listing:
+        if self.is_due:
+            now = time.time()
             self._waiting.clear()
             yield from self.store.everything()
             self._listed_at = now
             return
         before = {**self._waiting}
-        for entry in self.store.recent(live_folders(self.log.ends, self._described.keys())):
+        for entry in self.store.recent(live_folders(self.log.ends, self._described.keys(), self._left_out)):
             before.pop(entry.path, None)
             yield entry
         yield from before.values()
@@ -189,6 +239,8 @@ class Inventory:
         path = read_path(file.path)
         if isinstance(path, SchemaPath) and file.table_name:
             self._described[path.describes] = Described(file.schema_name, file.table_name, file.version)
+            if not self._tables.takes(TableName(file.schema_name, file.table_name)):
+                self._left_out.add(path.describes)
 
     def _planned(self, entry: StoredFile, kind: str, of: Described) -> PlannedFile:
         earlier = self.log.known(entry.path)

@@ -9,12 +9,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.sources.storage.paths import DataFile, read_path
+from pipeline.sources.storage.paths import DataFile, VersionPath, read_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-
-    from pipeline.sources.storage.paths import VersionPath
 
 LANE_PATH = r"^(.*)/CDC(?:_([0-9A-Za-z-]+)_)?([0-9]{6,20})\.(?:csv|json)$"
 """The path of a file of rows, for Java: folder, dispatcher, number."""
@@ -88,15 +86,19 @@ class LiveFolders:
         return folder in self.closed or (newest is not None and group != folder and folder < newest.folder)
 
 
-def live_folders(ends: Mapping[Lane, LaneEnd], described: Collection[VersionPath]) -> LiveFolders:
+def live_folders(
+    ends: Mapping[Lane, LaneEnd], described: Collection[VersionPath], left_out: Collection[VersionPath] = ()
+) -> LiveFolders:
     """Where new files may come. `ends`: the newest file of each lane; `described`: versions with a schema file.
+
+    `left_out`: versions of tables that are not read.
 
     TiCDC writes to a table's newest version, or goes on with an older one that has the same columns.
     """
     newest_version: dict[str, int] = {}
     for any_version in described:
         newest_version[any_version.table] = max(any_version.version, newest_version.get(any_version.table, 0))
-    tables = {table: f"{table}/{version}" for table, version in newest_version.items()}
+    tables = {table: VersionPath(table, version).folder for table, version in newest_version.items()}
     now = max((end.modified for end in ends.values()), default=0.0)
     versions: dict[str, dict[str, Newest]] = {folder: {} for folder in tables.values()}
     modified: dict[str, float] = {}
@@ -105,13 +107,14 @@ def live_folders(ends: Mapping[Lane, LaneEnd], described: Collection[VersionPath
         version = file.under(described) if isinstance(file, DataFile) else None
         if version is None:
             continue
-        folder, group = f"{version.table}/{version.version}", undated(lane.folder)
+        folder, group = version.folder, undated(lane.folder)
         newest = Newest(lane.folder, f"{lane.folder}/" if lane.dispatcher else end.path)
         groups = versions.setdefault(folder, {})
         groups[group] = max(newest, groups.get(group, newest))
         modified[folder] = max(end.modified, modified.get(folder, end.modified))
     live = {*tables.values(), *(folder for folder, last in modified.items() if last >= now - _STAYS_LIVE)}
-    closed = frozenset(f"{version.table}/{version.version}" for version in described) - live
+    live -= {version.folder for version in left_out}
+    closed = frozenset(version.folder for version in described) - live
     return LiveFolders(tables, {folder: groups for folder, groups in versions.items() if folder in live}, closed)
 
 

@@ -23,14 +23,19 @@ if TYPE_CHECKING:
 class Lines:
     """`cut` gives the records of a file. `is_closed`: whether a file that ends with some bytes ends with a record.
 
+    `header`: the names of the columns as the first line of a file has them, None if that is a row.
+
     `first_commit_ts` gives the commit ts of the first row of a file that begins with some bytes: 0 if there is no whole
-    row, None if the row does not say it. `remedy`: which option of the changefeed adds it.
+    row, None if the row does not say it. `remedy`: which option of the changefeed adds it. `shown` gives what the same
+    bytes show of the changefeed's options, by their names in `changefeed`.
     """
 
     cut: Cutter
     is_closed: Callable[[bytes], bool]
+    header: Callable[[bytes], str | None]
     first_commit_ts: Callable[[bytes], int | None]
     remedy: str
+    shown: Callable[[bytes], dict[str, bool]]
 
 
 def lines_of(settings: Settings) -> Lines:
@@ -41,7 +46,14 @@ def lines_of(settings: Settings) -> Lines:
 def _csv(settings: Settings) -> Lines:
     form = form_of(settings.changefeed.csv)
     first = partial(first_csv_commit_ts, form)
-    return Lines(csv_records(form), partial(is_closed, form), first, "include-commit-ts = true in [sink.csv]")
+    return Lines(
+        csv_records(form),
+        partial(is_closed, form),
+        partial(header_of, form),
+        first,
+        "include-commit-ts = true in [sink.csv]",
+        partial(_shown_by_csv, form),
+    )
 
 
 def _canal(settings: Settings) -> Lines:
@@ -49,20 +61,38 @@ def _canal(settings: Settings) -> Lines:
     return Lines(
         json_records,
         lambda last: last.endswith(b"\n"),
+        lambda _: None,
         canal.first_commit_ts,
         "enable-tidb-extension=true in the sink URI",
+        lambda content: {"enable-tidb-extension": True} if canal.first_commit_ts(content) else {},
     )
 
 
 _LINES: Mapping[str, Callable[[Settings], Lines]] = {"csv": _csv, "canal-json": _canal}
 
 
+def header_of(form: CsvForm, line: bytes) -> str | None:
+    """See `Lines.header`: the names behind those of what TiCDC says of a row."""
+    if not line.startswith(HEADER):
+        return None
+    names = line.decode("utf-8", "replace").split(form.delimiter)
+    return form.delimiter.join(name for name in names if not name.startswith(HEADER.decode()))
+
+
 def first_csv_commit_ts(form: CsvForm, content: bytes) -> int | None:
     """See `Lines.first_commit_ts`."""
-    end = form.terminator.encode()
-    if content.startswith(HEADER):
-        content = content.partition(end)[2]
+    content = _without_header(form, content)
     match = re.match(form.head.encode(), content)
     if match:
         return int(match[2])
-    return None if end in content and re.match(form.names.encode(), content) else 0
+    has_line = form.terminator.encode() in content
+    return None if has_line and re.match(form.names.encode(), content) else 0
+
+
+def _shown_by_csv(form: CsvForm, content: bytes) -> dict[str, bool]:
+    match = re.match(form.head.encode(), _without_header(form, content))
+    return {"csv.include-commit-ts": True, "csv.output-old-value": match[3] is not None} if match else {}
+
+
+def _without_header(form: CsvForm, content: bytes) -> bytes:
+    return content.partition(form.terminator.encode())[2] if content.startswith(HEADER) else content

@@ -47,13 +47,13 @@ def record_at(spark: SparkSession, settings: Settings, path: str, number: int | 
         raise Refused(FILE_UNKNOWN, f"{settings.source.path} has no file {path}") from None
     match read_path(path):
         case SchemaPath() as schema:
-            return raw_frame(spark, store, lines.cut, [_schema(store, entry, schema)]), position_in_files(1)
+            return raw_frame(spark, store, lines, [_schema(store, entry, schema)]), position_in_files(1)
         case DataFile() as file:
             described = next(_described(store, file), None)
             if described is None:
                 raise Refused(FILE_UNKNOWN, f"no schema file describes {file.readings[0].table}, or its version")
             rows = _planned(entry, ROWS, described.schema_name, described.table_name, described.version, 2)
-            frame = raw_frame(spark, store, lines.cut, [described, rows])
+            frame = raw_frame(spark, store, lines, [described, rows])
             return _only(frame, path, number)
     raise Refused(FILE_UNKNOWN, f"{path} is no file of rows of a changefeed, and none that describes a table")
 

@@ -35,6 +35,11 @@ class VersionPath:
     table: str
     version: int
 
+    @property
+    def folder(self) -> str:
+        """The folder of the version."""
+        return f"{self.table}/{self.version}"
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaPath:
@@ -96,6 +101,14 @@ def read_path(path: str) -> File:
     if name == "schema.json" and len(folders) > 1 and _NUMBER.fullmatch(folders[-1]):  # TiCDC 6.5
         return SchemaPath(VersionPath("/".join(folders[:-1]), int(folders[-1])), None)
     return Foreign()
+
+
+def path_of(path: str, number: int) -> str:
+    """The path that a file of rows would have under another number."""
+    folder, _, name = path.rpartition("/")
+    stem, _, extension = name.rpartition(".")
+    width = len(stem) - len(stem.rstrip("0123456789"))
+    return f"{folder}/{stem[:-width]}{number:0{width}}.{extension}"
 
 
 def _meta(folders: list[str], name: str) -> File:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 TABLE = "files"
 LOST = "LOST"
 """The kind of a file that was never there to be taken, and that a person has given up."""
+LISTED = "LISTED"
+"""The kind of a row that is no file: when everything was listed (`modified`; 1970 as long as some of it is left), and
+for which tables (`etag`)."""
 _HASH_BYTES, _CONTENT_BYTES = 16, 8
 
 
@@ -38,8 +41,8 @@ _HASH_BYTES, _CONTENT_BYTES = 16, 8
 class PlannedFile:
     """A file that a batch takes. `incarnation`: how often the path had another content before, and one more.
 
-    `kind`: `ROWS`, the `MessageKind` of a schema file, or `LOST`. `progress`: how far the tables are complete with its
-    batch.
+    `kind`: `ROWS`, the `MessageKind` of a schema file, `LOST`, or `LISTED`. `progress`: how far the tables are complete
+    with its batch.
     """
 
     ordinal: int
@@ -60,6 +63,11 @@ class PlannedFile:
         return self.kind == ROWS
 
     @property
+    def is_there(self) -> bool:
+        """Whether there is a file to be read."""
+        return self.kind not in (LOST, LISTED)
+
+    @property
     def shown_path(self) -> str:
         """The path as users see it: with `@2` where it is the second content under it."""
         return self.path if self.incarnation == 1 else f"{self.path}@{self.incarnation}"
@@ -72,19 +80,32 @@ class Known(NamedTuple):
     incarnation: int
 
 
+class Listed(NamedTuple):
+    """When everything was listed, in seconds since the epoch, and for which tables: see `LISTED`."""
+
+    when: float
+    tables: str
+
+
 class PlanLog:
-    """All files that were planned so far. `ends`: the newest file of each lane; `schemas`: all that describe one."""
+    """All files that were planned so far. `ends`: the newest file of each lane; `schemas`: all that describe one.
+
+    `listed`: what the newest row of `LISTED` says.
+    """
 
     def __init__(self, notes: SourceNotes) -> None:
         self._notes = notes
         files = notes.read(TABLE)
         self._contents = _Contents.of(files)
         self._newer: dict[str, Known] = {}
-        self.schemas = [_planned(row.asDict()) for row in files.where(~_has_rows()).orderBy("ordinal").collect()]
+        schemas = files.where(~_is_of(ROWS, LOST, LISTED)).orderBy("ordinal")
+        self.schemas = [_planned(row.asDict()) for row in schemas.collect()]
         self.ends = _ends(files) if len(self._contents) else {}
-        last = files.agg(F.max("ordinal"), F.max_by("progress", "ordinal")).first() if len(self._contents) else None
-        self.next_ordinal = 1 if last is None else last[0] + 1
-        self.progress = NEVER if last is None else Frontier(last[1])
+        listed = F.max_by(F.struct(F.col("modified").cast("double"), "etag"), F.when(_is_of(LISTED), F.col("ordinal")))
+        last = files.agg(F.max("ordinal"), F.max_by("progress", "ordinal"), listed).first()
+        ordinal, progress, latest = (0, NEVER, None) if last is None or last[0] is None else last
+        self.next_ordinal, self.progress = ordinal + 1, Frontier(progress)
+        self.listed = Listed(0.0, "") if latest is None else Listed(*latest)
 
     def since(self, ordinal: int) -> tuple[PlannedFile, ...]:
         """The files from an ordinal on."""
@@ -106,7 +127,9 @@ class PlanLog:
         self.next_ordinal, self.progress = first + len(planned), progress
         for file in planned:
             self._newer[file.path] = Known(content_of(file.size, file.etag), file.incarnation)
-            if not (file.has_rows or file.kind == LOST):
+            if file.kind == LISTED:
+                self.listed = Listed(file.modified, file.etag)
+            elif not (file.has_rows or file.kind == LOST):
                 self.schemas.append(file)
             elif (match := LANE.fullmatch(file.path)) is not None:
                 lane = Lane(match["folder"], match["dispatcher"] or "")
@@ -167,8 +190,8 @@ def _hashed(text: Column, length: int) -> Column:
     return F.substring(F.unhex(F.md5(text)), 1, length)
 
 
-def _has_rows() -> Column:
-    return F.col("kind").isin(ROWS, LOST)
+def _is_of(*kinds: str) -> Column:
+    return F.col("kind").isin(*kinds)
 
 
 def _planned(values: dict[str, Any]) -> PlannedFile:
@@ -183,7 +206,7 @@ def _ends(files: DataFrame) -> dict[Lane, LaneEnd]:
     end = F.struct(
         number.cast("decimal(20,0)").alias("number"), "path", F.col("modified").cast("double").alias("modified")
     )
-    lanes = files.where(_has_rows()).groupBy(folder.alias("folder"), dispatcher.alias("dispatcher"))
+    lanes = files.where(_is_of(ROWS, LOST)).groupBy(folder.alias("folder"), dispatcher.alias("dispatcher"))
     newest = F.max_by(F.struct("folder", "dispatcher", "end"), "folder").alias("newest")
     undated = F.regexp_replace("folder", MONTH_OR_DAY, "")
     rows = lanes.agg(F.max(end).alias("end")).groupBy(undated, "dispatcher").agg(newest).collect()

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model.frontier import NEVER, Frontier, after_ddl, closed_by_watermark
+from pipeline.sources.storage.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,14 +68,7 @@ class Hole(NamedTuple):
     @property
     def before(self) -> str:
         """The path of the file before them, if there ever was one."""
-        return self.path(self.first - 1)
-
-    def path(self, number: int) -> str:
-        """The path of a file of the lane."""
-        folder, _, name = self.behind.entry.path.rpartition("/")
-        stem, _, extension = name.rpartition(".")
-        width = len(stem) - len(stem.rstrip("0123456789"))
-        return f"{folder}/{stem[:-width]}{number:0{width}}.{extension}"
+        return path_of(self.behind.entry.path, self.first - 1)
 
 
 class Plan(NamedTuple):

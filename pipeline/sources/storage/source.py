@@ -64,7 +64,7 @@ class StorageSource:
     ) -> Resumed:
         """See `Source.resume`."""
         del recorded
-        self._plans = BatchPlans(self._store, self._settings.source, self._lines, notes, accept)
+        self._plans = BatchPlans(self._store, self._settings, self._lines, notes, accept)
         return Resumed({}, committed, committed)
 
     def is_there(self) -> bool:
@@ -161,7 +161,7 @@ class StorageSource:
 
     def taken(self, batch: Batch, number: int) -> Taken:
         """See `Batches.taken`."""
-        frame = raw_frame(self._spark, self._store, self._lines.cut, batch.files)
+        frame = raw_frame(self._spark, self._store, self._lines, batch.files)
         next_ordinal = self.plans.log.next_ordinal
         start = batch.files[0].ordinal if batch.files else next_ordinal
         end = batch.files[-1].ordinal + 1 if batch.files else next_ordinal
@@ -181,6 +181,10 @@ class StorageBacklog:
     def records(self) -> Mapping[str, int]:
         """See `Backlog.records`: so many files."""
         return {FILES: len(self._waiting)}
+
+    def size(self) -> Mapping[str, int]:
+        """See `Backlog.size`."""
+        return {FILES: sum(entry.size for entry in self._waiting)}
 
     def oldest(self, now: float) -> Mapping[str, float]:
         """See `Backlog.oldest`."""

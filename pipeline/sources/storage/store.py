@@ -59,6 +59,10 @@ class Store(Protocol):
         """The bytes from `start` on, all or at most `size`."""
         ...
 
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is gone is no error. Raises `PermissionError`."""
+        ...
+
 
 class Inside(NamedTuple):
     """What is in a folder: files, folders by their paths, and how many links."""
@@ -106,6 +110,10 @@ class FolderStore:
                 raise FileNotFoundError(path)
             file.seek(start)
             return file.read(-1 if size is None else size)
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        (self.root / path).unlink(missing_ok=True)
 
     def _changed(self, folder: str) -> Inside:
         """What is in a folder; nothing if that was listed since its last change."""
@@ -170,6 +178,11 @@ class ArrowStore:
             file.seek(min(start, file.size()))
             content: bytes = file.read(size)
             return content
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        with suppress(FileNotFoundError):
+            self.files.delete_file(f"{self.root}/{path}")
 
     def _inside(self, folder: str) -> Inside:
         listed = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True))

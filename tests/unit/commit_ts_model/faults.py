@@ -13,6 +13,7 @@ from pipeline.ddl.name_history import NameHistory
 from pipeline.ingest import reading
 from pipeline.ingest.accounting import Books
 from pipeline.ingest.by_commit_ts import (
+    batch_progress,
     frontier,
     left_over,
     names,
@@ -57,7 +58,8 @@ def the_fastest_partition_decides(plant: Plant) -> str:
 
 def a_watermark_closes_what_comes_after_it(plant: Plant) -> str:
     """A watermark W lets rows of W+1 show, too."""
-    plant.setattr(frontier, "closed_by_watermark", lambda ts: frontier.Frontier((ts + (1 << 18)) << 1))
+    for module in (frontier, batch_progress):
+        plant.setattr(module, "closed_by_watermark", lambda ts: frontier.Frontier((ts + (1 << 18)) << 1))
     return ROWS
 
 
