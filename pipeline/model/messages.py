@@ -48,7 +48,7 @@ class SeenVersion:
 
     `key_only`: its messages carry the handle columns alone (an Avro delete). `since`, `until`: the least and the
     greatest commit ts of its rows, where the protocol tells. `unfit`: why its table cannot be right, and is held.
-    `unlike`: why none of its rows seems to be of this version; its table is held, unless it has such rows.
+    `unlike`: why none of its rows seems to be of this version; its table is held, unless it has rows already.
     `sends_members`: values of ENUM and SET come as names, so that nobody needs to know the members.
     """
 

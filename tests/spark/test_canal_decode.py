@@ -57,7 +57,7 @@ def message(op, row, old=None, **more):
 
 def decoded(spark, records, version=VERSION, members=None):
     """The change frame of records of a file, and the messages that they are."""
-    file = ("s/t/7/CDC000001.json", 3, "ROWS", "s", "t", 7)
+    file = ("s/t/7/CDC000001.json", 3, "ROWS", "s", "t", 7, None)
     values = (bytearray(record.encode("utf-8", "surrogateescape")) for record in records)
     rows = [(FILES, 0, position_in_files(3, n), None, None, value, file) for n, value in enumerate(values)]
     protocol = canal_protocol("UTC", {}, Known(version), members or {})

@@ -44,7 +44,7 @@ class Known:
 
 def decoded(spark, form, records):
     """The change frame of records of a file, and the messages that they are."""
-    file = ("s/t/7/CDC000001.csv", 3, "ROWS", "s", "t", 7)
+    file = ("s/t/7/CDC000001.csv", 3, "ROWS", "s", "t", 7, None)
     rows = [
         (FILES, 0, position_in_files(3, number), None, None, bytearray(record.encode("utf-8", "surrogateescape")), file)
         for number, record in enumerate(records)
