@@ -57,7 +57,7 @@ class CsvCodec:
 
     def __init__(self, table: SimulatedTable, timezone: str = "UTC") -> None:
         self._names = f"{_quoted(table.name)},{_quoted(table.schema)}"
-        self._columns = [(column.name, _csv_value(column, timezone)) for column in table.sent_columns]
+        self._converts = {column.name: _csv_value(column, timezone) for column in table.sent_columns}
 
     def lines(self, op: Op, before: Row | None, after: Row | None, commit_ts: int) -> str:
         """Return the lines of a row change: of an update two, the row as it was and as it is."""
@@ -66,8 +66,12 @@ class CsvCodec:
         image = before if after is None else after
         return self._line(_LETTERS[op], image or {}, commit_ts, "false")
 
+    def member(self, column: str, value: Value) -> str:
+        """Return the field of a column's value."""
+        return r"\N" if value is None else self._converts[column](value)
+
     def _line(self, letter: str, row: Row, commit_ts: int, update: str) -> str:
-        values = (r"\N" if row[name] is None else convert(row[name]) for name, convert in self._columns)
+        values = (self.member(name, row[name]) for name in self._converts)
         return ",".join((f'"{letter}"', self._names, str(commit_ts), update, *values)) + LINE_END
 
 
@@ -78,10 +82,10 @@ class CanalCodec:
         keys = [column.name for column in table.columns if column.name in table.primary_key]
         names = f'"database":{go.json_text(table.schema)},"table":{go.json_text(table.name)}'
         self._head = f'{{"id":0,{names},"pkNames":{_dumped(keys)},"isDdl":false'
-        self._columns = [
-            (column.name, f"{go.json_text(column.name)}:", column.parsed, _canal_value(column, timezone))
+        self._columns = {
+            column.name: (f"{go.json_text(column.name)}:", column.parsed, _canal_value(column, timezone))
             for column in table.sent_columns
-        ]
+        }
         kinds = {column.name: _mysql_type(column.parsed) for column in table.sent_columns}
         self._kinds = _dumped(kinds)
 
@@ -90,16 +94,20 @@ class CanalCodec:
         image = (before if after is None else after) or {}
         old = f"[{self._image(before)}]" if op == "update" and before is not None else "null"
         moment = commit_ts >> _PHYSICAL_BITS
-        types = ",".join(f"{key}{_sql_type(kind, image[name])}" for name, key, kind, _ in self._columns)
+        types = ",".join(f"{key}{_sql_type(kind, image[name])}" for name, (key, kind, _) in self._columns.items())
         head = f'{self._head},"type":"{op.upper()}","es":{moment},"ts":{clock()},"sql":""'
         tail = f'"_tidb":{{"commitTs":{commit_ts}}}}}{LINE_END}'
         return (
             f'{head},"sqlType":{{{types}}},"mysqlType":{self._kinds},"old":{old},"data":[{self._image(image)}],{tail}'
         )
 
+    def member(self, column: str, value: Value) -> str:
+        """Return name and value of a column."""
+        key, _, convert = self._columns[column]
+        return f"{key}{_text(value, convert)}"
+
     def _image(self, row: Row) -> str:
-        members = (f"{key}{_text(row[name], convert)}" for name, key, _, convert in self._columns)
-        return f"{{{','.join(members)}}}"
+        return f"{{{','.join(self.member(name, row[name]) for name in self._columns)}}}"
 
 
 def clock() -> int:

@@ -32,6 +32,7 @@ import protocols  # noqa: E402
 import quality  # noqa: E402
 import small  # noqa: E402
 import steady  # noqa: E402
+import storage  # noqa: E402
 import targets  # noqa: E402
 import throughput  # noqa: E402
 from figures import Measured  # noqa: E402
@@ -50,9 +51,10 @@ CASES = {
     "evolution": evolution.run,
     "quality": quality.run,
     "protocols": protocols.run,
+    "storage": storage.run,
     "backlog": backlog.run,
 }
-LONG = frozenset({"backlog", "day"})
+LONG = frozenset({"backlog", "day", "storage"})
 
 
 def arguments() -> argparse.Namespace:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from order_line import (
     BASE_MS,
@@ -62,11 +62,19 @@ class Event(NamedTuple):
     after: bytes
 
 
-class Members:
-    """The columns of an image in their order, each with its comma; `around` is what stands beside a value's digits."""
+class Codec(Protocol):
+    """What encodes single values of a row."""
 
-    def __init__(self, codec: SimpleCodec | OpenCodec) -> None:
-        self._codec = codec
+    def member(self, column: str, value: Value) -> str:
+        """A column's value as an image has it, maybe with its name."""
+        ...
+
+
+class Members:
+    """The columns of an image, each with what is behind it (`end`); `around` is what stands beside a value's digits."""
+
+    def __init__(self, codec: Codec, end: bytes = b",") -> None:
+        self._codec, self._end = codec, end
         told = pieces()
         kinds = {column.name: column.parsed for column in order_line().columns}
         times = [value_of(kinds["ol_delivery_d"], f"{time}+00:00") for time in told.times]
@@ -83,14 +91,14 @@ class Members:
         self.quantities = [self._piece("ol_qty", n) for n in range(11)]
         self.rate = self._around("ol_rate", 0.777, "0.777")
         self.statuses = [self._piece("ol_status", status) for status in STATUSES]
-        self.warehouses = [self._piece("ol_w_id", w)[:-1] + b"}" for w, _ in places]
+        self.warehouses = [self._piece("ol_w_id", w) for w, _ in places]
 
     def small_rate(self, rate: float) -> bytes:
         """A rate whose digits the encoder has to find."""
         return self._piece("ol_rate", rate)
 
     def _piece(self, column: str, value: Value) -> bytes:
-        return self._codec.member(column, value).encode() + b","
+        return self._codec.member(column, value).encode() + self._end
 
     def _around(self, column: str, value: Value, shown: str) -> tuple[bytes, bytes]:
         start, _, end = self._piece(column, value).partition(shown.encode())
@@ -157,7 +165,7 @@ class CutStream(Stream):
             b"{", m.amount[0], b"%d.%02d" % divmod(cents, 100), m.amount[1], self._created, m.districts[place],
             m.deliveries[delivery], m.discounts[discount], m.info[0], self._pieces.noise[noise : noise + 24],
             m.info[1], m.items[item], m.id[0], key, m.id[1], m.metas[meta], m.quantities[qty], rated,
-            m.statuses[status], m.warehouses[place],
+            m.statuses[status], m.warehouses[place][:-1], b"}",
         ))  # fmt: skip
 
     def _opening(self) -> list[Record]:

@@ -70,20 +70,30 @@ class Ground:
         **warehouse: Any,
     ) -> str:
         """Write a configuration for a warehouse of its own. `topics`: `topics` or `topic_pattern` of the source."""
+        source = {
+            "kind": "kafka",
+            "protocol": protocol,
+            "bootstrap_servers": self.stack.bootstrap_servers,
+            "max_offsets_per_trigger": batch,
+            **topics,
+        }
+        registry = {"registry": {"url": self.stack.registry_url}} if protocol == "avro" else {}
+        return self._written(name, {"source": source, **registry, "quality": quality or {}}, warehouse)
+
+    def storage_config(
+        self, name: str, protocol: str, path: str, *, most_bytes: int = 512 << 20, **warehouse: Any
+    ) -> str:
+        """The same for a folder of files; `most_bytes` in one batch."""
+        source = {"kind": "storage", "protocol": protocol, "path": path, "max_bytes_per_trigger": str(most_bytes)}
+        return self._written(name, {"source": source}, warehouse)
+
+    def _written(self, name: str, sections: dict[str, Any], warehouse: dict[str, Any]) -> str:
         folder = self.folder / name
         folder.mkdir(parents=True)
         settings = {
             "name": "bench",
-            "source": {
-                "kind": "kafka",
-                "protocol": protocol,
-                "bootstrap_servers": self.stack.bootstrap_servers,
-                "max_offsets_per_trigger": batch,
-                **topics,
-            },
-            **({"registry": {"url": self.stack.registry_url}} if protocol == "avro" else {}),
+            **sections,
             "warehouse": {"path": str(folder / "warehouse"), **warehouse},
-            "quality": quality or {},
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"master": f"local[{cores()}]"},
         }

@@ -64,6 +64,14 @@ TARGETS = (
     _at_most("quality.small", "the same for a batch of 10 rows in each of 100 tables, in time", 1.5),
     _at_least("protocols.simple/avro", "Simple in JSON, changes and current, against Avro", 0.5),
     _at_least("protocols.open/avro", "Open in records of 16 rows, changes and current, against Avro", 0.35),
+    _at_least("storage.csv/avro", "CSV from files, changes and current, against Avro from Kafka", 0.8),
+    _at_least("storage.csv-changes/avro-changes", "CSV from files, changes only, against Avro from Kafka", 0.8),
+    _at_least("storage.canal/avro", "Canal-JSON from files, changes and current, against Avro from Kafka", 0.4),
+    _at_least("storage.canal-changes/avro-changes", "Canal-JSON from files, changes only, against Avro", 0.4),
+    _at_most("storage.ten_rows", "10 rows in one new file into 1,000,000 rows, against Kafka", 1.1),
+    _at_most("storage.many_files", "5,000 small files over 200 tables, against Kafka", 2),
+    _at_most("storage.nothing_new", "a run that finds nothing new, against Kafka", 0.5),
+    _at_most("storage.peak_mib", "memory of a task for a file of 512 MiB, beyond that for a small one", 256),
     _at_most("backlog.peak_gib", "10,000,000 records, 500,000 a batch: peak memory of driver and workers", 4),
 )
 

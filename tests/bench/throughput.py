@@ -95,8 +95,9 @@ class Ours:
     def prepare(self) -> None:
         """Nothing: the warm-up round starts Spark."""
 
-    def run(self, name: str, truth: Truth) -> dict[str, Any]:
-        config = self.ground.config(
+    def config(self, name: str) -> str:
+        """Write the configuration of a run."""
+        return self.ground.config(
             name,
             {"topics": [self.topic]},
             batch=self.batch,
@@ -104,7 +105,9 @@ class Ours:
             quality=self.quality,
             protocol=self.protocol,
         )
-        self.worker.ask("open", config=config)
+
+    def run(self, name: str, truth: Truth) -> dict[str, Any]:
+        self.worker.ask("open", config=self.config(name))
         facts = self.worker.ask("run")
         self.worker.ask("close")
         warehouse = self.ground.warehouse(name)

@@ -123,7 +123,7 @@ def first_commit_ts(content: bytes) -> int | None:
 
 @cache
 def _prepared() -> tuple[Projection, ...]:
-    text = F.try_validate_utf8(F.when(of_file("kind") == ROWS, F.col("value").cast("string")))
+    text = F.try_validate_utf8(F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string")))
     wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{end_marker.FIELD}":{end_marker.NUMBER}}}]'))
     read = F.from_json(wrapped, ArrayType(_MESSAGE), {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
     message, end = F.get(F.col(SENT), F.lit(0)), F.get(F.col(SENT), F.lit(1)).getField(end_marker.FIELD)

@@ -22,6 +22,7 @@ from pipeline.protocols.described.head import field_of
 from pipeline.protocols.described.text_values import TextValues
 from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import (
+    COLUMNS,
     COMMIT_TS_MISSING,
     FILE_TRUNCATED,
     ROWS,
@@ -59,6 +60,7 @@ _BEFORE_COLUMNS = 3
 """Operation, table and schema."""
 _FIELDS, _OLD_FIELDS = "_fields", "_old_fields"
 _LENGTH, _OLD_LENGTH = "_length", "_old_length"
+_LINE, _MOMENT, _TWO, _OP = "_line", "_moment", "_two", "_op"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +124,8 @@ class CsvEncoding(FileEncoding):
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - whatever the version
         """The fields of both lines."""
         value = F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string"))
-        lines = F.split(value, self.form.second_line, 2)
-        last = F.get(lines, F.size(lines) - 1)
-        first = F.when(F.size(lines) > 1, F.get(lines, F.lit(0)))
+        lines = F.when(field_of("two"), F.split(value, self.form.second_line, 2))
+        first, last = F.get(lines, F.lit(0)), F.coalesce(F.get(lines, F.lit(1)), value)
         return [
             *(_fields(self.form, last).alias(_FIELDS), F.length(last).alias(_LENGTH)),
             *(_fields(self.form, first).alias(_OLD_FIELDS), F.length(first).alias(_OLD_LENGTH)),
@@ -185,15 +186,23 @@ def _fields(form: CsvForm, line: Column) -> Column:
 
 @lru_cache(maxsize=16)
 def _prepared(form: CsvForm) -> tuple[Projection, ...]:
-    line = F.try_validate_utf8(F.when(of_file("kind") == ROWS, F.col("value").cast("string")))
-    letter, commit_ts, update = (F.regexp_extract(line, form.head, group) for group in (1, 2, 3))
-    two = (update == "true") & F.regexp_like(line, F.lit(form.second_line))
-    op = (
-        F.when((letter == "D") & two, F.lit(Op.UPDATE.value))
+    """In steps, each of whose columns is computed once a row, whatever asks for it."""
+    raw, line, moment, op, two = [F.col(name) for name in COLUMNS], *map(F.col, (_LINE, _MOMENT, _OP, _TWO))
+    text = F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string"))
+    commit_ts, update = (F.split_part(moment, F.lit(form.delimiter), F.lit(part)) for part in (1, 2))
+    letter = F.when(moment != "", F.substring(line, 1 + len(form.quote), 1))
+    has_two = F.when(once(), (update == "true") & F.regexp_like(line, F.lit(form.second_line)))
+    kind = (
+        F.when((letter == "U") | two | ((letter == "I") & (update == "true")), F.lit(Op.UPDATE.value))
         .when(letter == "D", F.lit(Op.DELETE.value))
-        .when((letter == "U") | ((letter == "I") & (update == "true")), F.lit(Op.UPDATE.value))
         .when(letter == "I", F.lit(Op.INSERT.value))
         .when(F.regexp_like(line, F.lit(form.names)), F.lit(Op.INSERT.value))  # without a commit ts
     )
     meta = F.when(update == "", F.lit(_BEFORE_COLUMNS + 1)).otherwise(F.lit(_BEFORE_COLUMNS + 2))
-    return (headed(op, commit_ts.try_cast("bigint"), {"meta": meta, "two": two}),)
+    return (
+        Projection([*raw, F.try_validate_utf8(text).alias(_LINE)]),
+        Projection([*raw, line, F.when(once(), F.regexp_extract(line, form.moment, 1)).alias(_MOMENT)]),
+        Projection([*raw, line, moment, has_two.alias(_TWO)]),
+        Projection([*raw, moment, two, F.when(once(), kind).alias(_OP)]),
+        headed(op, commit_ts.try_cast("bigint"), {"meta": meta, "two": two}),
+    )

@@ -46,9 +46,9 @@ def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[P
     read = [file for file in files if file.is_there]
     if sum(file.size for file in read) > FEW_BYTES:
         return _by_executors(spark, store, lines, read)
-    batches = [batch for file in read for batch in _batches(store, lines, file)]
-    batches = batches or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
-    return spark.createDataFrame(pa.Table.from_batches(batches, schema=_SCHEMA)).select(*RAW, FILE)
+    sent = [batch for file in read for batch in batches(store, lines, file)]
+    sent = sent or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
+    return spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA)).select(*RAW, FILE)
 
 
 def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
@@ -58,7 +58,7 @@ def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequen
         for batch in given:
             for number in batch.column(0).to_pylist():
                 for file in shares[number]:
-                    yield from _batches(store, lines, file)
+                    yield from batches(store, lines, file)
 
     numbers = spark.range(len(shares), numPartitions=len(shares))
     return numbers.mapInArrow(read, _SPARK).select(*RAW, FILE)
@@ -75,7 +75,8 @@ def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
     return shares
 
 
-def _batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.RecordBatch]:
+def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.RecordBatch]:
+    """The records of one file, some at a time."""
     if not file.has_rows:
         yield _batch(file, file.kind, [store.read(file.path)], 0, None)
         return
