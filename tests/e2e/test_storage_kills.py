@@ -16,8 +16,9 @@ from support.slow import EVERY
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 RUN = ("run", "--available-now")
-STEPS = ("read", "changes-appended@2", "ledger-appended")
+STEPS = ("changes-appended@2", "ledger-appended")
 MORE = (
+    "read",
     "published@2", "pending-held",
     "ddl-applied@3", "evolved", "changes-appended@4", "keys-deleted", "staged@2", "cuts-appended", "schemas-appended",
     "pending-released", "partitions-removed", "before-spark-commit", "read@2",

@@ -22,7 +22,7 @@ OLD_VALUES_MISSING = {
     ("key_updates", "storage_csv_none"): set(),
 }
 """Tables without a primary key whose updates do not carry the row as it was: they are held."""
-DEFAULT = ("all_types-storage_canal_day", "ddl-new_storage_csv_across")
+DEFAULT = ("all_types-storage_canal_day",)
 CASES = [case for case in storage_cases() if EVERY or str(case) in DEFAULT]
 
 

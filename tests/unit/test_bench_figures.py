@@ -130,6 +130,14 @@ def test_the_targets_are_those_of_the_issues():
         "quality.small": (1.5, 1.5),
         "protocols.simple/avro": (0.5, 0.5),
         "protocols.open/avro": (0.35, 0.35),
+        "storage.csv/avro": (0.8, 0.8),
+        "storage.csv-changes/avro-changes": (0.8, 0.8),
+        "storage.canal/avro": (0.4, 0.4),
+        "storage.canal-changes/avro-changes": (0.4, 0.4),
+        "storage.ten_rows": (1.1, 1.1),
+        "storage.many_files": (2, 2),
+        "storage.nothing_new": (0.5, 0.5),
+        "storage.peak_mib": (256, 256),
         "backlog.peak_gib": (4, 4),
     }
 

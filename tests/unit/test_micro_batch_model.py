@@ -14,7 +14,7 @@ from unit.batch_model.history import MODES, drawn, play, rule
 from unit.batch_model.iceberg import Refusal
 from unit.batch_model.known import KNOWN, OPEN
 
-HISTORIES = min(int(os.environ.get("TICDC_WAREHOUSE_HISTORIES", "300")), 20_000)
+HISTORIES = min(int(os.environ.get("TICDC_WAREHOUSE_HISTORIES", "200")), 20_000)
 """Of 100,000 some fail by causes that are known and open (`OPEN`)."""
 HUNTED = 2000
 """So many histories may look for a planted fault; most are found within fifty."""

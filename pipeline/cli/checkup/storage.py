@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _OLD_SECONDS = 60.0
 """TiCDC writes `metadata` every two seconds."""
 _FIRST_BYTES = 1 << 20
+_PARTITION_BY = re.compile(r"\bPARTITION\s+BY\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class _Listing:
     schemas: dict[VersionPath, StoredFile] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
+    partitioned: set[str] = field(default_factory=set)
+    """Folders of tables that a statement has partitioned."""
     _firsts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def take(self, entry: StoredFile, store: Store) -> None:
@@ -68,7 +72,8 @@ class _Listing:
             case SchemaPath(describes=version, checksum=checksum):
                 self.schemas[version] = entry
                 try:
-                    read_schema_file(store.read(entry.path), checksum)
+                    if _PARTITION_BY.search(read_schema_file(store.read(entry.path), checksum).query):
+                        self.partitioned.add(version.table)
                 except SchemaFileDamaged as damage:
                     self.damaged[entry.path] = damage.message
 
@@ -77,12 +82,12 @@ class _Listing:
         """Folders whose first files are gone."""
         return sum(number > 1 for number in self._firsts.values())
 
-    def layouts(self) -> Iterator[tuple[FileLayout, StoredFile]]:
-        """How the newest files of folders are laid out."""
+    def layouts(self) -> Iterator[tuple[FileLayout, VersionPath, StoredFile]]:
+        """How the newest files of folders are laid out, and of which version they are."""
         for entry, file in self.rows.values():
             version = file.under(self.schemas)
             if version is not None:
-                yield FileLayout.of(entry.path, file, version), entry
+                yield FileLayout.of(entry.path, file, version), version, entry
 
 
 def examined(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
@@ -112,18 +117,28 @@ def examined(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
 
 
 def _layout(settings: Settings, facts: _Listing, store: Store) -> Iterator[Finding]:
-    counts = Counter(layout for layout, _ in facts.layouts())
+    counts = Counter(layout for layout, _, _ in facts.layouts())
     if not counts:
         return
     each = [f"{layout} ({counted(number, 'folder')})" for layout, number in counts.most_common()]
     yield fine("changefeed", f"files have {some(each, '; ')}")
     lines = lines_of(settings)
     differences: dict[str, None] = {}
-    for layout, entry in facts.layouts():
+    together: dict[str, None] = {}
+    for layout, version, entry in facts.layouts():
+        if version.table in facts.partitioned and not layout.partition:
+            together[version.table] = None
         shown = {} if differences else lines.shown(store.read(entry.path, 0, _FIRST_BYTES))
         differences |= dict.fromkeys(denied(settings.changefeed, layout, shown))
     for sentence in differences:
         yield note("changefeed", sentence, "correct the setting, or is this another changefeed than the one you mean?")
+
+    if together:
+        yield wrong(
+            "changefeed",
+            f"the partitions of {some(together)} share their folders: TiCDC itself loses rows then (tiflow#11979)",
+            "set enable-partition-separator = true in the changefeed's [sink]; let it begin anew in another folder",
+        )
 
 
 def _expiry(settings: Settings, facts: _Listing) -> Iterator[Finding]:

@@ -80,7 +80,7 @@ class TableByCommitTs:
                 if not evolved.layout.columns:
                     evolved = replace(evolved, layout=replace(evolved.layout, ddl_at=max(0, commit_ts)))
                 since = key.holds_after(evolved.layout, commit_ts)
-                unfit = entry.unfit or ("" if pair is not None and pair.ends else entry.unlike)
+                unfit = entry.unfit or (entry.unlike and ("" if pair is not None and pair.ends else entry.unlike))
                 evolved = self._met(evolved, entry)
                 evolved = replace(evolved, unclear=evolved.unclear or ("" if work.forced else unfit))
             else:

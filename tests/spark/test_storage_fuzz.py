@@ -1,0 +1,112 @@
+"""Lines of TiCDC's own files in which anything has been changed: each is a row or a dead letter, and nothing raises."""
+
+import json
+import random
+import tarfile
+
+import pytest
+from golden.corpus import FOLDER
+from support.slow import EVERY
+
+from pipeline.model import change
+from pipeline.model.columns import CommitTs
+from pipeline.model.messages import ColumnMapping, Target
+from pipeline.model.places import FILE_TYPE, FILES, position_in_files
+from pipeline.protocols.canal import canal_protocol
+from pipeline.protocols.csv import CsvForm, csv_protocol
+from pipeline.protocols.described.statements import described
+from pipeline.protocols.files.schema_messages import message_of
+from pipeline.sources.storage.cutting import csv_records, json_records
+from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
+
+pytestmark = pytest.mark.spark
+
+COUNT = 100_000 if EVERY else 3_000
+SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
+HOSTILE = (b'"', b",", b"\\N", b"\r\n", b"\\", b"\xff", b"\x00", b"[", b"}", b":", b"null", b"0", b"-", b"e9", b'"I",')
+
+
+class Known:
+    """The one version."""
+
+    def __init__(self, version):
+        self.version = version
+
+    def versions(self, _wanted):
+        return {(self.version.table.key, self.version.version): self.version}
+
+    def of_tables(self, _tables):
+        return [self.version]
+
+
+class Statement:
+    """What `message_of` reads."""
+
+    def __init__(self, content):
+        self.content, self.file = content, type("File", (), {"kind": "BOOTSTRAP"})()
+
+
+def sent(config, cut):
+    """A version of the table of all types, and lines of it."""
+    files = {}
+    with tarfile.open(FOLDER / "all_types" / f"{config}.tar.gz") as archive:
+        for member in archive.getmembers():
+            if member.isfile():
+                files[member.name.partition("/")[2]] = archive.extractfile(member).read()
+    rows = {path: read_path(path) for path in files if isinstance(read_path(path), DataFile)}
+    path = max(rows, key=lambda path: len(files[path]))
+    schemas = {read_path(p).describes: p for p in files if isinstance(read_path(p), SchemaPath)}
+    content = files[schemas[rows[path].under(schemas)]].decode()
+    json.loads(content)
+    version = described(message_of(Statement(content))["tableSchema"], {})
+    records, _ = cut(files[path])
+    return version, [files[path][start:stop] for start, stop in records]
+
+
+def changed(line, dice):
+    for _ in range(dice.randrange(1, 4)):
+        at, to = sorted(dice.randrange(len(line) + 1) for _ in range(2))
+        match dice.randrange(4):
+            case 0:
+                line = line[:at] + dice.choice(HOSTILE) + line[at:]
+            case 1:
+                line = line[:at] + line[to:]
+            case 2:
+                line = line[:at] + bytes([dice.randrange(256)]) + line[at + 1 :]
+            case 3:
+                line = line[:to] + line[at:]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("config", "cut", "protocol"),
+    [
+        ("storage_csv_day", csv_records(CsvForm()), lambda known: csv_protocol(CsvForm(), "UTC", {}, known)),
+        ("storage_canal_day", json_records, lambda known: canal_protocol("UTC", {}, known, {})),
+    ],
+    ids=["csv", "canal-json"],
+)
+def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, protocol):
+    version, lines = sent(config, cut)
+    dice = random.Random(11)  # noqa: S311 - lines that can be made again
+    table = version.table
+    file = ("s/t/7/CDC000001.csv", 3, "ROWS", table.schema, table.table, int(version.version), None)
+    rows = [
+        (FILES, 0, position_in_files(3, number), None, None, bytearray(changed(dice.choice(lines), dice)), file)
+        for number in range(COUNT)
+    ]
+    reader = protocol(Known(version))
+    prepared = reader.prepare(spark.createDataFrame(rows, SCHEMA)).cache()
+    messages = reader.read(prepared)
+    assert messages.events == COUNT
+    (read,) = messages.tables
+    assert read.rows + sum(refused.rows for refused in messages.refused) == COUNT
+    assert all(0 < seen.since <= seen.until < CommitTs(2**63) for seen in read.versions)
+    targets = tuple(Target(column.name, column.type) for column in version.columns)
+    fields = {version.version: {column.name: column.name for column in version.columns}}
+    frame = reader.changes(prepared.where(reader.where(read)), read, ColumnMapping(targets, fields, before=True))
+    codes = {row[change.ERROR]: row["count"] for row in frame.groupBy(change.ERROR).count().collect()}
+    assert sum(codes.values()) == read.rows
+    assert set(codes) - {None} <= set(reader.sentences())
+    assert codes.get(None, 0) < read.rows
+    prepared.unpersist()
