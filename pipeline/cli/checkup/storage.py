@@ -8,10 +8,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
-
 from pipeline.cli.checkup.findings import fine, note, wrong
 from pipeline.cli.wording import counted, some
+from pipeline.errors import Refused
+from pipeline.lake.catalog import extent, reader
 from pipeline.model.columns import age_of
 from pipeline.model.frontier import commit_ts_of
 from pipeline.settings.durations import written
@@ -20,7 +20,7 @@ from pipeline.sources.storage.inventory import UNREADABLE, Inventory, read_metad
 from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.lines import lines_of
 from pipeline.sources.storage.paths import METADATA, DataFile, Foreign, SchemaPath, VersionPath, read_path
-from pipeline.sources.storage.plan_log import PlanLog
+from pipeline.sources.storage.plan_log import TABLE, PlanLog
 from pipeline.sources.storage.schema_files import SchemaFileDamaged, read_schema_file
 from pipeline.sources.storage.store import FolderStore
 from pipeline.sources.storage.stores import store_of
@@ -169,9 +169,10 @@ def _passed_over(facts: _Listing, store: Store) -> Iterator[Finding]:
 def _removable(settings: Settings, store: Store, spark: SparkSession) -> Removable | None:
     """What finds files that no run needs any more; None where no run has taken any."""
     try:
-        log = PlanLog(_Looking(spark))
-    except AnalysisException:  # the warehouse has no such table
+        extent(reader(settings), TABLE, settings.name)
+    except Refused:  # there is no warehouse, or no such table in it
         return None
+    log = PlanLog(_Looking(spark))
     described = Inventory(store, log, settings.source, lines_of(settings).is_closed).described
     keep_for = settings.warehouse.maintenance.keep_for_seconds
     return Removable(log, written_before(commit_ts_of(log.progress), keep_for), described)
