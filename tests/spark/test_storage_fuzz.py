@@ -21,7 +21,7 @@ from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
 
 pytestmark = pytest.mark.spark
 
-COUNT = 100_000 if EVERY else 3_000
+COUNT = 100_000 if EVERY else 2_000
 SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
 HOSTILE = (b'"', b",", b"\\N", b"\r\n", b"\\", b"\xff", b"\x00", b"[", b"}", b":", b"null", b"0", b"-", b"e9", b'"I",')
 

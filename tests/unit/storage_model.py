@@ -314,11 +314,18 @@ def check(world, reader):
 
 
 def _hidden(world, missing):
-    """Whether these rows stand in a folder of an older date than the newest one of their version."""
+    """Whether these rows stand in a folder of an older date than the newest one of their version.
+
+    What counts is where they were written first. A copy of a later day may wait behind newer rows of its folder: what
+    is sent again holds nothing back.
+    """
     for ts in missing:
-        paths = [
-            path for path, (content, _) in world.store.files.items() if path.endswith(".csv") and ts in rows_in(content)
+        copies = [
+            (int(entry.etag), path)
+            for path, (content, entry) in world.store.files.items()
+            if path.endswith(".csv") and ts in rows_in(content)
         ]
+        paths = [path for _, path in sorted(copies)[:1]]
         newest = {path.rpartition("/")[0].rpartition("/")[0]: "" for path in paths}
         for path in world.store.files:
             folder = path.rpartition("/")[0].rpartition("/")[0]

@@ -17,7 +17,7 @@ from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.lines import lines_of
 from pipeline.sources.storage.planner import plan
 
-TREES = 1_000 if EVERY else 60
+TREES = 1_000 if EVERY else 30
 ARCHIVES = (("ddl", "storage_csv_day"), ("ddl", "new_storage_csv_across"), ("key_updates", "storage_canal_day"))
 NAMES = (
     "CDC000001.csv", "CDC.csv", "CDC99999999999999999999.csv", "CDC_a_000001.json", "schema.json", "x", "_SUCCESS",
