@@ -157,11 +157,13 @@ def sample_row() -> dict[str, Value]:
     return {column.name: value_of(column.parsed, texts[column.name]) for column in order_line().columns}
 
 
-def describe(folder: Path, checkpoint_ts: int) -> None:
-    """Write the schema file and `metadata`, as if some time ago, so that nothing is waited for."""
-    path, content = schema_file("bench", order_line(), MADE, create_table(order_line()))
+def describe(folder: Path, checkpoint_ts: int, name: str = "order_line") -> None:
+    """Write the schema file, if it is not there, and `metadata`: as if some time ago, so that nothing is waited for."""
+    table = order_line("bench", name)
+    path, content = schema_file("bench", table, MADE, create_table(table))
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    (folder / path).write_bytes(content)
+    if not (folder / path).exists():
+        (folder / path).write_bytes(content)
     (folder / "metadata").write_text(json.dumps({"checkpoint-ts": checkpoint_ts}))
     then = time.time() - 60
     os.utime(folder / "metadata", (then, then))

@@ -5,10 +5,8 @@ Files lie in a folder of this machine: what a bucket's answers take is not in th
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from random import Random
@@ -27,8 +25,7 @@ from remote import environment
 from small import prepare as prepared_tables
 from throughput import Contest, Ours, details_of, ratios_of
 
-from pipeline.simulate.ddl import create_table
-from pipeline.simulate.files import CsvCodec, schema_file
+from pipeline.simulate.files import CsvCodec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,7 +138,7 @@ def _small(ground: Ground, sizes: Sizes) -> Measured:
         prepared_tables(ground, kafka, name, ["t000"], sizes.rows)
         keys = Random(7)  # noqa: S311 - data, not secrets
         _write(place, table, 1, _keys(keys, sizes), files.MADE + 1)
-        _describe(folder, "t000", files.MADE + (10_000 << 18))
+        files.describe(folder, files.MADE + (10_000 << 18), "t000")
         config = ground.storage_config(f"{name}-csv", "csv", str(folder))
         csv.ask("open", config=config)
         csv.ask("run")
@@ -151,7 +148,7 @@ def _small(ground: Ground, sizes: Sizes) -> Measured:
         for number in range(WARM_UPS + SMALL_RUNS):
             feed.more(ground.stack, name, ["t000"], 10, sizes.rows, 2000 + number)
             _write(place, table, number + 2, _keys(keys, sizes), files.MADE + ((number + 2) * 10_000 << 18))
-            _describe(folder, "t000", files.MADE + ((number + 3) * 10_000 << 18))
+            files.describe(folder, files.MADE + ((number + 3) * 10_000 << 18), "t000")
             for side, worker in ((AVRO, kafka), ("csv", csv)):
                 facts = worker.ask("run")
                 taken = sum(batch["seconds"] for batch in facts["batches"])
@@ -186,7 +183,7 @@ def _many(ground: Ground, sizes: Sizes) -> Measured:
         for file in range(count // tables):
             keys = range(file * ROWS_A_FILE, (file + 1) * ROWS_A_FILE)
             _write(place, table, file + 1, keys, files.MADE + ((file + 1) * 1_000 << 18))
-        _describe(folder, table.name, files.MADE + ((count + 2) * 1_000 << 18))
+        files.describe(folder, files.MADE + ((count + 2) * 1_000 << 18), table.name)
     seconds = {}
     configs = {
         AVRO: ground.config(f"{name}-avro", {"topic_pattern": f"{name}_.*"}, batch=10**6),
@@ -240,14 +237,3 @@ def _write(place: Path, table: SimulatedTable, file: int, keys: Iterable[int], c
     lines = [codec.lines("insert", None, row, commit_ts + number) for number, row in enumerate(rows)]
     place.mkdir(parents=True, exist_ok=True)
     (place / f"CDC{file:020}.csv").write_bytes("".join(lines).encode())
-
-
-def _describe(folder: Path, name: str, checkpoint_ts: int) -> None:
-    table = order_line("bench", name)
-    path, content = schema_file("bench", table, files.MADE, create_table(table))
-    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    if not (folder / path).exists():
-        (folder / path).write_bytes(content)
-    (folder / "metadata").write_text(f'{{"checkpoint-ts":{checkpoint_ts}}}')
-    then = time.time() - 60
-    os.utime(folder / "metadata", (then, then))

@@ -31,6 +31,15 @@ def storage_cases() -> list[GoldenCase]:
     return [GoldenCase(archive.parent.name, archive.name.partition(".")[0]) for archive in archives]
 
 
+def files_of(scenario: str, config: str) -> dict[str, bytes]:
+    """The files of a tree, by their paths below the root."""
+    with tarfile.open(FOLDER / scenario / f"{config}.tar.gz") as archive:
+        members = [
+            (member.name.partition("/")[2], archive.extractfile(member)) for member in archive if member.isfile()
+        ]
+        return {path: file.read() for path, file in members if file is not None}
+
+
 @dataclass(slots=True)
 class Tree:
     """A tree in a folder of its own, of which parts are copied to where a pipeline reads."""
@@ -106,4 +115,4 @@ def taken(settings: Settings) -> Warehouse:
     return Warehouse.at(settings.warehouse.path)
 
 
-__all__ = ["Tree", "storage_cases", "taken"]
+__all__ = ["Tree", "files_of", "storage_cases", "taken"]

@@ -5,12 +5,12 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import file_records
 
 from pipeline.model import change, types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import TableName
-from pipeline.model.places import FILE_TYPE, FILES, position_in_files
 from pipeline.protocols.canal import canal_protocol
 
 pytestmark = pytest.mark.spark
@@ -30,19 +30,7 @@ MAPPING = ColumnMapping(
     {VERSION.version: {column.name: column.name for column in COLUMNS}},
     before=True,
 )
-SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
 ROW = {"id": "1", "big": "18446744073709551615", "bytes": "\x00ÿ\n", "text": "t", "one": "2", "some": "5"}
-
-
-class Known:
-    def __init__(self, version):
-        self.version = version
-
-    def versions(self, _wanted):
-        return {(self.version.table.key, self.version.version): self.version}
-
-    def of_tables(self, _tables):
-        return [self.version]
 
 
 def message(op, row, old=None, **more):
@@ -57,16 +45,9 @@ def message(op, row, old=None, **more):
 
 def decoded(spark, records, version=VERSION, members=None):
     """The change frame of records of a file, and the messages that they are."""
-    file = ("s/t/7/CDC000001.json", 3, "ROWS", "s", "t", 7, None)
-    values = (bytearray(record.encode("utf-8", "surrogateescape")) for record in records)
-    rows = [(FILES, 0, position_in_files(3, n), None, None, value, file) for n, value in enumerate(values)]
-    protocol = canal_protocol("UTC", {}, Known(version), members or {})
-    prepared = protocol.prepare(spark.createDataFrame(rows, SCHEMA)).cache()
-    messages = protocol.read(prepared)
-    changes = []
-    for table in messages.tables:
-        changes += protocol.changes(prepared.where(protocol.where(table)), table, MAPPING).orderBy("_offset").collect()
-    return changes, messages
+    protocol = canal_protocol("UTC", {}, file_records.OneVersion(version), members or {})
+    sent = [record.encode("utf-8", "surrogateescape") for record in records]
+    return file_records.decoded(protocol, file_records.raw_frame(spark, sent, version, "json"), MAPPING)
 
 
 def values(row):

@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import file_records
 from unit.test_storage_cutting import FORMS, HOSTILE, TS, line
 
 from pipeline.model import change, types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import TableName
-from pipeline.model.places import FILE_TYPE, FILES, position_in_files
 from pipeline.protocols.csv import CsvForm, csv_protocol
 
 pytestmark = pytest.mark.spark
@@ -31,31 +31,13 @@ MAPPING = ColumnMapping(
     {VERSION.version: {"id": "id", "a": "a", "b": "b"}},
     before=True,
 )
-SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
-
-
-class Known:
-    def versions(self, _wanted):
-        return {(VERSION.table.key, VERSION.version): VERSION}
-
-    def of_tables(self, _tables):
-        return [VERSION]
 
 
 def decoded(spark, form, records):
     """The change frame of records of a file, and the messages that they are."""
-    file = ("s/t/7/CDC000001.csv", 3, "ROWS", "s", "t", 7, None)
-    rows = [
-        (FILES, 0, position_in_files(3, number), None, None, bytearray(record.encode("utf-8", "surrogateescape")), file)
-        for number, record in enumerate(records)
-    ]
-    protocol = csv_protocol(form, "UTC", {}, Known())
-    prepared = protocol.prepare(spark.createDataFrame(rows, SCHEMA)).cache()
-    messages = protocol.read(prepared)
-    changes = []
-    for table in messages.tables:
-        changes += protocol.changes(prepared.where(protocol.where(table)), table, MAPPING).orderBy("_offset").collect()
-    return changes, messages
+    protocol = csv_protocol(form, "UTC", {}, file_records.OneVersion(VERSION))
+    sent = [record.encode("utf-8", "surrogateescape") for record in records]
+    return file_records.decoded(protocol, file_records.raw_frame(spark, sent, VERSION, "csv"), MAPPING)
 
 
 def row(form, op, ts, number, texts, *, update=False):

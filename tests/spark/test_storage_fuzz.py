@@ -1,17 +1,15 @@
 """Lines of TiCDC's own files in which anything has been changed: each is a row or a dead letter, and nothing raises."""
 
-import json
 import random
-import tarfile
 
 import pytest
-from golden.corpus import FOLDER
+from golden.storage import files_of
+from support import file_records
 from support.slow import EVERY
 
 from pipeline.model import change
 from pipeline.model.columns import CommitTs
 from pipeline.model.messages import ColumnMapping, Target
-from pipeline.model.places import FILE_TYPE, FILES, position_in_files
 from pipeline.protocols.canal import canal_protocol
 from pipeline.protocols.csv import CsvForm, csv_protocol
 from pipeline.protocols.described.statements import described
@@ -22,21 +20,7 @@ from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
 pytestmark = pytest.mark.spark
 
 COUNT = 100_000 if EVERY else 2_000
-SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
 HOSTILE = (b'"', b",", b"\\N", b"\r\n", b"\\", b"\xff", b"\x00", b"[", b"}", b":", b"null", b"0", b"-", b"e9", b'"I",')
-
-
-class Known:
-    """The one version."""
-
-    def __init__(self, version):
-        self.version = version
-
-    def versions(self, _wanted):
-        return {(self.version.table.key, self.version.version): self.version}
-
-    def of_tables(self, _tables):
-        return [self.version]
 
 
 class Statement:
@@ -48,16 +32,11 @@ class Statement:
 
 def sent(config, cut):
     """A version of the table of all types, and lines of it."""
-    files = {}
-    with tarfile.open(FOLDER / "all_types" / f"{config}.tar.gz") as archive:
-        for member in archive.getmembers():
-            if member.isfile():
-                files[member.name.partition("/")[2]] = archive.extractfile(member).read()
+    files = files_of("all_types", config)
     rows = {path: read_path(path) for path in files if isinstance(read_path(path), DataFile)}
     path = max(rows, key=lambda path: len(files[path]))
     schemas = {read_path(p).describes: p for p in files if isinstance(read_path(p), SchemaPath)}
     content = files[schemas[rows[path].under(schemas)]].decode()
-    json.loads(content)
     version = described(message_of(Statement(content))["tableSchema"], {})
     records, _ = cut(files[path])
     return version, [files[path][start:stop] for start, stop in records]
@@ -89,14 +68,9 @@ def changed(line, dice):
 def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, protocol):
     version, lines = sent(config, cut)
     dice = random.Random(11)  # noqa: S311 - lines that can be made again
-    table = version.table
-    file = ("s/t/7/CDC000001.csv", 3, "ROWS", table.schema, table.table, int(version.version), None)
-    rows = [
-        (FILES, 0, position_in_files(3, number), None, None, bytearray(changed(dice.choice(lines), dice)), file)
-        for number in range(COUNT)
-    ]
-    reader = protocol(Known(version))
-    prepared = reader.prepare(spark.createDataFrame(rows, SCHEMA)).cache()
+    values = (changed(dice.choice(lines), dice) for _ in range(COUNT))
+    reader = protocol(file_records.OneVersion(version))
+    prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv")).cache()
     messages = reader.read(prepared)
     assert messages.events == COUNT
     (read,) = messages.tables

@@ -19,7 +19,7 @@ from pipeline.protocols.files.head import ROWS
 from pipeline.settings.sections import SourceSection
 from pipeline.simulate.files import schema_file
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
-from pipeline.sources.storage.cleanup import Removable, delete, written_before
+from pipeline.sources.storage.cleanup import Removable, delete
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.lanes import LANE, Lane, LaneEnd
 from pipeline.sources.storage.plan_log import LISTED, LOST, Known, Listed, content_of
@@ -249,8 +249,7 @@ class Reader:
             self.inventory._listed_at = 0.0
         removable = None
         if self.world.cleanup and self.inventory.is_due:
-            before = written_before(commit_ts_of(self.progress), 0.0)
-            removable = Removable(self.log, before, self.inventory.described)
+            removable = Removable.of(self.inventory, commit_ts_of(self.progress), 0.0)
         listing = self.inventory.found(removable)
         most = self.world.dice.choice((1, 60, 10_000))
         made = plan(listing.new, most, self._first, self.progress, lambda _: False)

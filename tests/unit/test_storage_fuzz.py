@@ -1,12 +1,11 @@
 """Trees of files in which anything has been broken: they are read or refused, and nothing is taken twice."""
 
 import random
-import tarfile
 from collections import Counter
 
 import pytest
 import yaml
-from golden.corpus import FOLDER
+from golden.storage import files_of
 from support.slow import EVERY
 from unit.storage_model import MemoryLog, MemoryStore
 
@@ -29,13 +28,7 @@ NAMES = (
 @pytest.fixture(scope="module", params=ARCHIVES, ids="-".join)
 def tree(request):
     scenario, config = request.param
-    with tarfile.open(FOLDER / scenario / f"{config}.tar.gz") as archive:
-        files = {
-            member.name.partition("/")[2]: archive.extractfile(member).read()
-            for member in archive.getmembers()
-            if member.isfile()
-        }
-    return "csv" if "csv" in config else "canal-json", files
+    return "csv" if "csv" in config else "canal-json", files_of(scenario, config)
 
 
 def broken(files, dice):

@@ -1,12 +1,11 @@
 """TiCDC's own tree under every layout that some version or option gives it: the same files of the same tables."""
 
 import re
-import tarfile
 import zlib
 from collections import Counter
 
 import pytest
-from golden.corpus import FOLDER
+from golden.storage import files_of
 from unit.storage_model import MemoryLog, MemoryStore
 
 from pipeline.settings.sections import SourceSection
@@ -22,12 +21,7 @@ _ROWS = re.compile(
 
 @pytest.fixture(scope="module")
 def tree():
-    with tarfile.open(FOLDER / "lifecycle" / "storage_csv_day.tar.gz") as archive:
-        return {
-            member.name.partition("/")[2]: archive.extractfile(member).read()
-            for member in archive.getmembers()
-            if member.isfile()
-        }
+    return files_of("lifecycle", "storage_csv_day")
 
 
 def of_6_5(path):

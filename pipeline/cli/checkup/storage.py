@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.checkup.findings import fine, note, wrong
@@ -15,7 +16,8 @@ from pipeline.lake.catalog import extent, reader
 from pipeline.model.columns import age_of
 from pipeline.model.frontier import commit_ts_of
 from pipeline.settings.durations import written
-from pipeline.sources.storage.cleanup import Removable, written_before
+from pipeline.sources.storage.batches import FIRST_BYTES
+from pipeline.sources.storage.cleanup import Removable
 from pipeline.sources.storage.inventory import UNREADABLE, Inventory, read_metadata
 from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.lines import lines_of
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.settings import Settings
+    from pipeline.sources.storage.lines import Lines
     from pipeline.sources.storage.store import Store, StoredFile
 
 _OLD_SECONDS = 60.0
 """TiCDC writes `metadata` every two seconds."""
-_FIRST_BYTES = 1 << 20
 _PARTITION_BY = re.compile(r"\bPARTITION\s+BY\b", re.IGNORECASE)
 
 
@@ -128,17 +130,20 @@ def _layout(settings: Settings, facts: _Listing, store: Store) -> Iterator[Findi
     for layout, version, entry in facts.layouts():
         if version.table in facts.partitioned and not layout.partition:
             together[version.table] = None
-        shown = {} if differences else lines.shown(store.read(entry.path, 0, _FIRST_BYTES))
+        shown = partial(_shown, lines, store, entry.path) if not differences else dict
         differences |= dict.fromkeys(denied(settings.changefeed, layout, shown))
     for sentence in differences:
         yield note("changefeed", sentence, "correct the setting, or is this another changefeed than the one you mean?")
-
     if together:
         yield wrong(
             "changefeed",
             f"the partitions of {some(together)} share their folders: TiCDC itself loses rows then (tiflow#11979)",
             "set enable-partition-separator = true in the changefeed's [sink]; let it begin anew in another folder",
         )
+
+
+def _shown(lines: Lines, store: Store, path: str) -> dict[str, bool]:
+    return lines.shown(store.read(path, 0, FIRST_BYTES))
 
 
 def _expiry(settings: Settings, facts: _Listing) -> Iterator[Finding]:
@@ -173,9 +178,8 @@ def _removable(settings: Settings, store: Store, spark: SparkSession) -> Removab
     except Refused:  # there is no warehouse, or no such table in it
         return None
     log = PlanLog(_Looking(spark))
-    described = Inventory(store, log, settings.source, lines_of(settings).is_closed).described
-    keep_for = settings.warehouse.maintenance.keep_for_seconds
-    return Removable(log, written_before(commit_ts_of(log.progress), keep_for), described)
+    inventory = Inventory(store, log, settings.source, lines_of(settings).is_closed)
+    return Removable.of(inventory, commit_ts_of(log.progress), settings.warehouse.maintenance.keep_for_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ class TableByCommitTs:
                 if not evolved.layout.columns:
                     evolved = replace(evolved, layout=replace(evolved.layout, ddl_at=max(0, commit_ts)))
                 since = key.holds_after(evolved.layout, commit_ts)
-                unfit = entry.unfit or (entry.unlike and ("" if pair is not None and pair.ends else entry.unlike))
+                has_rows = entry.unlike and pair is not None and pair.ends
+                unfit = entry.unfit or ("" if has_rows else entry.unlike)
                 evolved = self._met(evolved, entry)
                 evolved = replace(evolved, unclear=evolved.unclear or ("" if work.forced else unfit))
             else:

@@ -300,12 +300,13 @@ class DescribedProtocol:
         versions = [*listed.values(), *(version for key, version in earlier.items() if key not in listed)]
         evidence = Evidence(self._settled, earlier, {}, self.remembered.of_tables)
         virtual = settle(statements.column_ddl, versions, evidence)
-        counts_columns = self.encoding.width() is not None
+        rows = [group for group in groups if group.kind == MessageKind.DML and group.key in virtual]
+        uncounted = {group.key for group in rows} - self._fitting
+        counts_columns = bool(uncounted) and self.encoding.width() is not None
         places = [
             (group.at, position)
-            for group in groups
-            if group.kind == MessageKind.DML and group.key in virtual
-            if not virtual[group.key].settled or (counts_columns and group.key not in self._fitting)
+            for group in rows
+            if not virtual[group.key].settled or (counts_columns and group.key in uncounted)
             for position in (group.first, group.last)
         ]
         seen = samples.looked_at(raw, places, self.encoding)

@@ -12,7 +12,7 @@ from pipeline.errors import Refused
 from pipeline.model.frontier import Frontier, closed_by_watermark, commit_ts_of
 from pipeline.observe.logs import get_logger
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
-from pipeline.sources.storage.cleanup import Removable, delete, written_before
+from pipeline.sources.storage.cleanup import Removable, delete
 from pipeline.sources.storage.feed import Batch
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.layout import FileLayout, denied
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 COMPLETE = "complete"
 """Beside the positions of a batch in `_pipeline.batches`: the commit ts up to which the tables are complete with it."""
-_FIRST_BYTES, _MORE = 1 << 20, 8
+FIRST_BYTES, _MORE = 1 << 20, 8
 """So much of a file is read for the commit ts of its first row; so many times more where that does not do."""
 _SAID_AFTER = 60.0
 """Seconds for which files may wait for their schema file without a word."""
@@ -93,8 +93,7 @@ class BatchPlans:
         """What finds files to delete, if everything is listed now and the settings want it."""
         if self._source.cleanup == "keep" or not self.inventory.is_due:
             return None
-        before = written_before(commit_ts_of(self.progress), self._keep_for)
-        return Removable(self.log, before, self.inventory.described)
+        return Removable.of(self.inventory, commit_ts_of(self.progress), self._keep_for)
 
     def _judge(self, listing: Found) -> None:
         """Refuse a folder that is not as the settings say, or not as it was."""
@@ -118,9 +117,11 @@ class BatchPlans:
         version = first.file.under(self.inventory.described)
         if version is not None:
             layout = FileLayout.of(first.entry.path, first.file, version)
-            shown = self._lines.shown(self._store.read(first.entry.path, 0, _FIRST_BYTES))
-            for sentence in denied(self._changefeed, layout, shown):
+            for sentence in denied(self._changefeed, layout, lambda: self._shown(first.entry)):
                 _log.warning(sentence)
+
+    def _shown(self, entry: StoredFile) -> dict[str, bool]:
+        return self._lines.shown(self._store.read(entry.path, 0, FIRST_BYTES))
 
     def _say_what_waits(self, listing: Found) -> None:
         """Say once of each version that its files have waited for a schema file for a while; and what is damaged."""
@@ -147,7 +148,7 @@ class BatchPlans:
         return self._first_ts[key]
 
     def _asked_first_commit_ts(self, entry: StoredFile) -> int:
-        size = _FIRST_BYTES
+        size = FIRST_BYTES
         commit_ts: int | None = 0
         while commit_ts == 0:
             commit_ts = self._lines.first_commit_ts(self._store.read(entry.path, 0, size))

@@ -19,6 +19,7 @@ from pipeline.sources.storage.plan_log import is_same
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from pipeline.sources.storage.inventory import Inventory
     from pipeline.sources.storage.lanes import LaneEnd, LiveFolders
     from pipeline.sources.storage.paths import VersionPath
     from pipeline.sources.storage.plan_log import PlanLog
@@ -55,6 +56,11 @@ class Removable:
         self._newest = frozenset(end.path for _, end in newest.values())
         files = (read_path(path) for path in self._newest)
         self._with_rows = frozenset(file.under(self.described) for file in files if isinstance(file, DataFile))
+
+    @staticmethod
+    def of(inventory: Inventory, complete_up_to: int, keep_for: float) -> Removable:
+        """What finds files that are older than `keep_for` seconds, and whose rows lie up to a commit ts."""
+        return Removable(inventory.log, written_before(complete_up_to, keep_for), inventory.described)
 
     def offer(self, entry: StoredFile) -> None:
         """Take note of a file if it may go."""
@@ -94,6 +100,3 @@ def delete(store: Store, removable: Removable) -> None:
         _log.warning("STORE_FORBIDDEN: this user may not delete %s: %s (s3:DeleteObject)", path, why)
     if count:
         _log.info("cleaned-up", files=count, bytes=sum(entry.size for entry in removable.files[:count]))
-
-
-__all__ = ["Removable", "delete", "written_before"]

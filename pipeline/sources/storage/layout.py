@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pipeline.settings.sections import ChangefeedSettings
     from pipeline.sources.storage.paths import DataFile, VersionPath
@@ -50,17 +50,20 @@ class FileLayout:
         return f"{folders}{partitions}{dispatchers}, numbers of {self.digits} digits"
 
 
-def denied(asserted: ChangefeedSettings, layout: FileLayout, shown: Mapping[str, bool]) -> Iterator[str]:
-    """A sentence for each setting of `changefeed` that a file disagrees with. `shown`: see `Lines.shown`."""
-    asserted_as = {
-        "date-separator": asserted.date_separator,
+def denied(asserted: ChangefeedSettings, layout: FileLayout, shown: Callable[[], Mapping[str, bool]]) -> Iterator[str]:
+    """A sentence for each setting of `changefeed` that a file disagrees with.
+
+    `shown`: see `Lines.shown`. It is asked only if the settings say something of rows.
+    """
+    of_rows = {
         "enable-tidb-extension": asserted.enable_tidb_extension,
         "csv.include-commit-ts": asserted.csv.include_commit_ts,
         "csv.output-old-value": asserted.csv.output_old_value,
     }
-    actual: dict[str, bool | str] = {"date-separator": layout.separator, **shown}
+    says_something = any(wanted is not None for wanted in of_rows.values())
+    actual: dict[str, bool | str] = {"date-separator": layout.separator, **(shown() if says_something else {})}
     for name, is_so in actual.items():
-        wanted = asserted_as[name]
+        wanted = {"date-separator": asserted.date_separator, **of_rows}[name]
         if wanted is not None and wanted != is_so:
             yield f"changefeed.{name} is {_text(wanted)}, but the files say {_text(is_so)}; they are read as written"
 
