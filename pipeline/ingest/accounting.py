@@ -228,7 +228,7 @@ class Books:
         """How many DDL messages the tries of this batch have held with the rows of their tables."""
         held = self.context.records.read("held").where(F.col("batch_id") == self._batch_id)
         is_ddl = F.coalesce(self.context.protocol.header().ddl, F.lit(False))
-        raw = held.select(*as_raw(self.context.source.columns))
+        raw = held.select(*as_raw(self.context.source.restored()))
         return 0 if raw.isEmpty() else self.context.protocol.prepare(raw).where(is_ddl).count()
 
     def _recounted(self) -> tuple[Counter[str], dict[str, int]]:

@@ -25,7 +25,7 @@ from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change
 from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
-from pipeline.model.places import FILE, PLACE, file_of
+from pipeline.model.places import PLACE
 from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
 from pipeline.operations.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
@@ -165,7 +165,7 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
         F.col(name).alias(_RAW.get(name, name))
         for name in (*AT, "recorded_at", "key", "value", "batch_id", "code", "key_values")
     ]
-    columns += [file_of(F.col("key")).alias(FILE)] if FILE in context.source.columns else []
+    columns += [column.alias(name) for name, column in context.source.restored().items()]
     for row in records.select("schema_name", "table_name").distinct().collect():
         own = F.col("schema_name").eqNullSafe(row["schema_name"]) & F.col("table_name").eqNullSafe(row["table_name"])
         open_records = records.where(own).select(*columns)

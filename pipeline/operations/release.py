@@ -266,7 +266,7 @@ def _held_records(context: PipelineContext, source: TableName) -> DataFrame:
     for name in ("dead_letters", "quarantine"):  # a first try's; older ones may be of a stream that was made again
         done = context.records.read(name).where(F.col("batch_id") >= context.run.ledger.batch_id).select(*place)
         held = held.join(done, place, "left_anti")
-    return held.select(*as_raw(context.source.columns))
+    return held.select(*as_raw(context.source.restored()))
 
 
 def _set_aside_refused(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.errors import PipelineError
     from pipeline.model.frontier import Frontier
@@ -150,7 +150,14 @@ class Source(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its raw frames: those of `RAW`, and `FILE` if its records stand in files."""
+        """The columns of its raw frames: those of `RAW`, and what `restored` has."""
+        ...
+
+    def restored(self) -> Mapping[str, Column]:
+        """The columns of its raw frames beyond those of `RAW`, from a record as it was set aside.
+
+        They are `FILE` if its records stand in files, and `SPLIT` if these are CSV.
+        """
         ...
 
     @property

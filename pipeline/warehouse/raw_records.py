@@ -16,28 +16,26 @@ from pipeline.model.places import (
     RAW,
     RECORD_BITS,
     STREAM,
-    file_of,
     shown,
     shown_key,
 )
 from pipeline.warehouse import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from pipeline.warehouse.pairs import TablePair
 
 
-def as_raw(columns: Collection[str]) -> list[Column]:
-    """A row of `held` as the raw record that it was; `columns`: those of the source's raw frame."""
+def as_raw(restored: Mapping[str, Column]) -> list[Column]:
+    """A row of `held` as the raw record that it was. `restored`: what the source has of it beyond `RAW`."""
     own = {name: F.col("kafka_partition" if name == PARTITION else name) for name in RAW}
-    if FILE in columns:
-        file = file_of(F.col("key"))
-        position = F.shiftleft(file.getField("ordinal"), RECORD_BITS) + F.col("offset")
-        own |= {STREAM: F.lit(FILES), POSITION: position, FILE: file}
-    return [column.alias(name) for name, column in own.items()]
+    if FILE in restored:
+        position = F.shiftleft(restored[FILE].getField("ordinal"), RECORD_BITS) + F.col("offset")
+        own |= {STREAM: F.lit(FILES), POSITION: position}
+    return [column.alias(name) for name, column in (own | dict(restored)).items()]
 
 
 def as_held(columns: Collection[str]) -> list[Column]:

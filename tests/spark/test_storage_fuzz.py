@@ -1,6 +1,7 @@
 """Lines of TiCDC's own files in which anything has been changed: each is a row or a dead letter, and nothing raises."""
 
 import random
+from functools import partial
 
 import pytest
 from golden.storage import files_of
@@ -12,13 +13,15 @@ from pipeline.model.columns import CommitTs
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.protocols.canal import canal_protocol
 from pipeline.protocols.csv import CsvForm, csv_protocol
+from pipeline.protocols.csv.splitting import split
 from pipeline.protocols.described.statements import described
+from pipeline.protocols.files.cut import json_lines
 from pipeline.protocols.files.schema_messages import message_of
-from pipeline.sources.storage.cutting import csv_records, json_records
 from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
 
 pytestmark = pytest.mark.spark
 
+FORM = CsvForm()
 COUNT = 100_000 if EVERY else 2_000
 HOSTILE = (b'"', b",", b"\\N", b"\r\n", b"\\", b"\xff", b"\x00", b"[", b"}", b":", b"null", b"0", b"-", b"e9", b'"I",')
 
@@ -38,8 +41,7 @@ def sent(config, cut):
     schemas = {read_path(p).describes: p for p in files if isinstance(read_path(p), SchemaPath)}
     content = files[schemas[rows[path].under(schemas)]].decode()
     version = described(message_of(Statement(content))["tableSchema"], {})
-    records, _ = cut(files[path])
-    return version, [files[path][start:stop] for start, stop in records]
+    return version, cut(files[path]).values.to_pylist()
 
 
 def changed(line, dice):
@@ -58,19 +60,19 @@ def changed(line, dice):
 
 
 @pytest.mark.parametrize(
-    ("config", "cut", "protocol"),
+    ("config", "cut", "form", "protocol"),
     [
-        ("storage_csv_day", csv_records(CsvForm()), lambda known: csv_protocol(CsvForm(), "UTC", {}, known)),
-        ("storage_canal_day", json_records, lambda known: canal_protocol("UTC", {}, known, {})),
+        ("storage_csv_day", partial(split, FORM), FORM, lambda known: csv_protocol(FORM, "UTC", {}, known)),
+        ("storage_canal_day", json_lines, None, lambda known: canal_protocol("UTC", {}, known, {})),
     ],
     ids=["csv", "canal-json"],
 )
-def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, protocol):
+def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, form, protocol):
     version, lines = sent(config, cut)
     dice = random.Random(11)  # noqa: S311 - lines that can be made again
     values = (changed(dice.choice(lines), dice) for _ in range(COUNT))
     reader = protocol(file_records.OneVersion(version))
-    prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv")).cache()
+    prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv", form)).cache()
     messages = reader.read(prepared)
     assert messages.events == COUNT
     (read,) = messages.tables

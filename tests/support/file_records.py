@@ -1,8 +1,12 @@
 """Records of a changefeed's file as a raw frame, and what a protocol makes of them."""
 
-from pipeline.model.places import FILE_TYPE, FILES, position_in_files
+from pipeline.model.places import FILE_TYPE, FILES, SPLIT_TYPE, position_in_files
+from pipeline.protocols.csv.splitting import split_each
 
-SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
+SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    f"file {FILE_TYPE}, split {SPLIT_TYPE}"
+)
 
 
 class OneVersion:
@@ -18,13 +22,15 @@ class OneVersion:
         return [self.version]
 
 
-def raw_frame(spark, values, version, extension):
-    """The raw frame of a file of rows of this version. `values`: bytes."""
+def raw_frame(spark, values, version, extension, form=None):
+    """The raw frame of a file of rows of this version. `values`: bytes; `form`: of CSV."""
+    values = list(values)
+    splits = split_each(form, values).to_pylist() if form else [None] * len(values)
     table, number = version.table, int(version.version)
     file = (f"s/t/7/CDC000001.{extension}", 3, "ROWS", table.schema, table.table, number, None)
     rows = [
-        (FILES, 0, position_in_files(3, place), None, None, bytearray(value), file)
-        for place, value in enumerate(values)
+        (FILES, 0, position_in_files(3, place), None, None, bytearray(value), file, split)
+        for place, (value, split) in enumerate(zip(values, splits, strict=True))
     ]
     return spark.createDataFrame(rows, SCHEMA)
 

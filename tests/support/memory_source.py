@@ -37,6 +37,10 @@ class MemorySource:
     tells_deliveries: bool = False
     brings_late: bool = False
 
+    def restored(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
+
     def add(self, name: str, partitions: int = 1) -> Stream:
         """The stream of this name, made at the first question."""
         if name not in self.known:

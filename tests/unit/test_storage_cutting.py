@@ -1,13 +1,17 @@
 """Files of CSV cut into records: what a writer that keeps TiCDC's rules has written comes back, whatever a text has."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.protocols import canal
 from pipeline.protocols.csv.form import CsvForm
+from pipeline.protocols.csv.splitting import split
+from pipeline.protocols.files.cut import json_lines
 from pipeline.sources.storage import cutting
-from pipeline.sources.storage.cutting import csv_records, is_closed, json_records
+from pipeline.sources.storage.cutting import is_closed
 from pipeline.sources.storage.lines import first_csv_commit_ts
 
 FORMS = [
@@ -44,8 +48,8 @@ def line(form, op, ts, values, *, update=None):
 
 def cut(content, form=FORMS[0]):
     """The records of a content, and what is behind them."""
-    bounds, behind = csv_records(form)(content) if form else json_records(content)
-    return [content[start:stop] for start, stop in bounds], content[behind:]
+    records = split(form, content) if form else json_lines(content)
+    return records.values.to_pylist(), content[records.behind :]
 
 
 ROWS = st.lists(st.tuples(st.sampled_from("IDP"), st.lists(HOSTILE | st.none(), min_size=1, max_size=3)), max_size=8)
@@ -102,11 +106,11 @@ def test_a_file_is_cut_the_same_whatever_the_blocks(form, rows, block, torn):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cutting, "BLOCK", block)
         parts = list(
-            cutting.records(lambda start, size: content[start : start + size], len(content), csv_records(form))
+            cutting.records(lambda start, size: content[start : start + size], len(content), partial(split, form))
         )
     whole, behind = cut(content, form)
-    assert [value for values, torn in parts if not torn for value in values] == whole
-    assert b"".join(value for values, torn in parts if torn for value in values) == behind
+    assert [value for block in parts if not block.torn for value in block.values.to_pylist()] == whole
+    assert b"".join(value for block in parts if block.torn for value in block.values.to_pylist()) == behind
 
 
 def test_what_is_no_line_of_ticdc_is_a_record_of_its_own():
@@ -124,8 +128,8 @@ def test_a_record_of_no_end_is_cut_into_pieces():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cutting, "BLOCK", 100)
         patch.setattr(cutting, "MOST", 250)
-        parts = list(cutting.records(lambda start, size: content[start : start + size], 1000, json_records))
-    assert [len(value) for values, torn in parts if torn for value in values] == [300, 300, 300, 100]
+        parts = list(cutting.records(lambda start, size: content[start : start + size], 1000, json_lines))
+    assert [len(value) for block in parts if block.torn for value in block.values.to_pylist()] == [300, 300, 300, 100]
 
 
 def test_lines_of_json_end_with_either_line_end():

@@ -82,7 +82,7 @@ class Reader:
     def cut(self, entry):
         """Every byte is in a record, but for line ends and the second bytes of those."""
         blocks = list(records(lambda start, size: self.store.read(entry.path, start, size), entry.size, self.lines.cut))
-        values = [value for block in blocks for value in block.values]
+        values = [value for block in blocks for value in block.values.to_pylist()]
         assert sum(map(len, values)) + 2 * len(values) >= entry.size
 
 

@@ -50,7 +50,7 @@ def raw_records(context: PipelineContext) -> DataFrame | None:
     if records.tables["held"].head() is None:
         return None
     held = records.read("held").where(is_pending())
-    raw = held.select(*as_raw(context.source.columns))
+    raw = held.select(*as_raw(context.source.restored()))
     return None if raw.isEmpty() else raw
 
 
@@ -63,7 +63,7 @@ def released(records: Records) -> frozenset[tuple[str, str]]:
 
 def nothing(context: PipelineContext) -> DataFrame:
     """A raw frame without a record."""
-    return context.records.read("held").where("false").select(*as_raw(context.source.columns))
+    return context.records.read("held").where("false").select(*as_raw(context.source.restored()))
 
 
 def is_copy_of(statements: Sequence[Statement]) -> Column:
@@ -151,7 +151,7 @@ def places_set_aside(context: PipelineContext) -> DataFrame:
     """Where the events stand that an unfinished batch has set aside."""
     first_unfinished = context.run.ledger.unfinished
     held = context.records.read("held").where(F.col("batch_id") >= first_unfinished)
-    raw = context.protocol.prepare(held.select(*as_raw(context.source.columns)))
+    raw = context.protocol.prepare(held.select(*as_raw(context.source.restored())))
     places = raw.select(*(column.alias(name) for name, column in shown(raw.columns).items()), INDEX)
     return reduce(DataFrame.union, _set_aside_since(context, first_unfinished), places).distinct()
 

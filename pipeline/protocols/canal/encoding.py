@@ -131,7 +131,7 @@ def _prepared() -> tuple[Projection, ...]:
     kind, commit_ts = message.getField("type"), message.getField("_tidb").getField("commitTs")
     is_row = whole & (message.getField("isDdl") == F.lit(False)) & one_of(kind, _ROW_TYPES)
     raw = [F.col(name) for name in COLUMNS]
-    return (Projection([*raw, read.alias(SENT)]), headed(F.when(is_row, F.lower(kind)), commit_ts, {}))
+    return (Projection([*raw, read.alias(SENT)]), headed(F.when(is_row, F.lower(kind)), commit_ts))
 
 
 def _alias(version: TableVersion) -> str:

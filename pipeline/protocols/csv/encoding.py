@@ -1,4 +1,4 @@
-"""How lines of CSV are read: each is taken apart by one expression, and a version says what its fields are.
+"""How rows of CSV are read: the source has split each record (`splitting.py`), and a version says what its columns are.
 
 An update with the row as it was is a record of two lines, the row before and the row after.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from pipeline.model import text
 from pipeline.model.change import Op
-from pipeline.model.conditions import any_of
-from pipeline.model.projection import Projection, once
+from pipeline.model.places import SPLIT, SPLIT_TYPE
 from pipeline.model.text import Value
 from pipeline.protocols.csv.form import escaped
+from pipeline.protocols.csv.splitting import split_each
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import field_of
 from pipeline.protocols.described.text_values import TextValues
@@ -25,7 +27,6 @@ from pipeline.protocols.files.head import (
     COLUMNS,
     COMMIT_TS_MISSING,
     FILE_TRUNCATED,
-    ROWS,
     TRUNCATED,
     headed,
     of_file,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from pipeline.model.columns import TableVersion
+    from pipeline.model.projection import Projection
     from pipeline.protocols.csv.form import CsvForm
 
 UNREADABLE, VALUE_UNREADABLE, COLUMNS_DIFFER = "CSV_UNREADABLE", "CSV_VALUE_UNREADABLE", "COLUMNS_DIFFER"
@@ -56,11 +58,6 @@ OLD_VALUES_MISSING = (
     "OLD_VALUES_MISSING: the table has no primary key, and its updates do not carry the row as it was: nobody can tell "
     "which row they change; set output-old-value = true in [sink.csv] of the changefeed"
 )
-_BEFORE_COLUMNS = 3
-"""Operation, table and schema."""
-_FIELDS, _OLD_FIELDS = "_fields", "_old_fields"
-_LENGTH, _OLD_LENGTH = "_length", "_old_length"
-_LINE, _MOMENT, _TWO, _OP = "_line", "_moment", "_two", "_op"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +88,7 @@ class CsvEncoding(FileEncoding):
     """See `Encoding`."""
 
     form: CsvForm
+    columns = (*COLUMNS, SPLIT)
     codes = CODES
     needs_before = OLD_VALUES_MISSING
     sends_members = True
@@ -102,11 +100,11 @@ class CsvEncoding(FileEncoding):
 
     def lacks_before(self) -> Column:
         """An update of one line."""
-        return (field_of("op") == Op.UPDATE) & ~field_of("two")
+        return (field_of("op") == Op.UPDATE) & (_split("after") == 0)
 
     def prepared(self) -> Sequence[Projection]:
-        """The head of each line."""
-        return _prepared(self.form)
+        """The head of each record."""
+        return _prepared()
 
     def at_once(self, version: TableVersion) -> CsvEncoding:  # noqa: ARG002 - a line says nothing of its version
         """As it is."""
@@ -117,92 +115,59 @@ class CsvEncoding(FileEncoding):
         return F.split(of_file("header"), escaped(self.form.delimiter))
 
     def width(self) -> Column:
-        """The fields behind those of every line."""
-        lines = F.split(F.col("value").cast("string"), self.form.second_line, 2)
-        return F.size(_fields(self.form, F.get(lines, F.lit(0)))) - field_of("meta")
+        """The columns of its last line."""
+        return F.size(_split("columns")) - _split("after")
 
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - whatever the version
-        """The fields of both lines."""
-        value = F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string"))
-        lines = F.when(field_of("two"), F.split(value, self.form.second_line, 2))
-        first, last = F.get(lines, F.lit(0)), F.coalesce(F.get(lines, F.lit(1)), value)
-        return [
-            *(_fields(self.form, last).alias(_FIELDS), F.length(last).alias(_LENGTH)),
-            *(_fields(self.form, first).alias(_OLD_FIELDS), F.length(first).alias(_OLD_LENGTH)),
-        ]
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - there is `SPLIT`
+        """Nothing more."""
+        return []
 
     def after(self, version: TableVersion) -> Column:
         """The columns of the last line."""
-        return self._row(version, F.col(_FIELDS))
+        return _row(version, _split("after"))
 
     def before(self, version: TableVersion) -> Column:
         """The columns of the first of two lines; of a delete, of its line."""
-        was = F.when(field_of("op") == Op.DELETE, F.col(_FIELDS)).otherwise(F.col(_OLD_FIELDS))
-        return self._row(version, was)
+        is_there = (_split("after") > 0) | (field_of("op") == Op.DELETE)
+        return F.when(is_there, _row(version, F.lit(0)))
 
     def fault(self, version: TableVersion) -> Column | None:
-        """Where a line is not its fields alone, or has other columns than the version: by number, or by its header."""
-        mine, wanted = field_of("version") == F.lit(version.version), field_of("meta") + F.lit(len(version.columns))
-        lines = [(F.col(_FIELDS), F.col(_LENGTH)), (F.col(_OLD_FIELDS), F.col(_OLD_LENGTH))]
-        more = any_of(F.length(F.array_join(fields, self.form.delimiter)) != length for fields, length in lines)
-        differs = any_of(fields.isNotNull() & (F.size(fields) != wanted) for fields, _ in lines)
+        """Where a quote stands where none may, or a line has other columns than the version: so many, or by name."""
+        mine, wanted = field_of("version") == F.lit(version.version), F.lit(len(version.columns))
+        after = _split("after")
+        differs = (self.width() != wanted) | ((after > 0) & (after != wanted))
         names = self.form.delimiter.join(column.name for column in version.columns)
         named_otherwise = F.coalesce(of_file("header") != F.lit(names), F.lit(False))
-        return F.when(mine & more, F.lit(VALUE_UNREADABLE)).when(
+        return F.when(mine & _split("columns").isNull(), F.lit(VALUE_UNREADABLE)).when(
             mine & (differs | named_otherwise), F.lit(COLUMNS_DIFFER)
         )
 
-    def _row(self, version: TableVersion, fields: Column) -> Column:
-        mine = (field_of("version") == F.lit(version.version)) & fields.isNotNull()
-        columns = [
-            self._value(F.get(fields, field_of("meta") + F.lit(place))).alias(column.name)
-            for place, column in enumerate(version.columns)
-        ]
-        return F.when(mine, F.struct(*columns) if columns else F.struct(F.lit(None).alias("nothing")))
 
-    def _value(self, field: Column) -> Column:
-        """The value of a field; NULL for NULL."""
-        form = self.form
-        null = field == F.lit(form.null)
-        if not form.quote:
-            parts = F.transform(F.split(field, r"\\\\"), _unescaped)
-            return F.when(~null, F.array_join(parts, "\\"))
-        inner = F.substring(field, F.lit(2), F.length(field) - 2)
-        is_text = F.startswith(field, F.lit(form.quote))
-        plain = F.when(inner.contains(form.quote), F.replace(inner, F.lit(form.quote * 2), F.lit(form.quote)))
-        return F.when(is_text, plain.otherwise(inner)).when(~null, field)
+def split_again(form: CsvForm) -> Column:
+    """`SPLIT` of records that were set aside, from their bytes, as the source does it."""
+
+    def split(batches: Any) -> Any:
+        for values in batches:
+            each = split_each(form, [bytes(value) for value in values])
+            yield pa.RecordBatch.from_struct_array(each).to_pandas(integer_object_nulls=True)
+
+    return pandas_udf(split, SPLIT_TYPE, PandasUDFType.SCALAR_ITER)(F.col("value"))
 
 
-def _unescaped(part: Column) -> Column:
-    """A text between two backslashes that stand for one."""
-    ends = F.replace(F.replace(part, F.lit(r"\n"), F.lit("\n")), F.lit(r"\r"), F.lit("\r"))
-    return F.replace(ends, F.lit("\\"), F.lit(""))
+def _split(name: str) -> Column:
+    return F.col(SPLIT).getField(name)
 
 
-def _fields(form: CsvForm, line: Column) -> Column:
-    """The fields of a line as they stand there. What is no field is passed over: `CsvEncoding.fault` sees that."""
-    return F.regexp_extract_all(line, F.lit(form.field), F.lit(1))
+def _row(version: TableVersion, begin: Column) -> Column:
+    """The columns of the version from a place on."""
+    columns = [
+        F.get(_split("columns"), begin + F.lit(place)).alias(column.name)
+        for place, column in enumerate(version.columns)
+    ]
+    mine = (field_of("version") == F.lit(version.version)) & _split("columns").isNotNull()
+    return F.when(mine, F.struct(*columns) if columns else F.struct(F.lit(None).alias("nothing")))
 
 
-@lru_cache(maxsize=16)
-def _prepared(form: CsvForm) -> tuple[Projection, ...]:
-    """In steps, each of whose columns is computed once a row, whatever asks for it."""
-    raw, line, moment, op, two = [F.col(name) for name in COLUMNS], *map(F.col, (_LINE, _MOMENT, _OP, _TWO))
-    text = F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string"))
-    commit_ts, update = (F.split_part(moment, F.lit(form.delimiter), F.lit(part)) for part in (1, 2))
-    letter = F.when(moment != "", F.substring(line, 1 + len(form.quote), 1))
-    has_two = F.when(once(), (update == "true") & F.regexp_like(line, F.lit(form.second_line)))
-    kind = (
-        F.when((letter == "U") | two | ((letter == "I") & (update == "true")), F.lit(Op.UPDATE.value))
-        .when(letter == "D", F.lit(Op.DELETE.value))
-        .when(letter == "I", F.lit(Op.INSERT.value))
-        .when(F.regexp_like(line, F.lit(form.names)), F.lit(Op.INSERT.value))  # without a commit ts
-    )
-    meta = F.when(update == "", F.lit(_BEFORE_COLUMNS + 1)).otherwise(F.lit(_BEFORE_COLUMNS + 2))
-    return (
-        Projection([*raw, F.try_validate_utf8(text).alias(_LINE)]),
-        Projection([*raw, line, F.when(once(), F.regexp_extract(line, form.moment, 1)).alias(_MOMENT)]),
-        Projection([*raw, line, moment, has_two.alias(_TWO)]),
-        Projection([*raw, moment, two, F.when(once(), kind).alias(_OP)]),
-        headed(op, commit_ts.try_cast("bigint"), {"meta": meta, "two": two}),
-    )
+@lru_cache(maxsize=1)
+def _prepared() -> tuple[Projection, ...]:
+    return (headed(_split("op"), _split("commit_ts"), CsvEncoding.columns),)

@@ -1,4 +1,4 @@
-r"""The characters of a changefeed's CSV, and the expressions that take a line apart.
+r"""The characters of a changefeed's CSV, and what its lines begin with.
 
 With a quote character texts stand between quotes, and a quote in a text is doubled; numbers and NULL are bare. So a
 bare `\N` is NULL, and `"\N"` is a text. Without one a backslash stands before each delimiter, line end and backslash.
@@ -35,31 +35,16 @@ class CsvForm:
     binary: Literal["base64", "hex"] = "base64"
 
     @cached_property
-    def text(self) -> str:
+    def _text(self) -> str:
         """An expression for a text as a field has it."""
-        q = escaped(self.quote)
-        return rf"{q}[^{q}]*+(?:{q}{q}[^{q}]*+)*+{q}" if self.quote else self._bare
-
-    @cached_property
-    def _bare(self) -> str:
-        d = escaped(self.delimiter)
-        if len(self.delimiter) == 1:  # what needs no look ahead takes half the time
-            return rf"(?!{escaped(self.quote)})[^{d}]*+" if self.quote else rf"(?:[^{d}\\]|\\[\s\S])*+"
-        if self.quote:
-            return rf"(?!{escaped(self.quote)})(?:(?!{d})[\s\S])*+"
-        return rf"(?:\\[\s\S]|(?!{d})[^\\])*+"
-
-    @cached_property
-    def field(self) -> str:
-        """An expression for a field after the delimiter or the beginning of the line; its group is the field."""
-        either = f"{self.text}|{self._bare}" if self.quote else self._bare
-        return f"(?:^|{escaped(self.delimiter)})({either})"
+        d, q = escaped(self.delimiter), escaped(self.quote)
+        return rf"{q}[^{q}]*+(?:{q}{q}[^{q}]*+)*+{q}" if self.quote else rf"(?:\\[\s\S]|(?!{d})[^\\])*+"
 
     @cached_property
     def names(self) -> str:
         """An expression for what every line begins with: operation, table, schema. Its group is the operation."""
         d, q = escaped(self.delimiter), escaped(self.quote)
-        return rf"^{q}([IUD]){q}{d}{self.text}{d}{self.text}(?={d})"
+        return rf"^{q}([IUD]){q}{d}{self._text}{d}{self._text}(?={d})"
 
     @cached_property
     def head(self) -> str:
@@ -70,19 +55,6 @@ class CsvForm:
         d = escaped(self.delimiter)
         update = rf"(?:{d}(true|false)(?={d}|$))?"
         return rf"{self.names}{d}([0-9]{{15,19}})(?={d}|$){update}"
-
-    @cached_property
-    def moment(self) -> str:
-        """The same for one group: the commit ts, and behind it, if it stands there, the delimiter and is-update."""
-        d = escaped(self.delimiter)
-        names = self.names.replace("(", "(?:", 1)
-        return rf"{names}{d}([0-9]{{15,19}}(?:{d}(?:true|false)(?={d}|$))?)(?={d}|$)"
-
-    @cached_property
-    def second_line(self) -> str:
-        """An expression for the line end before the second line of an update."""
-        d, q = escaped(self.delimiter), escaped(self.quote)
-        return rf"{escaped(self.terminator)}(?={q}I{q}{d})"
 
 
 def form_of(settings: CsvSettings) -> CsvForm:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class FileEncoding:
     """See `Encoding`."""
 
-    columns = COLUMNS
+    columns: tuple[str, ...] = COLUMNS
     ddl_closes = always_sends_before = describes_before = False
 
     def body(self) -> Column:

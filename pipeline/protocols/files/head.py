@@ -15,7 +15,7 @@ from pipeline.model.projection import Projection
 from pipeline.protocols.described.head import HEAD, MessageKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from pyspark.sql import Column
 
@@ -47,10 +47,10 @@ def statement() -> Column:
     return F.struct(F.col(FILE), F.col("value").cast("string").alias("content"))
 
 
-def headed(op: Column, commit_ts: Column, carried: Mapping[str, Column]) -> Projection:
-    """The head of records, from their raw frame. `op`, `commit_ts`: of a row; NULL where it is none that can be read.
+def headed(op: Column, commit_ts: Column, columns: Iterable[str] = COLUMNS) -> Projection:
+    """The head of records, from their raw frame, which has these columns.
 
-    `carried`: further columns of a row's head.
+    `op` and `commit_ts` are those of a row, and NULL where it is none that can be read.
     """
     is_row = of_file("kind") == ROWS
     row_kind = F.when(op.isNotNull() & (commit_ts > 0), F.lit(MessageKind.DML.value)).when(
@@ -62,8 +62,7 @@ def headed(op: Column, commit_ts: Column, carried: Mapping[str, Column]) -> Proj
         of_file("table_name").alias("table"),
         of_file("version").alias("version"),
         F.when(is_row, commit_ts).otherwise(of_file("version")).alias("commit_ts"),
-        op.alias("op"),
+        F.when(is_row, op).alias("op"),
         F.lit(None).cast("string").alias("checksum"),
-        *(column.alias(name) for name, column in carried.items()),
     )
-    return Projection([*(F.col(name) for name in COLUMNS), F.lit(0).alias(INDEX), head.alias(HEAD)])
+    return Projection([*(F.col(name) for name in columns), F.lit(0).alias(INDEX), head.alias(HEAD)])

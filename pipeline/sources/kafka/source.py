@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from pipeline.errors import PipelineError
@@ -49,6 +49,10 @@ class KafkaSource:
         self._spark, self._settings = spark, settings
         self._hasty = Cluster(spark, settings)
         self._patient = self._hasty.within(OUTAGE)
+
+    def restored(self) -> Mapping[str, Column]:
+        """See `Source.restored`: nothing."""
+        return {}
 
     def resume(
         self, committed: Committed, recorded: Collection[str], notes: SourceNotes, accept: Collection[str]

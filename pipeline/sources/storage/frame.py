@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pipeline.model.places import FILE, FILE_FIELDS, FILES, PARTITION, POSITION, RAW, STREAM, position_in_files
+from pipeline.model.places import (
+    FILE,
+    FILE_FIELDS,
+    FILE_TYPE,
+    FILES,
+    PARTITION,
+    POSITION,
+    SPLIT,
+    SPLIT_TYPE,
+    STREAM,
+    position_in_files,
+)
+from pipeline.protocols.csv import splitting
 from pipeline.protocols.files.head import FILE_TRUNCATED
-from pipeline.sources.storage.cutting import records
+from pipeline.sources.storage.cutting import RecordBlock, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,23 +44,23 @@ _SCHEMA = pa.schema(
     [
         (STREAM, pa.string()), (PARTITION, pa.int32()), (POSITION, pa.int64()),
         ("timestamp", pa.timestamp("us", tz="UTC")), ("key", pa.binary()), ("value", pa.binary()), (FILE, _FILE),
+        (SPLIT, splitting.SPLIT),
     ]
 )  # fmt: skip
-_OF_FILE = ", ".join(f"{name}: {kind}" for name, kind in FILE_FIELDS.items())
 _SPARK = (
     f"{STREAM} STRING, {PARTITION} INT, {POSITION} BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
-    f"{FILE} STRUCT<{_OF_FILE}>"
+    f"{FILE} {FILE_TYPE}, {SPLIT} {SPLIT_TYPE}"
 )
 
 
 def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
-    """The records of these files, with the columns of `RAW` and `FILE`."""
+    """The records of these files, with the columns of `Lines.columns`."""
     read = [file for file in files if file.is_there]
     if sum(file.size for file in read) > FEW_BYTES:
         return _by_executors(spark, store, lines, read)
     sent = [batch for file in read for batch in batches(store, lines, file)]
     sent = sent or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
-    return spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA)).select(*RAW, FILE)
+    return spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA)).select(*lines.columns)
 
 
 def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
@@ -61,7 +73,7 @@ def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequen
                     yield from batches(store, lines, file)
 
     numbers = spark.range(len(shares), numPartitions=len(shares))
-    return numbers.mapInArrow(read, _SPARK).select(*RAW, FILE)
+    return numbers.mapInArrow(read, _SPARK).select(*lines.columns)
 
 
 def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
@@ -78,19 +90,19 @@ def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
 def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.RecordBatch]:
     """The records of one file, some at a time."""
     if not file.has_rows:
-        yield _batch(file, file.kind, [store.read(file.path)], 0, None)
+        yield _batch(file, file.kind, RecordBlock(pa.array([store.read(file.path)], pa.binary()), None), 0, None)
         return
     number, header = 0, None
-    for values, torn in records(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
-        header = lines.header(values[0]) if number == 0 else header
+    for block in records(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
+        header = lines.header(block.values[0].as_py()) if number == 0 else header
         skipped = int(number == 0 and header is not None)
-        yield _batch(file, FILE_TRUNCATED if torn else file.kind, values[skipped:], number + skipped, header)
-        number += len(values)
+        yield _batch(file, FILE_TRUNCATED if block.torn else file.kind, block.behind(skipped), number + skipped, header)
+        number += len(block.values)
 
 
-def _batch(file: PlannedFile, kind: str, values: Sequence[bytes], first: int, header: str | None) -> pa.RecordBatch:
+def _batch(file: PlannedFile, kind: str, block: RecordBlock, first: int, header: str | None) -> pa.RecordBatch:
     """`first`: the number of the first of these records in the file."""
-    count, begin = len(values), position_in_files(file.ordinal, first)
+    count, begin = len(block.values), position_in_files(file.ordinal, first)
     arrived = dt.datetime.fromtimestamp(file.modified, dt.UTC)
     facts = [file.shown_path, file.ordinal, kind, file.schema_name, file.table_name, file.version, header]
     columns: list[Iterable[object]] = [
@@ -99,10 +111,11 @@ def _batch(file: PlannedFile, kind: str, values: Sequence[bytes], first: int, he
         pa.array(range(begin, begin + count), pa.int64()),
         _repeated(arrived, _SCHEMA.field("timestamp").type, count),
         pa.nulls(count, pa.binary()),
-        pa.array(values, pa.binary()),
+        block.values,
         pa.StructArray.from_arrays(
             [_repeated(fact, field.type, count) for fact, field in zip(facts, _FILE, strict=True)], fields=list(_FILE)
         ),
+        pa.nulls(count, splitting.SPLIT) if block.split is None else block.split,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 

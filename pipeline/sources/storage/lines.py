@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
+from pipeline.model.places import FILE, RAW, SPLIT, file_of
 from pipeline.protocols import canal
+from pipeline.protocols.csv.encoding import split_again
 from pipeline.protocols.csv.form import form_of
-from pipeline.sources.storage.cutting import HEADER, csv_records, is_closed, json_records
+from pipeline.protocols.csv.splitting import split
+from pipeline.protocols.files.cut import json_lines
+from pipeline.sources.storage.cutting import HEADER, is_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column
 
     from pipeline.protocols.csv import CsvForm
     from pipeline.settings import Settings
@@ -21,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """`cut` gives the records of a file. `is_closed`: whether a file that ends with some bytes ends with a record.
+    """`further` are the columns of a raw frame beyond `RAW`, and how each is had from a record that was set aside.
+
+    `cut` gives the records that some bytes of a file begin with. `is_closed`: whether a file that ends with some bytes
+    ends with a record.
 
     `header`: the names of the columns as the first line of a file has them, None if that is a row.
 
@@ -30,12 +41,22 @@ class Lines:
     bytes show of the changefeed's options, by their names in `changefeed`.
     """
 
+    further: Mapping[str, Callable[[], Column]]
     cut: Cutter
     is_closed: Callable[[bytes], bool]
     header: Callable[[bytes], str | None]
     first_commit_ts: Callable[[bytes], int | None]
     remedy: str
     shown: Callable[[bytes], dict[str, bool]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a raw frame."""
+        return (*RAW, *self.further)
+
+    def restored(self) -> dict[str, Column]:
+        """See `Source.restored`."""
+        return {name: column() for name, column in self.further.items()}
 
 
 def lines_of(settings: Settings) -> Lines:
@@ -47,7 +68,8 @@ def _csv(settings: Settings) -> Lines:
     form = form_of(settings.changefeed.csv)
     first = partial(first_csv_commit_ts, form)
     return Lines(
-        csv_records(form),
+        {FILE: _file, SPLIT: partial(split_again, form)},
+        partial(split, form),
         partial(is_closed, form),
         partial(header_of, form),
         first,
@@ -59,7 +81,8 @@ def _csv(settings: Settings) -> Lines:
 def _canal(settings: Settings) -> Lines:
     del settings
     return Lines(
-        json_records,
+        {FILE: _file},
+        json_lines,
         lambda last: last.endswith(b"\n"),
         lambda _: None,
         canal.first_commit_ts,
@@ -69,6 +92,10 @@ def _canal(settings: Settings) -> Lines:
 
 
 _LINES: Mapping[str, Callable[[Settings], Lines]] = {"csv": _csv, "canal-json": _canal}
+
+
+def _file() -> Column:
+    return file_of(F.col("key"))
 
 
 def header_of(form: CsvForm, line: bytes) -> str | None:

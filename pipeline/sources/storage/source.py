@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import EnvironmentFault
 from pipeline.model.frontier import commit_ts_of
-from pipeline.model.places import FILE, FILES, RAW, Partition, position_in_files
+from pipeline.model.places import FILES, Partition, position_in_files
 from pipeline.sources.source import Planned, Resumed, Stream, Taken
 from pipeline.sources.storage.batches import COMPLETE, BatchPlans
 from pipeline.sources.storage.feed import StorageFeed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from pipeline.errors import PipelineError
     from pipeline.model.frontier import Frontier
@@ -43,7 +43,6 @@ class StorageSource:
     """The files below `source.path`."""
 
     stream_noun = "file"
-    columns = (*RAW, FILE)
     tells_deliveries = brings_late = True
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
@@ -51,6 +50,11 @@ class StorageSource:
         self._store = store_of(settings.source)
         self._lines = lines_of(settings)
         self._plans: BatchPlans | None = None
+        self.columns = self._lines.columns
+
+    def restored(self) -> Mapping[str, Column]:
+        """See `Source.restored`."""
+        return self._lines.restored()
 
     @property
     def plans(self) -> BatchPlans:

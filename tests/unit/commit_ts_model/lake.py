@@ -345,7 +345,7 @@ def _raw_records(context: PipelineContext) -> Frame | None:
     rows = [row for row in records.tables["held"].content() if _is_pending(row)]
     if not rows:
         return None
-    return Frame(rows, tuple(rows[0]), records.catalog).select(*as_raw(context.source.columns))
+    return Frame(rows, tuple(rows[0]), records.catalog).select(*as_raw(context.source.restored()))
 
 
 def _released(records: CommitTsRecords) -> frozenset[tuple[str, str]]:
