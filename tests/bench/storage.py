@@ -1,10 +1,13 @@
 """A changefeed's files against the same rows from Kafka: large batches, one small file, many small files, nothing new.
 
+And against themselves: the thousandth batch against the first ones, a million kept files against a thousand.
+
 Files lie in a folder of this machine: what a bucket's answers take is not in these figures.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -15,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import feed
 import files
+import kept
+import steady
 import sums
 import workload
-from figures import Measured, differences
+from figures import Measured, differences, steadiness
 from machine import cores
 from order_line import order_line
 from progress import say
@@ -63,7 +68,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     figures: dict[str, float] = {}
     details: dict[str, Any] = {"rows": sizes.rows}
     mistakes: list[str] = []
-    for part in (_large, _small, _many):
+    for part in (_large, _small, _many, _steady, _kept):
         measured = part(ground, sizes)
         figures |= measured.figures
         details |= measured.details
@@ -203,6 +208,49 @@ def _many(ground: Ground, sizes: Sizes) -> Measured:
             mistakes.append(f"{side}: {events['events']} of {rows} rows")
     details = {"many": {"tables": tables, "files": count, "rows": rows * tables, "seconds": seconds}}
     return Measured({"storage.many_files": round(seconds["csv"] / seconds[AVRO], 3)}, details, mistakes)
+
+
+# ---- one batch after the other, and what is kept
+
+
+def _steady(ground: Ground, sizes: Sizes) -> Measured:
+    """So many batches of ten rows, each in a file of its own, as `steady` does it from Kafka."""
+    folder = ground.folder / "files" / "steady"
+    table = order_line("bench", "t000")
+    for number in range(sizes.steady):
+        keys = range(number * 10, number * 10 + 10)
+        _write(folder / "bench" / "t000" / str(files.MADE), table, number + 1, keys, files.MADE + (number + 1 << 28))
+    files.describe(folder, files.MADE + (sizes.steady + 1 << 28), "t000")
+    keep_for = {"keep_for": steady.KEEP_FOR}
+    config = ground.storage_config("storage_steady", "csv", str(folder), most_bytes=1, maintenance=keep_for)
+    with ground.worker("ours", "storage-steady") as worker:
+        worker.ask("open", config=config)
+        facts = worker.ask("run")
+        worker.ask("close")
+    found = steadiness([batch["committed_at"] for batch in facts["batches"]])
+    say(f"storage: {found['early_seconds']} s a batch at first, {found['late_seconds']} s at the end")
+    taken = len(facts["batches"])
+    mistakes = [] if taken == sizes.steady else [f"{taken} batches were run, not {sizes.steady}"]
+    return Measured({"storage.late/early": found["late/early"]}, {"steady": found}, mistakes)
+
+
+def _kept(ground: Ground, sizes: Sizes) -> Measured:
+    """What planning ten new files takes where a thousand other files are kept, and where a million are."""
+    few, many = (_planned(ground, count) for count in (1_000, sizes.rows))
+    say(f"storage: {many['requests']} requests and {many['mib']:.0f} MiB with {sizes.rows:,} files kept")
+    figures = {
+        "storage.kept_planning": round(many["planning"] / few["planning"], 3),
+        "storage.kept_requests": many["requests"],
+        "storage.kept_mib": round(many["mib"], 1),
+    }
+    return Measured(figures, {"kept": {"few": few, "many": many}})
+
+
+def _planned(ground: Ground, count: int) -> dict[str, float]:
+    script = [sys.executable, str(kept.__file__), str(count), str(ground.folder)]
+    done = subprocess.run(script, capture_output=True, text=True, env=environment(), check=True)
+    facts: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return facts
 
 
 # ---- memory

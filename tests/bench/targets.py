@@ -71,6 +71,10 @@ TARGETS = (
     _at_most("storage.ten_rows", "10 rows in one new file into 1,000,000 rows, against Kafka", 1.1),
     _at_most("storage.many_files", "5,000 small files over 200 tables, against Kafka", 2),
     _at_most("storage.nothing_new", "a run that finds nothing new, against Kafka", 0.5),
+    _at_most("storage.late/early", "the last batches of 1,000 against the first ones, a file of ten rows each", 1.1),
+    _at_most("storage.kept_planning", "planning 10 new files with 1,000,000 kept ones, against 1,000", 2),
+    _at_most("storage.kept_requests", "requests for that, of 10 tables", 50),
+    _at_most("storage.kept_mib", "memory of the driver for that", 200),
     _at_most("storage.peak_mib", "memory of a task for a file of 512 MiB, beyond that for a small one", 256),
     _at_most("backlog.peak_gib", "10,000,000 records, 500,000 a batch: peak memory of driver and workers", 4),
 )

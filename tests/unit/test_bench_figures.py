@@ -137,6 +137,10 @@ def test_the_targets_are_those_of_the_issues():
         "storage.ten_rows": (1.1, 1.1),
         "storage.many_files": (2, 2),
         "storage.nothing_new": (0.5, 0.5),
+        "storage.late/early": (1.1, 1.1),
+        "storage.kept_planning": (2, 2),
+        "storage.kept_requests": (50, 50),
+        "storage.kept_mib": (200, 200),
         "storage.peak_mib": (256, 256),
         "backlog.peak_gib": (4, 4),
     }

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from pipeline.model.frontier import NEVER, Frontier
@@ -167,8 +168,8 @@ class _Contents:
         grouped = files.groupBy(_hashed(F.col("path"), _HASH_BYTES).alias("path")).agg(
             newest.alias("content"), F.max("incarnation").alias("incarnation")
         )
-        table = grouped.orderBy("path").toArrow().combine_chunks()
-        paths, contents = (b"".join(table.column(name).to_pylist()) for name in ("path", "content"))
+        table = grouped.orderBy("path").toArrow()
+        paths, contents = _joined(table.column("path"), _HASH_BYTES), _joined(table.column("content"), _CONTENT_BYTES)
         return _Contents(paths, contents, table.column("incarnation").to_numpy())
 
     def known(self, path: str) -> Known | None:
@@ -179,6 +180,11 @@ class _Contents:
             return None
         content = self._contents[place * _CONTENT_BYTES : (place + 1) * _CONTENT_BYTES]
         return Known(content, int(self._incarnations[place]))
+
+
+def _joined(values: pa.ChunkedArray, width: int) -> bytes:
+    """Values of this width, one behind the other."""
+    return b"".join(chunk.cast(pa.binary(width)).buffers()[1].to_pybytes() for chunk in values.chunks)
 
 
 def _hash(text: str) -> bytes:
