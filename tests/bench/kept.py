@@ -132,7 +132,7 @@ def main() -> None:
     spark = session(settings)
     lines = lines_of(settings)
     notes = Notes(spark, schemas, kept)
-    PlanLog(Notes(spark, schemas, 10))  # type: ignore[arg-type] - Spark has warmed up then
+    PlanLog(Notes(spark, schemas, 10))  # type: ignore[arg-type]  # Spark has warmed up then
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _memory("VmRSS")
     begun = time.monotonic()
