@@ -85,7 +85,7 @@ lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/, wi
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --all-extras \
 	  --no-header --no-annotate --no-emit-index-url --output-file requirements/lock.txt \
 	  pyproject.toml requirements/lock.in
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra s3 \
 	  --no-header --no-annotate --no-emit-index-url --constraints requirements/lock.txt \
 	  --output-file requirements/image.txt pyproject.toml requirements/lock.in
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

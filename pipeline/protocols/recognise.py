@@ -29,7 +29,7 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
     b"\x1f\x8b": "gzip",
 }
-"""What TiCDC does not use inside a message."""
+"""What TiCDC does not use."""
 _SIMPLE = frozenset(
     "WATERMARK BOOTSTRAP INSERT UPDATE DELETE CREATE ALTER ERASE RENAME TRUNCATE CINDEX DINDEX QUERY".split()  # noqa: SIM905
 )
@@ -59,13 +59,17 @@ def recognise(key: bytes | None, value: bytes | None) -> Likeness:
     return _by_value(value)
 
 
+def compressed_elsewhere(value: bytes) -> str:
+    """By what these bytes are compressed that TiCDC does not use; empty if they are not."""
+    return next((name for magic, name in _COMPRESSED.items() if value.startswith(magic)), "")
+
+
 def _by_value(value: bytes) -> Likeness:
     codec = codec_of(value)
     if codec:
         return Likeness("", "", _by_ticdc(codec))
-    for magic, name in _COMPRESSED.items():
-        if value.startswith(magic):
-            return Likeness("", "", f"compressed by {name} inside the message, which TiCDC does not do")
+    if name := compressed_elsewhere(value):
+        return Likeness("", "", f"compressed by {name} inside the message, which TiCDC does not do")
     if value.startswith(_SIMPLE_BRANCH):
         return Likeness("simple", "avro", "a Simple message in Avro")
     if avro := _avro(value):

@@ -22,6 +22,7 @@ ALWAYS = {"kafka", "registry", "changefeed", "demo", "report"}
 PROFILES = {
     "": set(),
     "stream": {"stream", "shop"},
+    "files": {"file-shop", "file-stream"},
     "cluster": {"spark-master", "spark-worker", "submit"},
     "airflow": {"airflow", "shop"},
     "tidb": {"pd", "tikv", "tidb", "ticdc", "ticdc-changefeed", "workload", "tidb-stream"},
@@ -31,6 +32,7 @@ PORTS = {
     "REGISTRY_PORT": "28181",
     "REPORT_PORT": "28188",
     "METRICS_PORT": "29464",
+    "FILES_METRICS_PORT": "29466",
     "AIRFLOW_PORT": "28088",
     "SPARK_PORT": "28080",
     "TIDB_PORT": "24000",
@@ -132,10 +134,10 @@ def page():
     return re.search(r'data quality report.*?<time datetime="([\d:TZ.-]+)"', text, re.DOTALL)[1]
 
 
-def metric(name):
-    """What the stream tells, added up over tables or topics; None while it does not answer, or does not know."""
+def metric(name, port="METRICS_PORT"):
+    """What a stream tells, added up over tables or topics; None while it does not answer, or does not know."""
     try:
-        text = fetched(f"{PORTS['METRICS_PORT']}/metrics")
+        text = fetched(f"{PORTS[port]}/metrics")
     except OSError:
         return None
     found = re.findall(rf"^ticdc_warehouse_{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
@@ -246,6 +248,21 @@ def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
     assert stream.attrs["RestartCount"] == 0
     assert "stopped; the next run goes on from here" in stream.logs().decode()
     assert_is_the_shop("stream", int(sent[-1].replace(",", "")), "endless")
+
+
+@pytest.mark.slow
+def test_files_are_read_while_the_shop_writes_them(engine, shown):
+    del shown
+    compose("--profile", "files", "up", "--detach", "file-stream")
+    until(lambda: metric("batches_total", "FILES_METRICS_PORT"))
+    until(lambda: container(engine, "file-stream").attrs["State"]["Health"]["Status"] == "healthy")
+    compose("--profile", "files", "stop", "file-shop")
+    sent = re.findall(r"([\d,]+) transactions, [\d,]+ row events", container(engine, "file-shop").logs().decode())
+    time.sleep(15)  # longer than a trigger: what was written last has been listed
+    until(lambda: metric("consumer_lag_records", "FILES_METRICS_PORT") == 0)
+    compose("--profile", "files", "stop", "file-stream")
+    assert container(engine, "file-stream").wait(timeout=PATIENCE)["StatusCode"] == 0
+    assert_is_the_shop("file-stream", int(sent[-1].replace(",", "")), "endless")
 
 
 @pytest.mark.slow

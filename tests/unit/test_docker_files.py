@@ -17,7 +17,7 @@ from pipeline.settings import load
 DOCKER = Path(__file__).parents[2] / "docker"
 
 
-@pytest.mark.parametrize("folder", ["demo", "tidb"])
+@pytest.mark.parametrize("folder", ["demo", "files", "tidb"])
 def test_a_configuration_is_valid(folder):
     settings = load(DOCKER / folder / "ticdc-warehouse.yaml")
     assert str(settings.warehouse.path).startswith("/data/")

@@ -23,6 +23,8 @@ from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import (
     COLUMNS,
     COMMIT_TS_MISSING,
+    COMPRESSED,
+    FILE_NOT_JSON,
     FILE_TRUNCATED,
     ROWS,
     TRUNCATED,
@@ -46,6 +48,7 @@ CODES = Codes(
         UNREADABLE: "the line is no row of Canal-JSON: cut off, damaged, or of another protocol",
         VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
         FILE_TRUNCATED: TRUNCATED,
+        FILE_NOT_JSON: COMPRESSED,
         COMMIT_TS_MISSING: NO_COMMIT_TS,
         COLUMNS_DIFFER: "the row has not the columns of its version: does the changefeed have a column selector?",
     },

@@ -26,6 +26,8 @@ from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import (
     COLUMNS,
     COMMIT_TS_MISSING,
+    COMPRESSED,
+    FILE_NOT_CSV,
     FILE_TRUNCATED,
     TRUNCATED,
     headed,
@@ -49,6 +51,7 @@ CODES = Codes(
         UNREADABLE: "the record is no line of a changefeed's CSV with these characters (changefeed.csv), or no UTF-8",
         VALUE_UNREADABLE: "a value of the row is not what its column's type says",
         FILE_TRUNCATED: TRUNCATED,
+        FILE_NOT_CSV: COMPRESSED,
         COMMIT_TS_MISSING: "the line has no commit ts: set include-commit-ts = true in [sink.csv] of the changefeed",
         COLUMNS_DIFFER: "the line, or the header of its file, has other columns than its version: does the changefeed "
         "have a column selector, or was a virtual column there before it began?",

@@ -24,6 +24,7 @@ from pipeline.model.places import (
 )
 from pipeline.protocols.csv import splitting
 from pipeline.protocols.files.head import FILE_TRUNCATED
+from pipeline.protocols.recognise import compressed_elsewhere
 from pipeline.sources.storage.cutting import RecordBlock, records
 
 if TYPE_CHECKING:
@@ -92,11 +93,16 @@ def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.Record
     if not file.has_rows:
         yield _batch(file, file.kind, RecordBlock(pa.array([store.read(file.path)], pa.binary()), None), 0, None)
         return
-    number, header = 0, None
+    number, header, kind = 0, None, file.kind
     for block in records(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
-        header = lines.header(block.values[0].as_py()) if number == 0 else header
-        skipped = int(number == 0 and header is not None)
-        yield _batch(file, FILE_TRUNCATED if block.torn else file.kind, block.behind(skipped), number + skipped, header)
+        skipped = 0
+        if number == 0:
+            first = block.values[0].as_py()
+            header = lines.header(first)
+            skipped = int(header is not None)
+            kind = lines.compressed if compressed_elsewhere(first) else kind
+        torn = FILE_TRUNCATED if kind == file.kind else kind
+        yield _batch(file, torn if block.torn else kind, block.behind(skipped), number + skipped, header)
         number += len(block.values)
 
 

@@ -15,6 +15,7 @@ from pipeline.protocols.csv.encoding import split_again
 from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.csv.splitting import split
 from pipeline.protocols.files.cut import json_lines
+from pipeline.protocols.files.head import FILE_NOT_CSV, FILE_NOT_JSON
 from pipeline.sources.storage.cutting import HEADER, is_closed
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Lines:
     `cut` gives the records that some bytes of a file begin with. `is_closed`: whether a file that ends with some bytes
     ends with a record.
 
+    `compressed` is the kind of records of a file that is compressed.
+
     `header`: the names of the columns as the first line of a file has them, None if that is a row.
 
     `first_commit_ts` gives the commit ts of the first row of a file that begins with some bytes: 0 if there is no whole
@@ -44,6 +47,7 @@ class Lines:
     further: Mapping[str, Callable[[], Column]]
     cut: Cutter
     is_closed: Callable[[bytes], bool]
+    compressed: str
     header: Callable[[bytes], str | None]
     first_commit_ts: Callable[[bytes], int | None]
     remedy: str
@@ -71,6 +75,7 @@ def _csv(settings: Settings) -> Lines:
         {FILE: _file, SPLIT: partial(split_again, form)},
         partial(split, form),
         partial(is_closed, form),
+        FILE_NOT_CSV,
         partial(header_of, form),
         first,
         "include-commit-ts = true in [sink.csv]",
@@ -84,6 +89,7 @@ def _canal(settings: Settings) -> Lines:
         {FILE: _file},
         json_lines,
         lambda last: last.endswith(b"\n"),
+        FILE_NOT_JSON,
         lambda _: None,
         canal.first_commit_ts,
         "enable-tidb-extension=true in the sink URI",
