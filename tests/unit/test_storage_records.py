@@ -41,8 +41,8 @@ def test_the_header_counts_as_a_record_and_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("content", "protocol", "kinds"),
     [
-        (gzip.compress(ROW + b"\r\n"), "csv", {"FILE_NOT_CSV"}),
-        (gzip.compress(b"{}\r\n"), "canal-json", {"FILE_NOT_JSON"}),
+        (gzip.compress(ROW + b"\r\n", mtime=0), "csv", {"FILE_NOT_CSV"}),
+        (gzip.compress(b"{}\r\n", mtime=0), "canal-json", {"FILE_NOT_JSON"}),
         (b"\x28\xb5\x2f\xfd" + b"\r\n" * 5, "csv", {"FILE_NOT_CSV"}),
         (bytes(1000), "csv", {"FILE_TRUNCATED"}),
         (bytes(1000), "canal-json", {"FILE_TRUNCATED"}),
