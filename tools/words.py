@@ -71,7 +71,6 @@ ALLOWED = {
     ("pipeline/quality/regexes/probe.py", "letters"): "characters of an alphabet",
     ("pipeline/warehouse/partitions.py", "spans"): "ranges of a partition's values",
     ("pipeline/ddl/partitions/rows.py", "spans"): "ranges of a partition's values",
-    ("pipeline/protocols/open/protocol.py", "spans"): "from one commit ts to another, of one layout",
     ("pipeline/cli/checkup/messages.py", "spans"): "first and last offsets",
     ("pipeline/model/messages.py", "at"): "`Ddl.at`: where the copies of a DDL event stand; read in every room",
     ("pipeline/report/facts.py", "at"): "keys of the report's JSON, which users read",

@@ -31,17 +31,13 @@ class ProtocolFacts:
     """Whether a changefeed sends watermarks only if an option says so."""
     sources: tuple[str, ...] = ("kafka",)
     """The kinds of source from which it is read (`source.kind`)."""
-    later_sources: tuple[str, ...] = ()
-    """The kinds that bring it, from which this version does not read it."""
 
 
 PROTOCOLS: Mapping[str, ProtocolFacts] = {
     "avro": ProtocolFacts(Ordering.BY_OFFSET, needs_registry=True, own_keys=("avro-",), watermarks_optional=True),
     "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
     "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
-    "canal-json": ProtocolFacts(
-        Ordering.BY_COMMIT_TS, own_keys=("date-separator",), sources=("storage",), later_sources=("kafka",)
-    ),
+    "canal-json": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("date-separator",), sources=("kafka", "storage")),
     "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv", "date-separator"), sources=("storage",)),
 }
 """By `source.protocol`."""

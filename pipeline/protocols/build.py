@@ -13,6 +13,7 @@ from pipeline.protocols import images
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.canal import canal_protocol
+from pipeline.protocols.canal.kafka import CanalFromKafka
 from pipeline.protocols.csv import csv_protocol
 from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.open import OpenProtocol
@@ -75,7 +76,7 @@ def _open(settings: Settings, registry: RegistryClient | None, versions: KnownVe
     del registry
     changefeed, columns = settings.changefeed, settings.warehouse.columns
     old_values = changefeed.enable_old_value is not False
-    return OpenProtocol(changefeed.timezone, own_types(columns), versions, _members(columns), old_values=old_values)
+    return OpenProtocol(changefeed.timezone, own_types(columns), versions, _members(columns), tells_op=old_values)
 
 
 def _csv(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
@@ -87,7 +88,8 @@ def _csv(settings: Settings, registry: RegistryClient | None, versions: KnownVer
 def _canal(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
     del registry
     columns = settings.warehouse.columns
-    return canal_protocol(settings.changefeed.timezone, own_types(columns), versions, _members(columns))
+    read = canal_protocol if settings.source.kind == "storage" else CanalFromKafka
+    return read(settings.changefeed.timezone, own_types(columns), versions, _members(columns))
 
 
 def _members(columns: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -109,7 +111,7 @@ READERS: Mapping[str, ProtocolReader] = {
     ),
     "canal-json": ProtocolReader(
         _canal,
-        lambda _: "any version that writes schema files: v6.5 and later",
+        lambda _: "any version that has enable-tidb-extension; schema files are written by v6.5 and later",
         lambda _frame, _tables, _encoding: None,
     ),
     "csv": ProtocolReader(

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.change import Op
 from pipeline.protocols.described.head import MessageKind, field_of
-from pipeline.protocols.open import events
+from pipeline.protocols.layouts.head import KIND, ROW, head
 from pipeline.protocols.open.framing import value_json
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class OldImages:
 def of_open(prepared: DataFrame, tables: Iterable[TableMessages]) -> OldImages:
     """An update without the row as it was looks like an insert."""
     with_old = F.contains(value_json(F.col("value")), F.lit(_OPEN_OLD))
-    rows, updates = _counted(prepared.where(events.head(events.KIND) == events.ROW), with_old)
+    rows, updates = _counted(prepared.where(head(KIND) == ROW), with_old)
     return OldImages(rows, updates, bare_deletes=any(map(_has_bare_deletes, tables)))
 
 

@@ -112,7 +112,7 @@ def _by_members(message: Mapping[str, Any]) -> Likeness:
     if "TableColumns" in message:
         return Likeness("", "", "a schema file of a storage changefeed")
     if "isDdl" in message:
-        return Likeness("canal-json", "", "Canal-JSON, which this version reads from files")
+        return Likeness("canal-json", "", "Canal-JSON")
     if "payload" in message or {"before", "after", "op"} <= message.keys():
         return Likeness("debezium", "", "Debezium's JSON, which this version does not read")
     return Likeness("", "", "a JSON object that no protocol of TiCDC has")

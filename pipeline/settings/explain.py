@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pipeline.settings.faults import INVALID, NOT_YET, Path, SettingFault, did_you_mean, printable, variable_of
+from pipeline.settings.faults import Path, SettingFault, did_you_mean, printable, variable_of
 from pipeline.settings.fields import REFUSED
-from pipeline.settings.model import NOT_YET_ERROR
 from pipeline.settings.reserved import sink_key
 from pipeline.settings.shape import field_at, fields, in_free_map, section_at
 
@@ -55,8 +54,7 @@ def explain(error: ValidationError, tree: Any, model: type[BaseModel], written: 
     """Yield a fault for each error; `tree` is what was validated, `written` the same with its keys without a value."""
     for detail in error.errors(include_url=False, include_input=False):
         path = tuple(str(key) for key in detail["loc"] if key != "[key]")
-        code = NOT_YET if detail["type"] == NOT_YET_ERROR else INVALID
-        yield SettingFault(path, _sentence(detail, path, tree, model) + _unset(path, written), code)
+        yield SettingFault(path, _sentence(detail, path, tree, model) + _unset(path, written))
 
 
 def _unset(path: Path, written: Any) -> str:
@@ -69,7 +67,7 @@ def _unset(path: Path, written: Any) -> str:
 
 def _sentence(detail: ErrorDetails, path: Path, tree: Any, model: type[BaseModel]) -> str:
     kind = detail["type"]
-    if kind in {REFUSED, NOT_YET_ERROR}:
+    if kind == REFUSED:
         return detail["msg"]
     if kind == "extra_forbidden":
         return _unknown(path, model)

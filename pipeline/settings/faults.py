@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline.errors import SettingsError
-from pipeline.model.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,7 +16,6 @@ Path: TypeAlias = tuple[str, ...]  # keys as written, list items by number from 
 
 PREFIX = "TICDC_WAREHOUSE__"
 INVALID = "SETTINGS_INVALID"
-NOT_YET = "NOT_YET"
 PREFIX_LENGTH = 3  # letters from which on the beginning of a word is taken for it
 
 
@@ -27,7 +25,6 @@ class SettingFault:
 
     path: Path
     text: str
-    code: str = INVALID
     place: str = ""
 
 
@@ -58,23 +55,12 @@ def did_you_mean(written: str, words: Iterable[str]) -> str:
 
 
 def refusal(faults: Iterable[SettingFault], source: str, place: Callable[[Path], object]) -> SettingsError:
-    """Make one error that names every fault, in the file's order; its code is `NOT_YET` if one is that."""
-    placed = sorted({(_order(str(f.place or place(f.path))), dotted(f.path), f.text, f.code) for f in faults})
-    lines = [f"{where[2]}: {name}: {text}" if name else f"{where[2]}: {text}" for where, name, text, _ in placed]
-    not_yet = any(code == NOT_YET for *_, code in placed)
+    """Make one error that names every fault, in the file's order."""
+    placed = sorted({(_order(str(f.place or place(f.path))), dotted(f.path), f.text) for f in faults})
+    lines = [f"{where[2]}: {name}: {text}" if name else f"{where[2]}: {text}" for where, name, text in placed]
     count = "1 setting is" if len(lines) == 1 else f"{len(lines)} settings are"
     message = f"{count} wrong in {source}" + "".join(f"\n  {line}" for line in lines)
-    return SettingsError(NOT_YET, message, _readable()) if not_yet else SettingsError(INVALID, message, _HINT)
-
-
-def _readable() -> str:
-    kinds = dict.fromkeys(kind for facts in PROTOCOLS.values() for kind in facts.sources)
-    return "this version reads " + ", ".join(f"`kind: {kind}` with `protocol: {_protocols_of(kind)}`" for kind in kinds)
-
-
-def _protocols_of(kind: str) -> str:
-    *others, last = (name for name, facts in PROTOCOLS.items() if kind in facts.sources)
-    return f"{'`, `'.join(others)}` or `{last}"
+    return SettingsError(INVALID, message, _HINT)
 
 
 _HINT = "`ticdc-warehouse config schema` lists every key with its type and default"

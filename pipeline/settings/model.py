@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipeline.model.protocols import PROTOCOLS
 from pipeline.settings.durations import seconds
-from pipeline.settings.faults import NOT_YET, SettingFault
+from pipeline.settings.faults import SettingFault
 from pipeline.settings.fields import FOLDER, REFUSED, Duration, LocalPath, Name
 from pipeline.settings.redaction import redacted
 from pipeline.settings.rules import contradictions
@@ -25,8 +25,6 @@ from pipeline.settings.sections import (
     Spark,
     Warehouse,
 )
-
-NOT_YET_ERROR = NOT_YET.lower()  # the pydantic error type of a fault with that code
 
 
 class Settings(Section):
@@ -85,8 +83,7 @@ class Settings(Section):
 
 
 def _detail(fault: SettingFault) -> InitErrorDetails:
-    kind = NOT_YET_ERROR if fault.code == NOT_YET else REFUSED
-    return InitErrorDetails(type=PydanticCustomError(kind, fault.text), loc=fault.path, input=None)
+    return InitErrorDetails(type=PydanticCustomError(REFUSED, fault.text), loc=fault.path, input=None)
 
 
 def _again(error: ValidationError) -> Iterator[InitErrorDetails]:

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from pipeline.model.protocols import PROTOCOLS, facts_of
 from pipeline.model.table_filter import NotARule, TableFilter
-from pipeline.settings.faults import NOT_YET, SettingFault, variable_of
+from pipeline.settings.faults import SettingFault, variable_of
 from pipeline.settings.fields import local_path
 from pipeline.settings.reserved import (
     refused_columns,
@@ -69,9 +69,7 @@ def _kind(written: Written) -> Iterator[SettingFault]:
     facts = facts_of(protocol)
     if not isinstance(kind, str) or kind not in _KEYS:
         return
-    if facts is not None and kind in facts.later_sources:
-        yield SettingFault(("source", "protocol"), f"`{protocol}` with `kind: {kind}` is not in this version", NOT_YET)
-    elif facts is not None and kind not in facts.sources:
+    if facts is not None and kind not in facts.sources:
         kinds = " or ".join(f"`kind: {name}`" for name in facts.sources)
         yield SettingFault(("source", "protocol"), f"`{protocol}` is read with {kinds}")
     for other, keys in _KEYS.items():

@@ -58,8 +58,7 @@ class SourceSection(Section):
         description="`kafka`, or `storage`: the files of a changefeed whose sink is a bucket or a folder"
     )
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] = Field(
-        description="the changefeed's protocol; this version reads `avro`, `simple` and `open-protocol` from Kafka, "
-        "`csv` and `canal-json` from files"
+        description="the changefeed's protocol: `csv` is read from files, `canal-json` from either kind"
     )
     path: StoragePath | None = Field(
         default=None,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Literal
 
 from pipeline.simulate.files import CanalCodec, CsvCodec
 from pipeline.simulate.schemas import AvroOptions
-from pipeline.simulate.senders import AvroSender, OpenSender, Sender, SimpleSender, StorageSender
+from pipeline.simulate.senders import AvroSender, CanalSender, OpenSender, SimpleSender, StorageSender
 from pipeline.simulate.topics import Topics
 from registry.client import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pipeline.simulate.database import Transaction
     from pipeline.simulate.places import FilePlace
-    from pipeline.simulate.senders import FileCodec
+    from pipeline.simulate.senders import FileCodec, Sender
 
     Channel = Topics | FilePlace
 
@@ -26,6 +26,12 @@ Counts = dict[str, dict[str, int]]
 SourceProtocol = Literal["avro", "simple", "open-protocol", "csv", "canal-json"]
 _FILES: Mapping[str, tuple[FileCodec, str]] = {"csv": (CsvCodec, "csv"), "canal-json": (CanalCodec, "json")}
 """The encoder of rows in files, and the extension of these."""
+_SENDERS: Mapping[str, Callable[[Topics, str, str], Sender]] = {
+    "simple": SimpleSender,
+    "open-protocol": OpenSender,
+    "canal-json": CanalSender,
+}
+"""Of protocols that send everything to one topic."""
 
 
 @dataclass
@@ -40,10 +46,10 @@ class SimulatedChangefeed:
     transactions, a checkpoint go to every partition of every topic used so far and of the default topic
     `<prefix>_cdc`. `registry` are further properties of the registry.
 
-    Simple (in JSON) and Open: everything goes to one topic, `topic` or `<prefix>_cdc`, always with DDL and
+    Simple (in JSON), Open and Canal-JSON: everything goes to one topic, `topic` or `<prefix>_cdc`, always with DDL and
     watermarks; `registry_url`, `registry` and the settings that are Avro's mean nothing.
 
-    CSV and Canal-JSON: everything goes into files below `place`; nothing of Kafka means anything.
+    With a `place` CSV and Canal-JSON go into files below it; nothing of Kafka means anything then.
     """
 
     bootstrap_servers: str = ""
@@ -135,8 +141,7 @@ class SimulatedChangefeed:
             case Topics() as topics if self.protocol == "avro":
                 return self._avro(topics)
             case Topics() as topics:
-                kind = SimpleSender if self.protocol == "simple" else OpenSender
-                return kind(topics, self.topic or f"{self.prefix}_cdc", self.timezone)
+                return _SENDERS[self.protocol](topics, self.topic or f"{self.prefix}_cdc", self.timezone)
             case place:
                 codec, extension = _FILES[self.protocol]
                 return StorageSender(place.write, codec, extension, self.timezone)

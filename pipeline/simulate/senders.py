@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.simulate import avro, files, open_protocol, simple
+from pipeline.simulate import avro, canal, files, open_protocol, simple
 from pipeline.simulate.avro import TableCodec
 from pipeline.simulate.open_protocol import OpenCodec
 from pipeline.simulate.schemas import AvroOptions, subject_of, topic_of
@@ -247,6 +247,41 @@ class OpenSender:
     def _broadcast(self, record: Record) -> None:
         for partition in range(self._topics.partitions(self._topic)):
             self._topics.send(self._topic, partition, *record)
+
+
+class CanalSender:
+    """One topic, a message a row. Statements go to its first partition alone, as TiCDC sends them."""
+
+    def __init__(self, topics: Topics, topic: str, timezone: str) -> None:
+        self._topics, self._topic, self._timezone = topics, topic, timezone
+        self._codecs: dict[tuple[str, int], files.CanalCodec] = {}
+
+    def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
+        """Send a statement when everything before it is acknowledged."""
+        self._topics.flush()
+        self._topics.send(self._topic, 0, None, canal.ddl_message(ddl, commit_ts))
+
+    def row(self, event: RowEvent, commit_ts: int) -> None:
+        """Send a row change."""
+        version = event.table.full_name, event.table.version
+        codec = self._codecs.get(version) or self._codecs.setdefault(
+            version, files.CanalCodec(event.table, self._timezone)
+        )
+        line = codec.lines(event.op, event.before, event.after, commit_ts).removesuffix(files.LINE_END)
+        partition = _partition(event, self._topics.partitions(self._topic))
+        self._topics.send(self._topic, partition, None, line.encode())
+
+    def checkpoint(self, commit_ts: int) -> None:
+        """Send a watermark to every partition."""
+        self._topics.flush()
+        self._topics.broadcast(self._topic, canal.watermark(commit_ts))
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged."""
+        self._topics.flush()
+
+    def close(self) -> None:
+        """Nothing to let go."""
 
 
 class StorageSender:

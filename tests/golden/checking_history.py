@@ -8,9 +8,9 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from golden import decode_open, decode_simple
 from golden.checking_steps import answers_of, renamed_columns
 from golden.comparing import Difference
+from golden.cut_events import READERS
 from golden.expected import expected_table
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _told(row: Mapping[str, Any]) -> Told:
 def _statements(loaded: LoadedCase) -> Iterator[Told]:
     """What is to be told of the statements that were sent, each once."""
     case = loaded.case
-    read = (decode_simple if case.protocol == "simple" else decode_open).statement
+    read = READERS[case.protocol].statement
     sent = dict.fromkeys((record.commit_ts, *read(case, record)) for record in loaded.sent if record.kind == "ddl")
     living: set[_Name] = set()
     for commit_ts, *named, sql in sorted(sent, key=itemgetter(0)):

@@ -13,7 +13,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 DEFAULT_TOPIC = "tidb_cdc"
 """Where DDL and watermarks of no table go."""
-BY_CUT = ("simple", "open-protocol")
+BY_CUT = ("simple", "open-protocol", "canal-json")
 """Protocols of the ordering by commit ts."""
 
 
@@ -89,7 +89,7 @@ class GoldenCase:
     def protocol(self) -> str:
         """The protocol as the settings name it; the storage sink's files have none here."""
         family = self._settings.partition("_")[0]
-        return "open-protocol" if family == "open" else family
+        return {"open": "open-protocol", "canal": "canal-json"}.get(family, family)
 
     @property
     def encoding(self) -> str | None:

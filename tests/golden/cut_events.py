@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from golden import decode_open, decode_simple
+from golden import decode_canal, decode_open, decode_simple
 from golden.expected import stored_name
 from golden.values import freeze
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from golden.values import Row
 
 Key = tuple[Any, ...]
+READERS = {"simple": decode_simple, "open-protocol": decode_open, "canal-json": decode_canal}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def events(case: GoldenCase, records: Iterable[Record] | None = None) -> list[Cu
     """Every row event of the records (all of them, unless given), with its offset: topics begin at 0."""
     ends: Counter[tuple[str, int]] = Counter()
     found: list[CutEvent] = []
-    decoded = (decode_simple if case.protocol == "simple" else decode_open).rows
+    decoded = READERS[case.protocol].rows
     for record in case.records if records is None else records:
         offset = ends[record.topic, record.partition]
         ends[record.topic, record.partition] += 1

@@ -86,21 +86,23 @@ def _cut(data: bytes) -> Iterator[bytes]:
 def _sent(case: GoldenCase, key: dict[str, Any], value: dict[str, Any]) -> Sent:
     assert key["t"] == _ROW
     source = key["scm"], key["tbl"]
-    columns = _columns_at(case, ".".join(source), key["ts"])
+    columns = columns_at(case, ".".join(source), key["ts"])
     after, before = _row(columns, value.get("u")), _row(columns, value.get("p", value.get("d")))
     told = frozenset(before.values if before else ())
     op = "delete" if "d" in value else "update" if "p" in value else "insert"
     if after is not None and before is not None:
-        before = Row({**after.values, **before.values}, {**_unsaid(after, told), **before.lost})
+        before = Row({**after.values, **before.values}, {**unsaid(after, told), **before.lost})
     handle = tuple(name for name, column in value.get("u", value.get("d")).items() if column.get("h"))
     return Sent(source, op, key["ts"], None, handle, after, before, told)
 
 
-def _unsaid(after: Row, told: frozenset[str]) -> dict[str, str]:
+def unsaid(after: Row, told: frozenset[str]) -> dict[str, str]:
+    """What an update's former row has lost of the columns that were not told: the same as the row after it."""
     return {name: text for name, text in after.lost.items() if name not in told}
 
 
-def _columns_at(case: GoldenCase, source: str, commit_ts: int) -> Mapping[str, Column]:
+def columns_at(case: GoldenCase, source: str, commit_ts: int) -> Mapping[str, Column]:
+    """The columns of a table by name, as TiDB's answer after this commit ts has them."""
     found = _layouts(case)[source]
     return found[bisect_right(found, commit_ts, key=lambda one: one[0]) - 1][1]
 

@@ -24,7 +24,7 @@ class Excepted:
         return fnmatchcase(case.scenario, self.scenario) and fnmatchcase(case.config, self.config)
 
 
-READ_PROTOCOLS = ("simple", "open-protocol")
+READ_PROTOCOLS = ("simple", "open-protocol", "canal-json")
 """Protocols of the ordering by commit ts that the product reads."""
 
 CASES = (

@@ -9,9 +9,9 @@ from spark.open_events import golden_frame, protocol, raw_frame, record
 
 from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.names import TableName
+from pipeline.protocols.layouts.head import head
 from pipeline.protocols.open import events, framing
 from pipeline.protocols.open.columns import read_layout
-from pipeline.protocols.open.events import head
 from pipeline.protocols.open.shapes import Wanted, is_plain, is_shaped, shape_of
 
 pytestmark = pytest.mark.spark

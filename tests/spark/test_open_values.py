@@ -239,7 +239,7 @@ def test_a_decimal_column_takes_decimals_that_no_ddl_has_defined_as_they_are_and
 
 def test_a_delete_of_the_handle_alone_is_of_a_version_of_its_own(spark):
     gone = json.dumps({"d": {"id": {"t": 3, "h": True, "f": 11, "v": 1}}})
-    messages, rows = read(spark, insert(1, c=(3, 65, 5)), (key(2), gone), old_values=False)
+    messages, rows = read(spark, insert(1, c=(3, 65, 5)), (key(2), gone), tells_op=False)
     full, alone = messages.tables[0].versions
     assert (full.key_only, alone.key_only) == (False, True)
     assert alone.version.handle == ("id",)
@@ -314,7 +314,7 @@ def test_what_has_something_behind_its_old_image_is_an_error_of_its_row(spark):
 
 @pytest.mark.parametrize("old_values", [True, False])
 def test_a_table_without_a_key_needs_old_values_and_is_told_once(spark, old_values):
-    subject = protocol(old_values=old_values)
+    subject = protocol(tells_op=old_values)
     keyless = key(1), json.dumps({"u": {"id": {"t": 3, "f": 0, "v": 1}}})
     prepared = subject.prepare(raw_frame(spark, [record(insert(1), keyless)]))
     told = [subject.read(prepared).warnings for _ in range(2)]

@@ -5,15 +5,15 @@ import json
 import pytest
 
 from pipeline.model.columns import UNKNOWN_DEFAULT, SourceColumn, literal
-from pipeline.protocols.open.columns import (
+from pipeline.protocols.layouts.columns import (
     ColumnSettings,
     defined_columns,
     is_defined,
     layout_of,
-    read_layout,
     source_columns,
     version_of,
 )
+from pipeline.protocols.open.columns import read_layout
 
 
 def columns(*sent, defined=(), said=ColumnSettings()):  # noqa: B008 - frozen

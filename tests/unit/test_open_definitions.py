@@ -8,7 +8,7 @@ from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.protocols.definitions import read_definitions
-from pipeline.protocols.open.columns import version_of
+from pipeline.protocols.layouts.columns import version_of
 
 A, B = TableName("s", "a"), TableName("s", "b")
 CREATE, ALTER, RENAME = ActionType.CREATE_TABLE, ActionType.MODIFY_COLUMN, ActionType.RENAME_TABLE

@@ -230,13 +230,6 @@ def test_only_open_can_be_without_old_values():
     assert "changefeed.enable-old-value: only `protocol: open-protocol`" in error.message
 
 
-@pytest.mark.parametrize("protocol", ["canal-json"])
-def test_a_protocol_of_a_later_version_is_known_and_refused(protocol):
-    error = refusal_of(but("protocol: avro", f"protocol: {protocol}"))
-    assert error.code == "NOT_YET"
-    assert f"source.protocol: `{protocol}` with `kind: kafka` is not in this version" in error.message
-
-
 STORAGE = "name: s\nsource: {kind: storage, protocol: csv, path: feed}\nwarehouse: {path: w}\ncheckpoint: c\n"
 
 

@@ -18,7 +18,7 @@ from pipeline.protocols.avro import fields as avro_fields
 from pipeline.protocols.build import READERS
 from pipeline.protocols.described import values as described_values
 from pipeline.protocols.open import values as open_values
-from pipeline.protocols.open.columns import SentColumn
+from pipeline.protocols.open.columns import sent_column
 from pipeline.protocols.simple import checksum as simple_checksum
 from pipeline.settings.column_types import column_type
 from pipeline.simulate import open_protocol as simulated_open
@@ -87,7 +87,7 @@ def test_a_definition_by_any_of_its_names_is_of_the_type(row):
 def test_open_reaches_the_type_by_each_of_its_codes(row):
     assert row.codes
     for code in row.codes:
-        assert row.name in {SentColumn("c", code, flags, handle=False).family for flags in (0, 1, 128)}
+        assert row.name in {sent_column("c", code, flags, handle=False).tidb_type for flags in (0, 1, 128)}
 
 
 def test_the_registry_client_names_the_same_types():

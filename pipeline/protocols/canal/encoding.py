@@ -1,6 +1,7 @@
-"""How lines of Canal-JSON are read: a head that skips the row, then each version's row as a struct of texts.
+"""How rows of Canal-JSON are read, from files and from Kafka: each version's row as a struct of texts.
 
-A line that is one JSON object and nothing else is told by a sentinel (`end_marker`).
+Of a file's line the head is read first, which skips the row. A line that is one JSON object and nothing else is told by
+a sentinel (`end_marker`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from pyspark.sql.types import ArrayType, BooleanType, LongType, MapType, StringT
 
 from pipeline.model.change import Op
 from pipeline.model.conditions import any_of
+from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import end_marker
 from pipeline.protocols.canal.values import CanalValues
 from pipeline.protocols.described.encoding import Codes
-from pipeline.protocols.described.head import SENT, field_of, one_of
+from pipeline.protocols.described.head import SENT, MessageKind, field_of, one_of
 from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import (
     COLUMNS,
@@ -69,29 +71,17 @@ _COMMIT_TS = re.compile(rb'"_tidb":\{"commitTs":([0-9]+)')
 _SEPARATOR = "\0"
 
 
-class CanalEncoding(FileEncoding):
-    """See `Encoding`."""
+class CanalRows:
+    """What a change frame is made with (`described.frame.recipe`), wherever the rows come from."""
 
+    columns: tuple[str, ...] = RAW
     values = CanalValues()
     codes = CODES
-    sends_members = False
-    needs_before = ""
+    always_sends_before = False
 
-    def lacks_before(self) -> Column:
-        """None does."""
-        return F.lit(False)
-
-    def prepared(self) -> Sequence[Projection]:
-        """The head of each line."""
-        return _prepared()
-
-    def at_once(self, version: TableVersion) -> CanalEncoding:  # noqa: ARG002 - the head is read before
-        """As it is."""
-        return self
-
-    def carried(self) -> Column:
-        """The keys of `sqlType`."""
-        return F.json_object_keys(F.get_json_object(F.col("value").cast("string"), "$.sqlType"))
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
+        """There are none."""
+        return None
 
     def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
         """Each version's row; NULL for rows of the others."""
@@ -113,6 +103,30 @@ class CanalEncoding(FileEncoding):
         broken = read.getField(_CORRUPT).isNotNull() | (rows != 1)
         wrong = read.isNotNull() & ~_has_the_columns(version, F.map_keys(_field(version, "sqlType")))
         return F.when(broken, F.lit(VALUE_UNREADABLE)).when(wrong, F.lit(COLUMNS_DIFFER))
+
+
+class CanalEncoding(CanalRows, FileEncoding):
+    """See `Encoding`: rows in files."""
+
+    columns = COLUMNS
+    sends_members = False
+    needs_before = ""
+
+    def lacks_before(self) -> Column:
+        """None does."""
+        return F.lit(False)
+
+    def prepared(self) -> Sequence[Projection]:
+        """The head of each line."""
+        return _prepared()
+
+    def at_once(self, version: TableVersion) -> CanalEncoding:  # noqa: ARG002 - the head is read before
+        """As it is."""
+        return self
+
+    def carried(self) -> Column:
+        """The keys of `sqlType`."""
+        return F.json_object_keys(F.get_json_object(F.col("value").cast("string"), "$.sqlType"))
 
 
 def first_commit_ts(content: bytes) -> int | None:
@@ -147,7 +161,7 @@ def _field(version: TableVersion, name: str) -> Column:
 
 def _row(version: TableVersion) -> Column:
     """`data`, `old` and the names of what the row has."""
-    mine = (of_file("kind") == ROWS) & (field_of("version") == F.lit(version.version))
+    mine = (field_of("kind") == MessageKind.DML) & (field_of("version") == F.lit(version.version))
     text = F.when(once() & mine, F.col("value").cast("string"))
     return F.from_json(text, _schema(version), _OPTIONS).alias(_alias(version))
 

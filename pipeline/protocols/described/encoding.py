@@ -67,8 +67,8 @@ class Codes:
     sentences: Mapping[str, str]
 
 
-class Encoding(Protocol):
-    """One encoding. It has no state."""
+class RowEncoding(Protocol):
+    """How rows are read, of versions that are known (`frame.recipe`). It has no state."""
 
     def __hash__(self) -> int: ...
 
@@ -83,16 +83,6 @@ class Encoding(Protocol):
         ...
 
     @property
-    def ddl_closes(self) -> bool:
-        """See `Ddl.closes`."""
-        ...
-
-    @property
-    def describes_before(self) -> bool:
-        """Whether a statement's message describes the version before it, too."""
-        ...
-
-    @property
     def always_sends_before(self) -> bool:
         """Whether an update without the row as it was is damaged."""
         ...
@@ -100,6 +90,40 @@ class Encoding(Protocol):
     @property
     def values(self) -> Values:
         """How values are read."""
+        ...
+
+    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
+        """Columns from which `after` and `before` are then taken."""
+        ...
+
+    def after(self, version: TableVersion) -> Column:
+        """`data` of a row of this version, for deletes `old`; its columns are items by their names."""
+        ...
+
+    def before(self, version: TableVersion) -> Column:
+        """`old` of a row of this version."""
+        ...
+
+    def fault(self, version: TableVersion) -> Column | None:
+        """The code of what is wrong with a row as a whole, NULL if nothing is; None where nothing can be."""
+        ...
+
+    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
+        """`change.CHECKSUM` of rows of this version, whose images are `after` and `before`; None without checksums."""
+        ...
+
+
+class Encoding(RowEncoding, Protocol):
+    """One encoding of a protocol whose messages describe the versions of tables. It has no state."""
+
+    @property
+    def ddl_closes(self) -> bool:
+        """See `Ddl.closes`."""
+        ...
+
+    @property
+    def describes_before(self) -> bool:
+        """Whether a statement's message describes the version before it, too."""
         ...
 
     @property
@@ -141,24 +165,4 @@ class Encoding(Protocol):
 
     def width(self) -> Column | None:
         """Of a prepared row, how many columns it has; None where names tell."""
-        ...
-
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
-        """Columns from which `after` and `before` are then taken."""
-        ...
-
-    def after(self, version: TableVersion) -> Column:
-        """`data` of a row of this version, for deletes `old`; its columns are items by their names."""
-        ...
-
-    def before(self, version: TableVersion) -> Column:
-        """`old` of a row of this version."""
-        ...
-
-    def fault(self, version: TableVersion) -> Column | None:
-        """The code of what is wrong with a row as a whole, NULL if nothing is; None where nothing can be."""
-        ...
-
-    def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
-        """`change.CHECKSUM` of rows of this version, whose images are `after` and `before`; None without checksums."""
         ...

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.messages import ColumnMapping
-    from pipeline.protocols.described.encoding import Encoding
+    from pipeline.protocols.described.encoding import RowEncoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ _Read = dict[str, Materialised]
 
 @lru_cache(maxsize=2048)
 def recipe(
-    versions: tuple[TableVersion, ...], mapping: ColumnMapping, timezone: str, encoding: Encoding
+    versions: tuple[TableVersion, ...], mapping: ColumnMapping, timezone: str, encoding: RowEncoding
 ) -> ChangeRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions."""
     after = [_Side(version, f"_after{version.version}") for version in versions]
@@ -101,7 +101,7 @@ def recipe(
 _FAULT = "_fault"
 
 
-def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding) -> _Read:
+def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: RowEncoding) -> _Read:
     fields = mapping.fields[side.version.version]
     types = {target.name: target.type for target in mapping.targets}
     values: _Read = {}
@@ -114,7 +114,7 @@ def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: Encoding
     return values
 
 
-def _envelope(read: Sequence[_Read], encoding: Encoding) -> list[Column]:
+def _envelope(read: Sequence[_Read], encoding: RowEncoding) -> list[Column]:
     return envelope(
         op=field_of("op"),
         commit_ts=field_of("commit_ts"),
@@ -144,7 +144,7 @@ def _before(read: Sequence[_Read], sides: Sequence[_Side], mapping: ColumnMappin
     return F.when((field_of("op") != Op.INSERT) & sent, row).alias(change.BEFORE)
 
 
-def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read], encoding: Encoding) -> Column:
+def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read], encoding: RowEncoding) -> Column:
     """An insert has `data`, a delete `old`, an update both, and each value is one of its type."""
     no_row = ~any_of([side.row.isNotNull() for side in after])
     has_old = field_of("op") != Op.INSERT if encoding.always_sends_before else field_of("op") == Op.DELETE
@@ -153,7 +153,7 @@ def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read
     return F.coalesce(F.col(_FAULT), F.when(broken, F.lit(encoding.codes.value)))
 
 
-def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, encoding: Encoding) -> Column:
+def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, encoding: RowEncoding) -> Column:
     """By version, since each has other columns to add up."""
     verdicts = [
         F.when(field_of("version") == F.lit(now.version.version), verdict)

@@ -16,8 +16,9 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from pipeline.model.projection import once
 from pipeline.protocols import end_marker
+from pipeline.protocols.layouts.head import DELETE as IS_DELETE
+from pipeline.protocols.layouts.head import NUMBER, head
 from pipeline.protocols.open import events, framing
-from pipeline.protocols.open.events import head
 from pipeline.protocols.open.shapes import ARRAY, DELETE, INSERT, UPDATE, is_listed, listed
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Cells:
     @property
     def has_before(self) -> Column:
         """Whether there is a row as it was."""
-        return head(events.DELETE) | self.is_update
+        return head(IS_DELETE) | self.is_update
 
     def text(self, side: Side, name: str, *, is_number: bool) -> Column:
         """The text of a column's value; NULL where it was not sent, or is NULL."""
@@ -98,7 +99,7 @@ class Cells:
     def _by_shape(self) -> Column:
         value, array = framing.value_json(F.col("value")), F.lit(None).cast("string")
         for number, shape in self.shapes:
-            mine = once() & (head(events.NUMBER) == F.lit(number))
+            mine = once() & (head(NUMBER) == F.lit(number))
             array = F.when(mine, listed(value, shape, self.wanted)).otherwise(array)
         return array
 
@@ -125,7 +126,7 @@ class Cells:
         """The array, from JSON."""
         sent = F.col(_SENT)
         updated = sent.getField(_AFTER).isNotNull() & sent.getField(_BEFORE).isNotNull()
-        kind = F.when(head(events.DELETE), DELETE).when(updated, UPDATE).otherwise(INSERT)
+        kind = F.when(head(IS_DELETE), DELETE).when(updated, UPDATE).otherwise(INSERT)
 
         def after(name: str) -> Column:
             return F.coalesce(self._sent(_AFTER, name), self._sent(_DELETED, name))
@@ -133,7 +134,7 @@ class Cells:
         def before(name: str) -> Column:
             """An update may leave out in `p` what is as in `u`."""
             as_it_was = F.coalesce(self._sent(_BEFORE, name), self._sent(_AFTER, name))
-            return F.when(head(events.DELETE), self._sent(_DELETED, name)).when(updated, as_it_was)
+            return F.when(head(IS_DELETE), self._sent(_DELETED, name)).when(updated, as_it_was)
 
         sides = [after, before] if self.wanted.before else [after]
         texts = [

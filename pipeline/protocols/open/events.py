@@ -1,4 +1,4 @@
-"""What each event is, in one column that is made once: its kind, its table, its commit ts, its layout.
+"""What each event is (`layouts.head`), from its bytes.
 
 The layout of a row event is its columns with their types and flags, in the order in which they are sent. It is the
 version of the table (decision 004). An event carries a number that stands for it, which is found without reading the
@@ -21,6 +21,19 @@ from pipeline.model.places import POSITION, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import end_marker
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
+from pipeline.protocols.layouts.head import (
+    COMMIT_TS,
+    DDL,
+    DELETE,
+    HEAD,
+    KIND,
+    NUMBER,
+    RESOLVED,
+    ROW,
+    SCHEMA,
+    TABLE,
+    head,
+)
 from pipeline.protocols.open import framing
 from pipeline.protocols.open.framing import FRAMED
 from pipeline.protocols.open.shapes import (
@@ -47,16 +60,6 @@ if TYPE_CHECKING:
 Shapes = tuple[tuple[int, str], ...]
 """Plain shapes (`shapes`), each with its number."""
 
-HEAD = "_open"
-"""The column that `prepare` adds: a struct of the names below; NULL for what cannot be read."""
-KIND, SCHEMA, TABLE, COMMIT_TS, NUMBER, DELETE = "kind", "schema", "table", "ts", "number", "delete"
-
-ROW, DDL, RESOLVED = "row", "ddl", "resolved"
-"""Kinds, with the codes of rows that are `too_large` and of events that are `compressed`, whose keys never are.
-
-NULL for an event that cannot be read.
-"""
-
 LIMITS = {"maxStringLen": str(2**31 - 1)}
 """Of the JSON reader: a LONGTEXT may be longer than its 20 million characters."""
 
@@ -79,11 +82,6 @@ _KEY_OF_ROW = (
 MOST_LIKELY = 4
 """How many shapes are tried before an event's own is found out: each takes a fraction of that."""
 _SAMPLE = 256
-
-
-def head(name: str) -> Column:
-    """One field of the head."""
-    return F.col(HEAD).getField(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,15 @@ from pipeline.model import change
 from pipeline.model.change import ARRIVED_AT, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.columns import NULL_DEFAULT
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import EVER, INDEX
+from pipeline.model.messages import INDEX
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
 from pipeline.protocols.envelope import envelope, unrepresentable
+from pipeline.protocols.layouts.head import COMMIT_TS, DELETE, HEAD, head
+from pipeline.protocols.layouts.readers import VersionRows
 from pipeline.protocols.materialised import Materialised
-from pipeline.protocols.open import events
 from pipeline.protocols.open.cells import Cells, Side
-from pipeline.protocols.open.events import HEAD, head
 from pipeline.protocols.open.shapes import Wanted
 from pipeline.protocols.open.values import Cell, is_encoded, is_number, read_value
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
+    from pipeline.model.columns import SchemaId, SourceColumn
     from pipeline.model.messages import ColumnMapping
     from pipeline.protocols.open.events import Shapes
 
@@ -48,31 +48,10 @@ _NUMBER = "_number"
 
 
 @dataclass(frozen=True, slots=True)
-class ImageReader:
-    """One version and which rows are of it: of its layout, and (`since`, `until`) where another has the same."""
+class ImageReader(VersionRows):
+    """The rows of a version, and how they are written (`shapes`), by number; other numbers are read as JSON."""
 
-    version: TableVersion
-    numbers: tuple[int, ...]
-    key_only: bool = False
-    since: int = 0
-    until: int = EVER
     shapes: Shapes = ()
-    """How its rows are written (`shapes`), by number; those of other numbers are read as JSON."""
-
-    @property
-    def mine(self) -> Column:
-        """Whether a row is of this version."""
-        same = head(events.NUMBER).isin(*self.numbers)
-        if (self.since, self.until) != (0, EVER):
-            same = same & head(events.COMMIT_TS).between(self.since, self.until)
-        if self.key_only or is_all_handle(self.version):
-            same = same & (head(events.DELETE) == F.lit(self.key_only))
-        return same
-
-
-def is_all_handle(version: TableVersion) -> bool:
-    """Whether the version has no column but the handle."""
-    return len(version.handle or ()) == len(version.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +153,10 @@ def _targets(row: _Row, mapping: ColumnMapping) -> dict[str, Column]:
 
 def _envelope(cells: Cells, row: _Row, *, old_values: bool) -> list[Column]:
     new = Op.INSERT if old_values else Op.UPSERT
-    op = F.when(head(events.DELETE), F.lit(Op.DELETE.value)).when(cells.is_update, F.lit(Op.UPDATE.value))
+    op = F.when(head(DELETE), F.lit(Op.DELETE.value)).when(cells.is_update, F.lit(Op.UPDATE.value))
     return envelope(
         op=op.otherwise(F.lit(new.value)),
-        commit_ts=head(events.COMMIT_TS),
+        commit_ts=head(COMMIT_TS),
         index=F.col(INDEX),
         schema_id=F.col(_NUMBER),
         lost=[_lost(row)],

@@ -15,7 +15,8 @@ from pipeline.model import text, tidb_types
 from pipeline.model import types as t
 from pipeline.model.members import member, members
 from pipeline.model.text import Value
-from pipeline.protocols.open.columns import BASE64, family_of, natural_type
+from pipeline.protocols.layouts.columns import family_of, natural_type
+from pipeline.protocols.open.columns import BASE64
 from pipeline.protocols.open.quoting import unquoted
 from pipeline.protocols.open.shapes import SENT_AS_NUMBERS
 

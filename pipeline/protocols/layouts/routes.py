@@ -1,33 +1,25 @@
-"""What a batch holds, as one small aggregate sees it: groups of events, and the statements among them."""
+"""What a batch holds, as one small aggregate sees it: groups of events."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from pipeline.ddl import altered
-from pipeline.model.columns import CommitTs
 from pipeline.model.conditions import any_of
-from pipeline.model.messages import Ddl
 from pipeline.model.names import TableName
-from pipeline.model.places import PLACE, POSITION, Partition, place_of
+from pipeline.model.places import POSITION
 from pipeline.protocols import too_large
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED
-from pipeline.protocols.ddl import collected
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
-from pipeline.protocols.open import events, framing
-from pipeline.protocols.open.events import head
+from pipeline.protocols.layouts.head import COMMIT_TS, DELETE, KIND, NUMBER, ROW, SCHEMA, TABLE, head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
-
-_STATEMENT = "struct<q: string, t: int>"
 
 _BY = ("stream", "partition", "kind", "schema", "table", "number", "delete", "era")
 
@@ -76,18 +68,18 @@ class Group(PlacedGroup):
 
 def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> list[Group]:
     """The groups of a prepared frame. `eras`: the commit ts at which rows of a table are to be told apart."""
-    is_row = head(events.KIND) == events.ROW
-    is_named = head(events.KIND).isin(events.ROW, MESSAGE_COMPRESSED, *too_large.SENTENCES)
+    is_row = head(KIND) == ROW
+    is_named = head(KIND).isin(ROW, MESSAGE_COMPRESSED, *too_large.SENTENCES)
     keys = [
         *by_place(),
-        head(events.KIND).alias("kind"),
-        F.when(is_named, head(events.SCHEMA)).otherwise("").alias("schema"),
-        F.when(is_named, head(events.TABLE)).otherwise("").alias("table"),
-        F.when(is_row, head(events.NUMBER)).alias("number"),
-        F.coalesce(is_row & head(events.DELETE), F.lit(False)).alias("delete"),
+        head(KIND).alias("kind"),
+        F.when(is_named, head(SCHEMA)).otherwise("").alias("schema"),
+        F.when(is_named, head(TABLE)).otherwise("").alias("table"),
+        F.when(is_row, head(NUMBER)).alias("number"),
+        F.coalesce(is_row & head(DELETE), F.lit(False)).alias("delete"),
         _era(eras).alias("era"),
     ]
-    commit_ts = head(events.COMMIT_TS)
+    commit_ts = head(COMMIT_TS)
     counted = (
         prepared.select(*keys, POSITION, commit_ts.alias("ts"))
         .groupBy(*_BY)
@@ -103,36 +95,18 @@ def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> lis
 def _era(eras: Mapping[TableName, Sequence[int]]) -> Column:
     era: Column = F.lit(0)
     for name, bounds in eras.items():
-        mine = (head(events.SCHEMA) == name.schema) & (head(events.TABLE) == name.table)
-        passed = [(head(events.COMMIT_TS) > bound).cast("int") for bound in bounds]
+        mine = (head(SCHEMA) == name.schema) & (head(TABLE) == name.table)
+        passed = [(head(COMMIT_TS) > bound).cast("int") for bound in bounds]
         era = F.when(mine, reduce(lambda one, other: one + other, passed)).otherwise(era)
     return era
-
-
-def statements(prepared: DataFrame) -> tuple[Ddl, ...]:
-    """The DDL statements of a prepared frame in their order, each once, with every place where it stands."""
-    sent = F.from_json(framing.value_json(F.col("value")), _STATEMENT, events.LIMITS)
-    names = {"ts": head(events.COMMIT_TS), "schema": head(events.SCHEMA), "table": head(events.TABLE)}
-    rows = collected(
-        prepared.where(head(events.KIND) == events.DDL)
-        .select(*PLACE, *(c.alias(n) for n, c in names.items()), sent.alias("sent"))
-        .orderBy(POSITION)
-    )
-    copies: dict[tuple[int, TableName, int, str], dict[Partition, int]] = defaultdict(dict)
-    for row in rows:
-        table = altered(row.sent.t, row.sent.q, TableName(row.schema, row.table))
-        key = (row.ts, table, row.sent.t, row.sent.q)
-        copies[key].setdefault(*place_of(row))
-    ddl = [Ddl(CommitTs(ts), table, kind, sql, places) for (ts, table, kind, sql), places in copies.items()]
-    return tuple(sorted(ddl, key=lambda statement: statement.commit_ts))
 
 
 def named(names: Iterable[tuple[TableName, Column]]) -> Column:
     """Whether a row event is of one of these tables, by names without case, under the condition beside each."""
     ours = [
-        (F.lower(head(events.SCHEMA)) == F.lower(F.lit(name.schema)))
-        & (F.lower(head(events.TABLE)) == F.lower(F.lit(name.table)))
+        (F.lower(head(SCHEMA)) == F.lower(F.lit(name.schema)))
+        & (F.lower(head(TABLE)) == F.lower(F.lit(name.table)))
         & when
         for name, when in names
     ]
-    return F.coalesce((head(events.KIND) == events.ROW) & any_of(ours), F.lit(False))
+    return F.coalesce((head(KIND) == ROW) & any_of(ours), F.lit(False))
