@@ -13,7 +13,7 @@ from pipeline.protocols import images
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.canal import canal_protocol
-from pipeline.protocols.canal.kafka import CanalFromKafka
+from pipeline.protocols.canal.protocol import CanalProtocol
 from pipeline.protocols.csv import csv_protocol
 from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.open import OpenProtocol
@@ -88,7 +88,7 @@ def _csv(settings: Settings, registry: RegistryClient | None, versions: KnownVer
 def _canal(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
     del registry
     columns = settings.warehouse.columns
-    read = canal_protocol if settings.source.kind == "storage" else CanalFromKafka
+    read = canal_protocol if settings.source.kind == "storage" else CanalProtocol
     return read(settings.changefeed.timezone, own_types(columns), versions, _members(columns))
 
 

@@ -1,4 +1,4 @@
-"""How rows of Canal-JSON are read, from files and from Kafka: each version's row as a struct of texts.
+"""How rows of Canal-JSON are read, in messages and in files: each version's row as a struct of texts.
 
 Of a file's line the head is read first, which skips the row. A line that is one JSON object and nothing else is told by
 a sentinel (`end_marker`).

@@ -4,7 +4,7 @@ r"""The layout of a row of Canal-JSON: names and types of its columns, and which
 parameters (`decimal(38,10)`, `enum('a','b')`). `sqlType` says another type of an unsigned number where its value is
 large, so that it tells no layout; but it has the columns in their order, which `mysqlType` has not.
 
-Source: wire-formats.md, "Canal-JSON over Kafka".
+Source: wire-formats.md, "Canal-JSON".
 """
 
 from __future__ import annotations

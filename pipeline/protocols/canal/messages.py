@@ -1,4 +1,4 @@
-"""What a message of Canal-JSON is, as Kafka brings it: a row, a statement, a watermark, or nothing that can be read.
+"""What a message of Canal-JSON is: a row, a statement, a watermark, or nothing that can be read.
 
 A message is one JSON object. Its row is skipped here: names, types and commit ts are all that is read of it.
 """

@@ -1,4 +1,4 @@
-"""Canal-JSON from Kafka: rows show their layout, statements say the rest (`layouts`)."""
+"""Canal-JSON in messages: rows show their layout, statements say the rest (`layouts`)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ SENTENCES = {**CODES.sentences, compressed.MESSAGE_COMPRESSED: compressed.SENTEN
 
 
 @dataclass(slots=True)
-class CanalFromKafka(LayoutProtocol):
-    """TiCDC's Canal-JSON with `enable-tidb-extension` (wire-formats.md, "Canal-JSON over Kafka")."""
+class CanalProtocol(LayoutProtocol):
+    """TiCDC's Canal-JSON with `enable-tidb-extension` (wire-formats.md, "Canal-JSON")."""
 
     @property
     def unreadable(self) -> str:
