@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from golden.corpus import GoldenCase
-    from golden.cut_events import CutEvent
     from golden.loading import LoadedCase
     from golden.warehouse import Warehouse
 
@@ -99,30 +98,19 @@ def _turns(loaded: LoadedCase, warehouse: Warehouse, answers: list[Answer]) -> d
                 continue  # `changes_differ` tells of rows that nobody sent
             seen.add(sent)
             at = bisect_left(stamps, row["_commit_ts"]), event.table
-            found.setdefault(at, []).append(_turn(row, event))
+            found.setdefault(at, []).append(_turn(row))
     return found
 
 
-def _turn(row: Mapping[str, Any], event: CutEvent) -> _Turn:
+def _turn(row: Mapping[str, Any]) -> _Turn:
     after = None if row["_op"] == "delete" else _row(row)
     if row["_op"] == "insert" or not row.get("_before"):
         return _Turn(None, after)
-    before = _row(row["_before"])
-    if after is not None and event.before is not None and event.told < event.before.values.keys():
-        before = _completed(before, after, event.told)
-    return _Turn(before, after)
+    return _Turn(_row(row["_before"]), after)
 
 
 def _row(values: Mapping[str, Any]) -> Row:
     return Row(dict(values), dict(values["_unrepresentable"] or ()))
-
-
-def _completed(before: Row, after: Row, told: frozenset[str]) -> Row:
-    """With what was not sent because it was as it is (`only-output-updated-columns`)."""
-    values, lost = (
-        {name: value for name, value in found.items() if name not in told} for found in (after.values, after.lost)
-    )
-    return Row({**values, **{name: before.values[name] for name in told}}, {**lost, **before.lost})
 
 
 def _turned(

@@ -126,8 +126,8 @@ def test_an_event_that_is_stored_alone_is_the_same_event(spark):
     again = events_of(subject.prepare(alone))
     assert len(again) == len(prepared) > max(row[INDEX] for row in prepared) > 1
     for stored, row in zip(prepared, again, strict=True):
-        assert [row[name] for name in (INDEX, "key", "value", "_open")] == [
-            stored[name] for name in (INDEX, "key", "value", "_open")
+        assert [row[name] for name in (INDEX, "key", "value", "event")] == [
+            stored[name] for name in (INDEX, "key", "value", "event")
         ]
 
 
@@ -140,7 +140,7 @@ MANY = record(*[(ROW_KEY, ROW)] * 300)
 def test_a_record_may_have_hundreds_of_events(spark):
     found = events_of(protocol().prepare(raw_frame(spark, [MANY])))
     assert [row[INDEX] for row in found] == list(range(300))
-    assert {row["_open"]["kind"] for row in found} == {"row"}
+    assert {row["event"]["kind"] for row in found} == {"row"}
 
 
 FRAMED_OTHERWISE = {
@@ -266,7 +266,7 @@ def test_a_row_that_was_too_large_is_no_row_but_a_delete_needs_its_handle_alone(
     raw = raw_frame(spark, [record(*sent)])
     subject = protocol()
     prepared = subject.prepare(raw)
-    assert [row["_open"]["kind"] for row in events_of(prepared)] == list(TOO_LARGE.values())
+    assert [row["event"]["kind"] for row in events_of(prepared)] == list(TOO_LARGE.values())
     messages = subject.read(prepared)
     assert {one.code: one.rows for one in messages.refused} == {"HANDLE_KEY_ONLY": 2, "CLAIM_CHECK": 3}
     assert all(one.message == subject.sentences()[one.code] for one in messages.refused)
@@ -282,5 +282,5 @@ def test_a_row_that_was_too_large_is_no_row_but_a_delete_needs_its_handle_alone(
     ]  # fmt: skip
     rows = [sort for sort in messages.kinds if sort.kind == "row"]
     expected = subject._layouts.familiar(rows, Wanted(("id",)))
-    compared = [row["_open"]["kind"] for row in events_of(events.compared(raw, expected))]
+    compared = [row["event"]["kind"] for row in events_of(events.compared(raw, expected))]
     assert compared == list(TOO_LARGE.values())

@@ -52,11 +52,11 @@ def _column(name: str, written: str, *, handle: bool) -> SentColumn:
         (row.name,),
         unsigned=unsigned,
         vague=True,
-        members=_members(parameters, doubled=row is tidb_types.ENUM) if has_members and parameters else (),
+        members=_members(parameters) if has_members and parameters else (),
     )
 
 
-def _members(parameters: str, *, doubled: bool) -> tuple[str, ...]:
-    """The members of ENUM or SET. In an ENUM quotes are doubled, in a SET they are not."""
+def _members(parameters: str) -> tuple[str, ...]:
+    """The members of ENUM or SET. Quotes are doubled, but in some versions not those of a SET."""
     members = parameters.removeprefix("'").removesuffix("'").split(_BETWEEN)
-    return tuple(member.replace("''", "'") if doubled else member for member in members)
+    return tuple(member.replace("''", "'") for member in members)

@@ -128,7 +128,7 @@ def _head() -> Column:
         message.getField("pkNames"),
     )
     return F.when(
-        kind.isNotNull(),
+        once() & kind.isNotNull(),
         F.struct(
             kind.alias(KIND),
             F.coalesce(message.getField("database"), F.lit("")).alias(SCHEMA),

@@ -15,7 +15,7 @@ from pipeline.model.columns import CommitTs
 from pipeline.model.messages import INDEX, Ddl
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE, POSITION, RAW, Partition, place_of
-from pipeline.model.projection import Projection
+from pipeline.model.projection import Projection, once
 from pipeline.protocols import compressed, too_large
 from pipeline.protocols.canal import messages
 from pipeline.protocols.canal.encoding import CODES, CanalRows
@@ -91,5 +91,5 @@ def _with_versions(versions: tuple[VersionRows, ...]) -> Projection:
         "op": head(messages.OP),
         "commit_ts": head(COMMIT_TS),
     }
-    struct = F.struct(*(column.alias(name) for name, column in fields.items()))
+    struct = F.when(once(), F.struct(*(column.alias(name) for name, column in fields.items())))
     return Projection([*(F.col(name) for name in (*RAW, INDEX)), struct.alias(described.HEAD)])
