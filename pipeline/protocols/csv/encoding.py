@@ -5,6 +5,7 @@ An update with the row as it was is a record of two lines, the row before and th
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,9 @@ def split_again(form: CsvForm) -> Column:
             each = split_each(form, [bytes(value) for value in values])
             yield pa.RecordBatch.from_struct_array(each).to_pandas(integer_object_nulls=True)
 
-    return pandas_udf(split, SPLIT_TYPE, PandasUDFType.SCALAR_ITER)(F.col("value"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Spark wants type hints, for which every start would load pandas
+        return pandas_udf(split, SPLIT_TYPE, PandasUDFType.SCALAR_ITER)(F.col("value"))
 
 
 def _split(name: str) -> Column:
