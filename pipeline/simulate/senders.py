@@ -259,7 +259,8 @@ class CanalSender:
     def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
         """Send a statement when everything before it is acknowledged."""
         self._topics.flush()
-        self._topics.send(self._topic, 0, None, canal.ddl_message(ddl, commit_ts))
+        first = range(self._topics.partitions(self._topic))[0]  # to ask for them makes the topic
+        self._topics.send(self._topic, first, None, canal.ddl_message(ddl, commit_ts))
 
     def row(self, event: RowEvent, commit_ts: int) -> None:
         """Send a row change."""
