@@ -1,8 +1,8 @@
 """A secret number after a body. If it does not come back, the body was not what its schema says.
 
-It is appended to the bytes and to the schema, or is made the last member of an object. That catches truncated bodies,
-trailing bytes and bodies of another schema at the price of one comparison, where re-encoding would cost a second pass
-over every field.
+It is appended to the bytes and to the schema, or is made the last member of an object, or follows one in a list. That
+catches truncated bodies, trailing bytes and bodies of another schema at the price of one comparison, where re-encoding
+would cost a second pass over every field.
 """
 
 from __future__ import annotations
@@ -29,6 +29,16 @@ def zigzag(number: int) -> bytes:
         rest >>= 7
     out.append(rest)
     return bytes(out)
+
+
+def followed(text: Column) -> Column:
+    """The JSON text of a list: what this text has, then an object with the number."""
+    return F.concat(F.lit("["), text, F.lit(f',{{"{FIELD}":{NUMBER}}}]'))
+
+
+def is_followed(read: Column) -> Column:
+    """Whether such a list is one object and the number; NULL or false where the text was anything else."""
+    return (F.size(read) == F.lit(2)) & (F.get(read, F.lit(1)).getField(FIELD) == NUMBER)
 
 
 def in_object(octets: Column, before: int = 0) -> Column:

@@ -11,7 +11,10 @@ from pipeline.model import change, types
 from pipeline.model.columns import SchemaId, SourceColumn, TableVersion
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.model.names import TableName
+from pipeline.model.projection import through
 from pipeline.protocols.canal import canal_protocol
+from pipeline.protocols.described.frame import recipe
+from pipeline.protocols.described.head import MessageKind, field_of
 
 pytestmark = pytest.mark.spark
 
@@ -88,9 +91,7 @@ def test_texts_and_bytes_come_back_as_they_were(spark, texts):
     assert [(one.text, bytes(one.bytes)) for one in changes] == [*texts, *texts]
 
 
-@pytest.mark.parametrize(
-    ("record", "code"),
-    [
+FAULTS = [
         (message("INSERT", {**ROW, "bytes": "€"}), "CANAL_VALUE_UNREADABLE"),
         (message("INSERT", {**ROW, "id": "one"}), "CANAL_VALUE_UNREADABLE"),
         (message("INSERT", {**ROW, "id": "2147483648"}), "CANAL_VALUE_UNREADABLE"),
@@ -105,16 +106,8 @@ def test_texts_and_bytes_come_back_as_they_were(spark, texts):
         (message("INSERT", ROW, sqlType=None), "COLUMNS_DIFFER"),
         (message("INSERT", dict(reversed(ROW.items()))), None),
         (message("DELETE", {"id": "1"}), "COLUMNS_DIFFER"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_row_is_its_code(spark, record, code):
-    changes, _ = decoded(spark, [message("INSERT", ROW), record])
-    assert [one[change.ERROR] for one in changes] == [None, code]
-
-
-@pytest.mark.parametrize(
-    ("record", "code"),
-    [
+]  # fmt: skip
+NO_ROWS = [
         ("", "CANAL_UNREADABLE"), ("x", "CANAL_UNREADABLE"), ("{}", "CANAL_UNREADABLE"), ("[]", "CANAL_UNREADABLE"),
         (message("INSERT", ROW)[:-1], "CANAL_UNREADABLE"), (message("INSERT", ROW) + "}", "CANAL_UNREADABLE"),
         (message("INSERT", ROW) * 2, "CANAL_UNREADABLE"), (message("UPSERT", ROW), "CANAL_UNREADABLE"),
@@ -123,12 +116,38 @@ def test_what_is_wrong_with_a_row_is_its_code(spark, record, code):
         (message("INSERT", ROW, _tidb=None), "COMMIT_TS_MISSING"),
         (message("INSERT", ROW, _tidb={}), "COMMIT_TS_MISSING"),
         (message("INSERT", ROW, _tidb={"commitTs": -1}), "COMMIT_TS_MISSING"),
-    ],
-)  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "code"), FAULTS)
+def test_what_is_wrong_with_a_row_is_its_code(spark, record, code):
+    changes, _ = decoded(spark, [message("INSERT", ROW), record])
+    assert [one[change.ERROR] for one in changes] == [None, code]
+
+
+@pytest.mark.parametrize(("record", "code"), NO_ROWS)
 def test_what_is_no_row_is_refused_and_the_others_are_taken(spark, record, code):
     changes, messages = decoded(spark, [message("INSERT", ROW), record, message("INSERT", ROW)])
     assert [(refusal.code, refusal.rows) for refusal in messages.refused] == [(code, 1)]
     assert [one.id for one in changes] == [1, 1]
+
+
+def test_a_line_that_is_read_in_one_pass_is_the_change_that_it_is_in_two(spark):
+    """What it cannot be read as has no head, and is left to the two."""
+    lines = [
+        message("INSERT", ROW), message("UPDATE", ROW, {"text": None, "one": "1"}), message("DELETE", ROW),
+        *(record for record, _ in (*FAULTS, *NO_ROWS)), message("UPDATE", ROW, {**ROW, "text": None}),
+    ]  # fmt: skip
+    wanted, _ = decoded(spark, lines)
+    sent = [line.encode("utf-8", "surrogateescape") for line in lines]
+    encoding = canal_protocol("UTC", {}, file_records.OneVersion(VERSION), {}).encoding.at_once(VERSION)
+    prepared = through(encoding.prepared(), file_records.raw_frame(spark, sent, VERSION, "json"))
+    rows = prepared.where(field_of("kind") == MessageKind.DML)
+    found = recipe((VERSION,), MAPPING, "UTC", encoding).of(rows).orderBy(change.OFFSET).collect()
+    assert [one for one in found if one[change.ERROR] is None] == [one for one in wanted if one[change.ERROR] is None]
+    assert {one[change.ERROR] for one in found} == {None, "CANAL_VALUE_UNREADABLE"}
+    kinds = {row.kind for row in prepared.select(field_of("kind").alias("kind")).collect()}
+    assert kinds == {MessageKind.DML, "COMMIT_TS_MISSING", None}
 
 
 def test_members_that_nobody_has_named_stay_numbers_until_the_user_does(spark):

@@ -14,6 +14,8 @@ from support.slow import EVERY
 from pipeline.model import change
 from pipeline.model.messages import INDEX
 from pipeline.model.places import RAW
+from pipeline.protocols.canal import messages as canal_messages
+from pipeline.protocols.canal.protocol import CanalProtocol
 from pipeline.protocols.described import frame as simple_frame
 from pipeline.protocols.described.head import field_of
 from pipeline.protocols.open import events
@@ -28,10 +30,17 @@ CASES = [
         ("all_types", ("open",), ("simple_json", "simple_json_checksum", "simple_avro")),
         (
             "key_updates",
-            ("simple_avro",),
-            ("simple_json_checksum", "simple_json_p3", "simple_json_raw", "open_updated_only", "open_raw"),
+            ("simple_avro", "canal_json"),
+            (
+                "simple_json_checksum",
+                "simple_json_p3",
+                "simple_json_raw",
+                "open_updated_only",
+                "open_raw",
+                "canal_json_raw",
+            ),
         ),
-        ("lifecycle", (), ("simple_json", "simple_avro", "open")),
+        ("lifecycle", (), ("simple_json", "simple_avro", "open", "canal_json")),
     )
     for config in (*few, *(more if EVERY else ()))
 ]
@@ -46,6 +55,10 @@ class Told:
             self.subject = protocol_of(case, known=self.known)
             self.kind, self.raw = field_of("kind"), raw_frame(spark, case.records)
             self.words = {"row": "DML", "marks": ("WATERMARK", "BOOTSTRAP")}
+        elif case.protocol == "canal-json":
+            self.subject = CanalProtocol("UTC", {}, self.known)
+            self.kind, self.raw = events.head(events.KIND), golden_frame(spark, case.records)
+            self.words = {"row": events.ROW, "marks": (events.RESOLVED,)}
         else:
             self.subject = open_protocol(known=self.known)
             self.kind, self.raw = events.head(events.KIND), golden_frame(spark, case.records)
@@ -93,7 +106,12 @@ def told_of(spark):
 
 
 def forget():
-    for made in (simple_frame.recipe, json_encoding._prepared_at_once, open_frame.recipe):
+    for made in (
+        simple_frame.recipe,
+        json_encoding._prepared_at_once,
+        canal_messages._steps_at_once,
+        open_frame.recipe,
+    ):
         made.cache_clear()
 
 
@@ -181,6 +199,14 @@ LAST = b'"data":'
         pytest.param(lambda _: None, "simple_json", id="null"),
         pytest.param(lambda value: value[:-1], "simple_avro", id="Avro without its end"),
         pytest.param(lambda value: value + b"\0", "simple_avro", id="Avro with more"),
+        pytest.param(lambda value: value[:-1], "canal_json", id="Canal-JSON without its end"),
+        pytest.param(lambda value: value + value, "canal_json", id="Canal-JSON twice"),
+        pytest.param(lambda value: value.replace(LAST, b'"data":7,"d":', 1), "canal_json", id="Canal-JSON, no row"),
+        pytest.param(
+            lambda value: value.replace(b'"sqlType":{', b'"sqlType":{"more":4,', 1), "canal_json",
+            id="Canal-JSON of another layout",
+        ),
+        pytest.param(lambda value: value.replace(b'"_tidb":', b'"tidb":', 1), "canal_json", id="Canal-JSON, bare"),
         pytest.param(lambda value: value[:-1], "open", id="Open without its end"),
         pytest.param(lambda value: value.replace(b'"t":', b'"t":1', 1), "open", id="Open of another layout"),
     ],

@@ -5,7 +5,7 @@ A message is one JSON object. Its row is skipped here: names, types and commit t
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -17,8 +17,9 @@ from pipeline.model.messages import INDEX
 from pipeline.model.places import POSITION, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import end_marker
+from pipeline.protocols.canal.rows import CORRUPT, HEAD_OPTIONS, ROW_OPTIONS, is_one_row, row_fields, sides
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
-from pipeline.protocols.described.head import one_of
+from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
 from pipeline.protocols.layouts.head import (
     COMMIT_TS,
@@ -36,13 +37,14 @@ from pipeline.protocols.layouts.head import (
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame
 
+    from pipeline.model.columns import TableVersion
+
 OP = "op"
 """A field of `HEAD` besides those of `layouts.head`."""
-ROW_TYPES = tuple(op.value.upper() for op in (Op.INSERT, Op.UPDATE, Op.DELETE))
 WATERMARK = "TIDB_WATERMARK"
 _TEXT, _LONG, _BOOLEAN = StringType(), LongType(), BooleanType()
 _EXTENSION = StructType(
@@ -67,8 +69,7 @@ _MESSAGE = StructType(
         StructField(end_marker.FIELD, _LONG),
     ]
 )
-OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_none", "maxStringLen": str(2**28)}
-_SENT, _PLAIN, _KIND = "_sent", "_plain", "_kind"
+_KIND = "_kind"
 
 
 def told_apart(raw: DataFrame) -> DataFrame:
@@ -76,37 +77,54 @@ def told_apart(raw: DataFrame) -> DataFrame:
     return through(_steps(), raw)
 
 
+def told_apart_at_once(raw: DataFrame, version: TableVersion) -> DataFrame:
+    """The same where all rows are expected to be of this version: `HEAD` has them, too, as `data` and `old`.
+
+    A row that cannot be read so is no event that can be read.
+    """
+    return through(_steps_at_once(version), raw)
+
+
 @cache
 def _steps() -> tuple[Projection, ...]:
     """In steps, each of whose columns is computed once a message, whatever asks for it."""
-    raw = [F.col(name) for name in RAW]
     text = F.try_validate_utf8(F.when(once(), F.col("value").cast("string")))
-    wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{end_marker.FIELD}":{end_marker.NUMBER}}}]'))
-    read = F.from_json(wrapped, ArrayType(_MESSAGE), OPTIONS)
-    kind = F.coalesce(_kind(), F.when(once() & is_compressed(F.col("value")), MESSAGE_COMPRESSED))
+    read = F.from_json(end_marker.followed(text), ArrayType(_MESSAGE), HEAD_OPTIONS)
+    message = F.get(F.col(SENT), F.lit(0))
+    return (sent_as(read), *_headed(message, end_marker.is_followed(F.col(SENT)), {}))
+
+
+@lru_cache(maxsize=256)
+def _steps_at_once(version: TableVersion) -> tuple[Projection, ...]:
+    text = F.when(once() & F.is_valid_utf8(F.col("value").cast("string")), end_marker.in_object(F.col("value")))
+    fields = {field.name: field for field in (*_MESSAGE.fields, *row_fields(version))}
+    message = F.col(SENT)
+    read = F.from_json(message, StructType(list(fields.values())), ROW_OPTIONS)
+    no_row = message.getField("data").isNull() & message.getField(CORRUPT).isNull()
+    whole = (message.getField(end_marker.FIELD) == end_marker.NUMBER) & (no_row | is_one_row(message))
+    return (sent_as(text), sent_as(read), *_headed(message, whole, sides(message)))
+
+
+def _headed(message: Column, whole: Column, carried: Mapping[str, Column]) -> tuple[Projection, Projection]:
+    raw = [F.col(name) for name in RAW]
+    kind = F.when(whole, _kind(message))
+    kind = F.coalesce(kind, F.when(once() & is_compressed(F.col("value")), MESSAGE_COMPRESSED))
     return (
-        Projection([*raw, read.alias(_SENT)]),
-        Projection([*raw, F.col(_SENT), F.when(once(), kind).alias(_KIND)]),
-        Projection([*raw, F.lit(0).alias(INDEX), _head().alias(HEAD)]),
+        Projection([*raw, F.col(SENT), F.when(once(), kind).alias(_KIND)]),
+        Projection([*raw, F.lit(0).alias(INDEX), _head(message, carried).alias(HEAD)]),
     )
 
 
-def _message() -> Column:
-    return F.get(F.col(_SENT), F.lit(0))
-
-
-def _kind() -> Column:
+def _kind(message: Column) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
-    message, extension = _message(), _message().getField("_tidb")
-    end = F.get(F.col(_SENT), F.lit(1)).getField(end_marker.FIELD)
-    whole = (F.size(F.col(_SENT)) == F.lit(2)) & (end == end_marker.NUMBER)
+    extension = message.getField("_tidb")
     named = (message.getField("database") != "") & (message.getField("table") != "")
     row = named & (message.getField("isDdl") == F.lit(False)) & one_of(message.getField("type"), ROW_TYPES)
     has_ts = extension.getField("commitTs").between(1, FAR_FUTURE)
     statement = (message.getField("isDdl") == F.lit(True)) & message.getField("sql").isNotNull()
     watermark = (message.getField("type") == WATERMARK) & extension.getField("watermarkTs").between(1, FAR_FUTURE)
     described = message.getField("sqlType").isNotNull() & message.getField("mysqlType").isNotNull()
-    kind = (
+    return (
         F.when(row & has_ts & (extension.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
         .when(row & has_ts & extension.getField("onlyHandleKey"), F.lit(HANDLE_KEY_ONLY))
         .when(row & has_ts & described, F.lit(ROW))
@@ -114,11 +132,10 @@ def _kind() -> Column:
         .when(watermark, F.lit(RESOLVED))
         .when((row | statement) & extension.isNull(), F.lit(COMMIT_TS_MISSING))
     )
-    return F.when(whole, kind)
 
 
-def _head() -> Column:
-    message, kind = _message(), F.col(_KIND)
+def _head(message: Column, carried: Mapping[str, Column]) -> Column:
+    kind = F.col(_KIND)
     extension = message.getField("_tidb")
     commit_ts = F.when(kind == RESOLVED, extension.getField("watermarkTs")).otherwise(extension.getField("commitTs"))
     operation = F.lower(message.getField("type"))
@@ -137,6 +154,7 @@ def _head() -> Column:
             F.when(kind == ROW, number).alias(NUMBER),
             F.coalesce(operation == Op.DELETE, F.lit(False)).alias(DELETE),
             operation.alias(OP),
+            *(column.alias(name) for name, column in carried.items()),
         ),
     )
 
@@ -144,7 +162,7 @@ def _head() -> Column:
 def shown(prepared: DataFrame, numbers: Collection[int], positions: Collection[int]) -> DataFrame:
     """`number`, `names`, `types` and `primary_key` of rows at these positions, of those with one of these numbers."""
     chosen = head(NUMBER).isin(*numbers) & F.col(POSITION).isin(*positions)
-    row = F.from_json(F.col("value").cast("string"), _MESSAGE, OPTIONS)
+    row = F.from_json(F.col("value").cast("string"), _MESSAGE, HEAD_OPTIONS)
     return prepared.where(chosen).select(
         head(NUMBER).alias("number"),
         F.json_object_keys(row.getField("sqlType")).alias("names"),
@@ -155,4 +173,4 @@ def shown(prepared: DataFrame, numbers: Collection[int], positions: Collection[i
 
 def statement_text() -> Column:
     """The SQL of a DDL message."""
-    return F.from_json(F.col("value").cast("string"), _MESSAGE, OPTIONS).getField("sql")
+    return F.from_json(F.col("value").cast("string"), _MESSAGE, HEAD_OPTIONS).getField("sql")

@@ -36,7 +36,7 @@ from pipeline.protocols.files.head import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column
 
@@ -122,9 +122,9 @@ class CsvEncoding(FileEncoding):
         """The columns of its last line."""
         return F.size(_split("columns")) - _split("after")
 
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - there is `SPLIT`
+    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:  # noqa: ARG002 - there is `SPLIT`
         """Nothing more."""
-        return []
+        return ()
 
     def after(self, version: TableVersion) -> Column:
         """The columns of the last line."""

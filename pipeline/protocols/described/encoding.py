@@ -92,8 +92,8 @@ class RowEncoding(Protocol):
         """How values are read."""
         ...
 
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
-        """Columns from which `after` and `before` are then taken."""
+    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:
+        """Columns from which `after` and `before` are then taken, by name, in steps: a step has those before it."""
         ...
 
     def after(self, version: TableVersion) -> Column:

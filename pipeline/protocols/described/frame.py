@@ -84,13 +84,15 @@ def recipe(
         F.col("timestamp").alias(ARRIVED_AT),
         _checksum(after, before, timezone, encoding).alias(CHECKSUM),
     ]
-    decoded = encoding.decoded(versions)
-    first = (Projection([*kept, *decoded]),) if decoded else ()
+    decoding, decoded = [], [*kept]
+    for step in encoding.decoded(versions):
+        decoding.append(Projection([*decoded, *(column.alias(name) for name, column in step.items())]))
+        decoded += map(F.col, step)
     rows = [F.col(side.alias) for side in (*after, *before)]
     values = [column for read in (*read_after, *read_before) for one in read.values() for column in one.columns]
     return ChangeRecipe(
         (
-            *first,
+            *decoding,
             Projection([*kept, F.coalesce(*faults, F.lit(None).cast("string")).alias(_FAULT), *sides]),
             Projection([*kept, F.col(_FAULT), *rows, *values]),
             Projection(frame),

@@ -33,9 +33,11 @@ HEAD = "head"
 SENT = "sent"
 """What encodings call the message that they have decoded."""
 
+ROW_TYPES = tuple(op.value.upper() for op in (Op.INSERT, Op.UPDATE, Op.DELETE))
+"""What JSON calls the `type` of a row."""
+
 _KIND = "_kind"
 _VERSION = 1
-_OPS = tuple(op.value.upper() for op in (Op.INSERT, Op.UPDATE, Op.DELETE))
 
 
 class MessageKind(StrEnum):
@@ -83,6 +85,11 @@ def one_of(column: Column, words: Iterable[str]) -> Column:
     return reduce(or_, (column == F.lit(str(word)) for word in words))
 
 
+def sent_as(read: Column, columns: Iterable[str] = RAW) -> Projection:
+    """From a frame with these columns to one that has `SENT` beside them."""
+    return Projection([*(F.col(name) for name in columns), read.alias(SENT)])
+
+
 def sorted_out(read: Column, sent: MessageFields) -> tuple[Projection, ...]:
     """From the raw frame to `RAW`, `INDEX` and `HEAD`: each message is `read` once, and its kind is found once.
 
@@ -115,7 +122,7 @@ def _head(sent: MessageFields) -> Column:
 def _kind(sent: MessageFields) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
     names = _all_sent(sent.database, sent.table, sent.schema_version)
-    row = names & (sent.commit_ts > 0) & (sent.commit_ts <= F.lit(FAR_FUTURE)) & one_of(sent.op, _OPS)
+    row = names & (sent.commit_ts > 0) & (sent.commit_ts <= F.lit(FAR_FUTURE)) & one_of(sent.op, ROW_TYPES)
     outside = F.when(sent.claim_check != "", F.lit(CLAIM_CHECK)).when(sent.handle_key_only, F.lit(HANDLE_KEY_ONLY))
     ours = sent.whole & (sent.version == _VERSION)
     kind = (

@@ -15,7 +15,7 @@ from pipeline.model.projection import Projection
 from pipeline.protocols.described.head import HEAD, MessageKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column
 
@@ -50,10 +50,12 @@ def statement() -> Column:
     return F.struct(F.col(FILE), F.col("value").cast("string").alias("content"))
 
 
-def headed(op: Column, commit_ts: Column, columns: Iterable[str] = COLUMNS) -> Projection:
+def headed(
+    op: Column, commit_ts: Column, columns: Iterable[str] = COLUMNS, carried: Mapping[str, Column] | None = None
+) -> Projection:
     """The head of records, from their raw frame, which has these columns.
 
-    `op` and `commit_ts` are those of a row, and NULL where it is none that can be read.
+    `op` and `commit_ts` are those of a row, and NULL where it is none that can be read. `carried`: further fields.
     """
     is_row = of_file("kind") == ROWS
     row_kind = F.when(op.isNotNull() & (commit_ts > 0), F.lit(MessageKind.DML.value)).when(
@@ -67,5 +69,6 @@ def headed(op: Column, commit_ts: Column, columns: Iterable[str] = COLUMNS) -> P
         F.when(is_row, commit_ts).otherwise(of_file("version")).alias("commit_ts"),
         F.when(is_row, op).alias("op"),
         F.lit(None).cast("string").alias("checksum"),
+        *(column.alias(name) for name, column in (carried or {}).items()),
     )
     return Projection([*(F.col(name) for name in columns), F.lit(0).alias(INDEX), head.alias(HEAD)])

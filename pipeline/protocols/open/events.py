@@ -307,3 +307,9 @@ def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, SeenLayou
     sent = _images(F.coalesce("shape", "value")).alias("sent")  # of a shape all events have one layout
     rows = texts.select(NUMBER, "shape", sent).select(NUMBER, _layout(F.col("sent")), "shape").collect()
     return {number: SeenLayout(layout, shape) for number, layout, shape in rows}
+
+
+def statement() -> tuple[Column, Column]:
+    """The SQL of a DDL event, and what it does."""
+    sent = F.from_json(framing.value_json(F.col("value")), "struct<q: string, t: int>", LIMITS)
+    return sent.getField("q"), sent.getField("t")

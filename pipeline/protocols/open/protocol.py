@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pipeline.protocols import compressed, too_large
 from pipeline.protocols.layouts.columns import layout_of
 from pipeline.protocols.layouts.protocol import LayoutProtocol
+from pipeline.protocols.layouts.statements import read_statements
 from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.frame import UNREADABLE, ImageReader, recipe, wanted
 from pipeline.protocols.open.layouts import ShapedLayouts
-from pipeline.protocols.open.statements import statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ class OpenProtocol(LayoutProtocol):
 
     def statements(self, prepared: DataFrame) -> tuple[Ddl, ...]:
         """See `LayoutProtocol.statements`."""
-        return statements(prepared)
+        return read_statements(prepared, *events.statement())
 
     def of_tables(self, groups: Iterable[Group]) -> list[Group]:
         """See `LayoutProtocol.of_tables`; the next batch will be written likewise."""

@@ -137,9 +137,9 @@ class AvroEncoding:
         """A row names its columns."""
         return None
 
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - the head has it all
+    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:  # noqa: ARG002 - see the head
         """Nothing: the head has it all."""
-        return []
+        return ()
 
     def after(self, version: TableVersion) -> Column:
         """`data`, for deletes `old`."""

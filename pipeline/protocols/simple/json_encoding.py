@@ -28,7 +28,7 @@ from pipeline.model.change import Op
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import end_marker
-from pipeline.protocols.described.head import SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
+from pipeline.protocols.described.head import ROW_TYPES, SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
 from pipeline.protocols.described.text_values import NumberedMembers
 from pipeline.protocols.described.values import zoned_timestamp
 from pipeline.protocols.simple import checksum
@@ -66,7 +66,6 @@ _SIDES = ("data", "old")
 _CORRUPT, _OBJECT = "_corrupt", "_object"
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStringLen": str(2**28)}
 _STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
-_ROWS = ("INSERT", "UPDATE", "DELETE")
 _MOMENT = _struct(location=_TEXT, value=_TEXT)
 
 
@@ -134,9 +133,9 @@ class JsonEncoding:
         """A row names its columns."""
         return None
 
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:
+    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:
         """Each version's row; NULL for rows of the others."""
-        return [_row(version) for version in versions]
+        return ({_alias(version): _row(version) for version in versions},)
 
     def after(self, version: TableVersion) -> Column:
         """`data`, for deletes `old`."""
@@ -166,9 +165,9 @@ class JsonAtOnce(JsonEncoding):
         """Read, then sort out."""
         return _prepared_at_once(self.version)
 
-    def decoded(self, versions: Sequence[TableVersion]) -> list[Column]:  # noqa: ARG002 - the head has it all
+    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:  # noqa: ARG002 - see the head
         """Nothing: the head has it all."""
-        return []
+        return ()
 
     def after(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
         """`data`, for deletes `old`."""
@@ -186,10 +185,9 @@ class JsonAtOnce(JsonEncoding):
 @cache
 def _prepared() -> tuple[Projection, ...]:
     text = F.try_validate_utf8(F.col("value").cast("string"))
-    wrapped = F.concat(F.lit("["), text, F.lit(f',{{"{end_marker.FIELD}":{end_marker.NUMBER}}}]'))
-    read = F.from_json(wrapped, ArrayType(_MESSAGE), {**_OPTIONS, "columnNameOfCorruptRecord": "_none"})
-    message, end = F.get(F.col(SENT), F.lit(0)), F.get(F.col(SENT), F.lit(1)).getField(end_marker.FIELD)
-    return sorted_out(read, _sent(message, (F.size(F.col(SENT)) == F.lit(2)) & (end == end_marker.NUMBER)))
+    options = {**_OPTIONS, "columnNameOfCorruptRecord": "_none"}
+    read = F.from_json(end_marker.followed(text), ArrayType(_MESSAGE), options)
+    return sorted_out(read, _sent(F.get(F.col(SENT), F.lit(0)), end_marker.is_followed(F.col(SENT))))
 
 
 @lru_cache(maxsize=256)
@@ -205,7 +203,7 @@ def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
 
 def _sent(message: Column, whole: Column) -> MessageFields:
     kind, schema = message.getField("type"), message.getField("tableSchema")
-    row = one_of(kind, _ROWS)
+    row = one_of(kind, ROW_TYPES)
     described_by = F.when(kind == MessageKind.BOOTSTRAP, schema)
     return MessageFields(
         whole=whole,
@@ -233,7 +231,7 @@ def _row(version: TableVersion) -> Column:
     """`data` and `old`."""
     mine = field_of("version") == F.lit(version.version)
     text = F.when(once() & mine, F.col("value").cast("string"))
-    return F.from_json(text, StructType(_sides(version)), _OPTIONS).alias(_alias(version))
+    return F.from_json(text, StructType(_sides(version)), _OPTIONS)
 
 
 def _sides(version: TableVersion) -> list[StructField]:
