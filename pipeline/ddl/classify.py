@@ -67,10 +67,12 @@ def _object(cursor: Cursor) -> str:
 
 
 def _altered(cursor: Cursor) -> ActionType:
-    """ALTER TABLE t RENAME [TO | AS] u names tables; every other clause is about columns, or about none."""
+    """RENAME [TO | AS] u and EXCHANGE PARTITION name tables; every other clause is about columns, or about none."""
     try:
         cursor.table_name("")
     except NotParsedError:
         return _A.NONE
+    if cursor.accept("EXCHANGE"):
+        return _A.EXCHANGE_TABLE_PARTITION
     renames = cursor.accept("RENAME") and not cursor.accept_any("COLUMN", "INDEX", "KEY")
     return _A.RENAME_TABLE if renames else _A.MULTI_SCHEMA_CHANGE

@@ -4,6 +4,7 @@ A few trees by default; TICDC_WAREHOUSE_GOLDEN=all runs every one.
 """
 
 import random
+import re
 import time
 
 import pytest
@@ -73,6 +74,22 @@ def test_files_that_come_in_any_order_in_many_batches_with_each_row_twice(tmp_pa
     assert open_rows(warehouse, "held") == open_rows(warehouse, "dead_letters") == []
     files = rows_of(warehouse, "files")
     assert sorted(row["ordinal"] for row in files) == list(range(1, len(files) + 1))
+
+
+def test_a_tree_as_ticdc_6_5_lays_it_out(tmp_path):
+    """The schema file stands in the folder of its version, its name has no checksum, and there is no index."""
+    case = GoldenCase("key_updates", "storage_csv_none")
+    tree = Tree.of(case, tmp_path)
+    for path in tree.paths():
+        schema = re.fullmatch(r"(.*)/meta/schema_([0-9]+)_[0-9]+\.json", path)
+        if not path.endswith(".index"):
+            to = f"{schema[1]}/{schema[2]}/schema.json" if schema else path
+            tree.write(to, (tree.whole / path).read_bytes())
+    tree.say()
+    assert not [*tree.shown.rglob("meta")]
+    warehouse = taken(tree.settings(tmp_path))
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+    assert open_rows(warehouse, "held") == open_rows(warehouse, "dead_letters") == []
 
 
 def test_nothing_beyond_what_metadata_says_is_shown(tmp_path):

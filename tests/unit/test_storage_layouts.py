@@ -65,19 +65,24 @@ def of_years(path):
     return re.sub(r"/([0-9]{4})-[0-9]{2}-[0-9]{2}/", r"/\1/", path)
 
 
-def planned(files):
-    """What is planned, by what a user knows of it; and how the folders are laid out."""
+def found_in(files):
+    """The inventory of these files, and what it finds."""
     store, log = MemoryStore(), MemoryLog()
     for path, content in files.items():
         store.write(path, content)
     section = SourceSection(kind="storage", protocol="csv", path="/changefeed")
     inventory = Inventory(store, log, section, lambda _: True)
-    found = inventory.found()
+    return inventory, inventory.found()
+
+
+def planned(files):
+    """What is planned, by what a user knows of it; and how the folders are laid out."""
+    inventory, found = found_in(files)
     rows, layouts = Counter(), set()
     for lane in found.new.lanes.values():
         for file in lane:
             planned = inventory.planned(file)
-            rows[planned.schema_name, planned.table_name, planned.version, store.read(planned.path)] += 1
+            rows[planned.schema_name, planned.table_name, planned.version, files[planned.path]] += 1
             layouts.add(FileLayout.of(planned.path, file.file, file.file.under(inventory.described)))
     schemas = Counter((file.schema_name, file.table_name, file.version) for file in found.schemas if file.table_name)
     return rows, schemas, layouts, found.damaged
@@ -100,6 +105,12 @@ def test_the_same_files_of_the_same_tables(tree, layout, separators):
     assert not damaged
     assert (same_rows, same_schemas) == (rows, schemas)
     assert {found.separator for found in layouts} == separators
+
+
+def test_partitions_that_share_a_folder_are_noticed():
+    apart, together = (files_of("ddl", config) for config in ("storage_csv_day", "storage_csv_none"))
+    assert found_in(apart)[1].shared == frozenset()
+    assert found_in(together)[1].shared == {"d/part", "d/hash_part"}
 
 
 def test_a_table_that_is_called_like_a_folder_of_ticdc(tree):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from pipeline.settings.durations import written
 from pipeline.sources.storage.batches import FIRST_BYTES
 from pipeline.sources.storage.cleanup import Removable
 from pipeline.sources.storage.inventory import UNREADABLE, Inventory, read_metadata
-from pipeline.sources.storage.layout import FileLayout, denied
+from pipeline.sources.storage.layout import SHARED, UNSHARED, FileLayout, denied
 from pipeline.sources.storage.lines import lines_of
 from pipeline.sources.storage.paths import METADATA, DataFile, Foreign, SchemaPath, VersionPath, read_path
 from pipeline.sources.storage.plan_log import TABLE, PlanLog
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 _OLD_SECONDS = 60.0
 """TiCDC writes `metadata` every two seconds."""
-_PARTITION_BY = re.compile(r"\bPARTITION\s+BY\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -74,7 +72,7 @@ class _Listing:
             case SchemaPath(describes=version, checksum=checksum):
                 self.schemas[version] = entry
                 try:
-                    if _PARTITION_BY.search(read_schema_file(store.read(entry.path), checksum).query):
+                    if read_schema_file(store.read(entry.path), checksum).partitions:
                         self.partitioned.add(version.table)
                 except SchemaFileDamaged as damage:
                     self.damaged[entry.path] = damage.message
@@ -135,11 +133,7 @@ def _layout(settings: Settings, facts: _Listing, store: Store) -> Iterator[Findi
     for sentence in differences:
         yield note("changefeed", sentence, "correct the setting, or is this another changefeed than the one you mean?")
     if together:
-        yield wrong(
-            "changefeed",
-            f"the partitions of {some(together)} share their folders: TiCDC itself loses rows then (tiflow#11979)",
-            "set enable-partition-separator = true in the changefeed's [sink]; let it begin anew in another folder",
-        )
+        yield wrong("changefeed", f"the partitions of {some(together)} {SHARED}", UNSHARED)
 
 
 def _shown(lines: Lines, store: Store, path: str) -> dict[str, bool]:

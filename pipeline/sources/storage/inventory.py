@@ -17,6 +17,7 @@ from pipeline.model.names import TableName
 from pipeline.protocols.described.head import MessageKind
 from pipeline.protocols.files.head import DAMAGED, ROWS
 from pipeline.sources.storage.lanes import Lane, live_folders
+from pipeline.sources.storage.layout import FileLayout
 from pipeline.sources.storage.paths import METADATA, DataFile, SchemaPath, VersionPath, path_of, read_path
 from pipeline.sources.storage.plan_log import LISTED, LOST, Listed, PlannedFile, is_same
 from pipeline.sources.storage.planner import Checkpoint, New, RowsFile
@@ -24,7 +25,7 @@ from pipeline.sources.storage.schema_files import SchemaFile, SchemaFileDamaged,
 from pipeline.sources.storage.store import StoredFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.table_filter import TableFilter
     from pipeline.settings.sections import SourceSection
@@ -57,13 +58,15 @@ class Described(NamedTuple):
 class Found(NamedTuple):
     """What no batch has taken. `schemas`: schema files. `damaged`: those of them that can't be read, and why.
 
-    `other`: files of rows of another protocol than the settings name.
+    `other`: files of rows of another protocol than the settings name. `shared`: folders of tables whose partitions
+    have none of their own (`layout.SHARED`).
     """
 
     new: New
     schemas: tuple[PlannedFile, ...]
     damaged: dict[str, str]
     other: int
+    shared: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -81,6 +84,8 @@ class Inventory:
     _described: dict[VersionPath, Described] = field(init=False)
     _left_out: set[VersionPath] = field(default_factory=set, init=False)
     """Versions of tables that are not read."""
+    _partitioned: set[str] = field(default_factory=set, init=False)
+    """Folders of tables that a new statement has partitioned."""
     _listed_at: float = field(init=False)
     """When everything was listed, in seconds since the epoch."""
     _waiting: dict[str, StoredFile] = field(default_factory=dict, init=False)
@@ -147,7 +152,17 @@ class Inventory:
         for lane, files in rows.items():
             taken_up_to[lane] = max(taken_up_to.get(lane, 0), self._taken_before(lane, files[0]))
         schemas.sort(key=lambda file: (file.version, file.path))
-        return Found(New(checkpoint, rows, taken_up_to), tuple(schemas), damaged, other)
+        return Found(New(checkpoint, rows, taken_up_to), tuple(schemas), damaged, other, self._shared(rows))
+
+    def _shared(self, lanes: Mapping[Lane, Sequence[RowsFile]]) -> frozenset[str]:
+        firsts = [(files[0], files[0].file.under(self._described)) for files in lanes.values() if self._partitioned]
+        return frozenset(
+            version.table
+            for first, version in firsts
+            if version is not None
+            and version.table in self._partitioned
+            and not FileLayout.of(first.entry.path, first.file, version).partition
+        )
 
     def _are_left_out(self, files: Sequence[tuple[StoredFile, DataFile]]) -> bool:
         """Whether the files of a lane are of a table that is not read. Then they do not wait."""
@@ -229,6 +244,8 @@ class Inventory:
             self._describe(planned)
             yield planned
             return
+        if read.partitions:
+            self._partitioned.add(path.describes.table)
         if read.query or read.columns:
             planned = self._planned(entry, MessageKind.DDL if read.query else MessageKind.BOOTSTRAP, _of(read))
             self._describe(planned)

@@ -8,6 +8,7 @@ encoders have written for `tests/golden`. `Query`, `Type` and `TableVersion` are
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ MOST_BYTES = 10 * 1024 * 1024
 MOST_COLUMNS = 10_000
 """TiDB allows 4,096 columns."""
 KNOWN_VERSION = 1
+_PARTITION_BY = re.compile(r"\bPARTITION\s+BY\b", re.IGNORECASE)
 _ESCAPES = {
     "&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029",
     "\b": "\\u0008", "\f": "\\u000c",
@@ -54,6 +56,11 @@ class SchemaFile:
     query: str
     kind: int
     columns: tuple[FileColumn, ...]
+
+    @property
+    def partitions(self) -> bool:
+        """Whether its statement divides the table into partitions."""
+        return _PARTITION_BY.search(self.query) is not None
 
 
 def read_schema_file(content: bytes, checksum: int | None) -> SchemaFile:
