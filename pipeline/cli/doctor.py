@@ -62,9 +62,11 @@ def examined(config: Path | None) -> Iterator[Finding]:
     except SettingsError as error:
         yield explained("settings", error)
     if settings is not None:
-        protocol = settings.source.protocol
-        by_offset = PROTOCOLS[protocol].ordering is Ordering.BY_OFFSET
+        protocol, facts = settings.source.protocol, PROTOCOLS[settings.source.protocol]
+        by_offset = facts.ordering is Ordering.BY_OFFSET
         order = "by offset" if by_offset else "by commit ts: all tables show one consistent point"
+        if facts.commit_ts_optional and settings.source.kind == "kafka":
+            order += "; by offset if the changefeed has no enable-tidb-extension"
         sentence = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
         yield fine("settings", sentence)
         if settings.idle:

@@ -87,6 +87,7 @@ def inspected(settings: Settings, stream: str, partition: int, offset: int | Non
         client = registry_of(settings, resources)
         inspection = Inspected(_facts(record, place, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
+        protocol.begin(None, raw)
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
         _tell(inspection, messages)

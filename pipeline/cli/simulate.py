@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _KAFKA_PROPERTY = "kafka."
 _AVRO_ONLY = ("registry_url", "watermarks", "extension", "decimal", "bigint_unsigned")
+_ALSO_OF_CANAL = ("extension",)
 
 app = typer.Typer(help="Write a shop's changes to Kafka, or into files, as TiCDC would.")
 
@@ -143,8 +144,10 @@ def _file(config: Path | None) -> Settings:
 def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -> SimulatedChangefeed:
     """Make it: options win over the pipeline's file, the file over the defaults."""
     protocol = "avro" if settings is None else settings.source.protocol
+    in_kafka = settings is None or settings.source.kind == "kafka"
+    mine = _ALSO_OF_CANAL if protocol == "canal-json" and in_kafka else ()
     for option in _AVRO_ONLY if protocol != "avro" else ():
-        if given[option] is not None:
+        if given[option] is not None and option not in mine:
             name = option.replace("_", "-")
             raise SettingsError("SETTINGS_CONTRADICTION", f"`--{name}` is of Avro only", f"drop it: this is {protocol}")
     chosen = _from_file(settings) | {name: value for name, value in given.items() if value is not None} | more
@@ -202,7 +205,9 @@ def _by_commit_ts(settings: Settings) -> dict[str, Any]:
         raise SettingsError(
             "SETTINGS_CONTRADICTION", "the simulator writes Simple in JSON only", "set source.encoding to json"
         )
-    return {"protocol": source.protocol, "topic": source.topics[0] if len(source.topics) == 1 else None}
+    extension = settings.changefeed.enable_tidb_extension if source.protocol == "canal-json" else None
+    topic = source.topics[0] if len(source.topics) == 1 else None
+    return {"protocol": source.protocol, "topic": topic, "extension": extension}
 
 
 def _registry(settings: Settings) -> RegistryConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2s
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -10,13 +10,15 @@ from pipeline import ddl as text
 from pipeline.model.names import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pipeline.ddl import Action
     from pipeline.model.messages import Ddl
     from pipeline.model.names import Name, TableName
 
 T = TypeVar("T")
+_WITHOUT_ROWS = (text.CreateTable, text.CreateDatabase, text.NoEffect, text.NotUnderstood)
+"""What statements do that no row has to come before."""
 _NAMING = (text.CreateTable, text.DropTable, text.RenameTable, text.DropDatabase)
 
 
@@ -37,6 +39,17 @@ class Statement:
     def naming(self) -> bool:
         """Whether it changes which table a name means."""
         return any(isinstance(action, _NAMING) for action in self.actions)
+
+    @property
+    def needs_place(self) -> bool:
+        """Whether it matters which rows come after it, though it stands in one partition alone (`Ddl.alone`)."""
+        return bool(self.ddl.alone) and not all(isinstance(action, _WITHOUT_ROWS) for action in self.actions)
+
+    def not_understood(self, reason: str, warehouse: Iterable[TableName]) -> Statement:
+        """The same, as one that holds its tables for this reason: those that it names, or drops of these."""
+        dropped = {folded(action.name) for action in self.actions if isinstance(action, text.DropDatabase)}
+        gone = (table for table in warehouse if folded(table.schema) in dropped)
+        return replace(self, actions=(text.NotUnderstood(reason),), tables=(*self.tables, *gone))
 
     @property
     def commit_ts(self) -> int:

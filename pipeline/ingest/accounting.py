@@ -188,6 +188,7 @@ class Books:
             {**ledger.streams, **streams},
             dict(closing.watermarks),
             closing.progress,
+            self.context.protocol.ordering,
         )
 
     def _has_leftovers_beyond(self, fresh: Ledger, set_aside: Callable[[], DataFrame]) -> bool:

@@ -18,10 +18,10 @@ from pipeline.ingest.reading import describe_job
 from pipeline.ingest.set_aside.dead_letters import set_aside_refused
 from pipeline.ingest.table_work import TableResult
 from pipeline.ingest.table_writer import TableWriter
-from pipeline.ingest.workers import side_by_side
 from pipeline.model.frontier import NEVER
 from pipeline.observe.logs import bound
 from pipeline.quality.gate import QualityStop
+from pipeline.runtime.workers import side_by_side
 from pipeline.warehouse.tables_view import write_tables_view
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ def may_have_pending(protocol: SourceProtocol) -> bool:
 
 def take_batch(context: PipelineContext, raw: RawBatch) -> CommittedBatch | None:
     """Take one micro-batch (`batch.micro_batch`) in the ordering of the pipeline's protocol."""
+    context.protocol.begin(context.run.ledger.ordering, raw.frame)
     if context.protocol.ordering is Ordering.BY_COMMIT_TS:
         return micro_batch(ByCommitTs(context), raw)
     return micro_batch(ByOffset(context), raw)

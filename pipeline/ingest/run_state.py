@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline.ingest.fast_path.batch_profile import BatchProfile
 from pipeline.model.columns import CommitTs
 from pipeline.model.frontier import NEVER, Frontier
+from pipeline.model.messages import Ordering
 from pipeline.model.places import Partition
 from pipeline.sources.source import Committed
 from pipeline.warehouse.state import (
@@ -16,6 +17,7 @@ from pipeline.warehouse.state import (
     ENDS,
     FRONTIERS,
     LAST_WATERMARKS,
+    ORDERING,
     RESOLVED,
     STREAM_NAMES,
     UNFINISHED,
@@ -52,6 +54,8 @@ class Ledger:
     """Identity of a stream → the name that it had."""
     watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
     progress: ChangefeedProgress = field(default_factory=ChangefeedProgress)
+    ordering: Ordering | None = None
+    """In which order changes have been applied; None before the first batch, and where older versions wrote it."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
 
@@ -62,6 +66,7 @@ class Ledger:
         ends = table.inherited(ENDS)
         if ends is None:
             return Ledger()
+        ordering = table.inherited(ORDERING)
         batch, unfinished = table.inherited(BATCH), table.inherited(UNFINISHED)
         batch_id = -1 if batch is None else batch
         return Ledger(
@@ -74,6 +79,7 @@ class Ledger:
                 Frontier(table.inherited(RESOLVED) or 0),
                 _by_partition(table.inherited(LAST_WATERMARKS)),
             ),
+            Ordering(ordering) if ordering else None,
             batch_id + 1 if unfinished is None else unfinished,
         )
 
@@ -86,6 +92,7 @@ class Ledger:
             **WATERMARKS.entry(_rows(self.watermarks)),
             **FRONTIERS.entry(_rows(self.progress.frontiers)),
             **RESOLVED.entry(self.progress.resolved),
+            **(ORDERING.entry(str(self.ordering)) if self.ordering else {}),
             **UNFINISHED.entry(self.unfinished),
             **LAST_WATERMARKS.entry(_rows(self.progress.last_watermarks)),
         }

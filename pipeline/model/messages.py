@@ -36,7 +36,10 @@ DdlIdentity = tuple[int, tuple[str, str], str]
 
 
 class Ordering(StrEnum):
-    """How changes of a key are put in order (design.md, rule 1): a property of the protocol."""
+    """How changes of a key are put in order (design.md, rule 1).
+
+    It is a property of the protocol; of Canal-JSON it is one of the messages, which have a commit ts or not.
+    """
 
     BY_OFFSET = "by_offset"
     BY_COMMIT_TS = "by_commit_ts"
@@ -188,6 +191,9 @@ class Ddl:
     redelivered_at: Mapping[Partition, int] = field(default_factory=dict)
     """The position of the last copy, in partitions that have several: a changefeed has sent it again."""
 
+    alone: str = ""
+    """Why nothing tells which rows of other partitions come after it; "" where each partition has a copy of it, or its
+    commit ts tells."""
     closes: bool = True
     """Whether all rows up to its commit ts stand before it in its partition; not if it has a file of its own."""
 
@@ -281,6 +287,14 @@ class SourceProtocol(Protocol):
     @property
     def ordering(self) -> Ordering:
         """In which order its changes apply."""
+        ...
+
+    def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
+        """Learn what has to be known before messages are read.
+
+        `earlier`: in which order the changes of earlier batches were applied, None if there are none. `first`: the raw
+        frame of a batch.
+        """
         ...
 
     @property

@@ -29,6 +29,8 @@ class ProtocolFacts:
     """Whether a changefeed may be without old values (`changefeed.enable-old-value`)."""
     watermarks_optional: bool = False
     """Whether a changefeed sends watermarks only if an option says so."""
+    commit_ts_optional: bool = False
+    """Whether messages of Kafka may be without a commit ts. Then their changes apply by offset."""
     sources: tuple[str, ...] = ("kafka",)
     """The kinds of source from which it is read (`source.kind`)."""
 
@@ -37,7 +39,12 @@ PROTOCOLS: Mapping[str, ProtocolFacts] = {
     "avro": ProtocolFacts(Ordering.BY_OFFSET, needs_registry=True, own_keys=("avro-",), watermarks_optional=True),
     "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
     "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
-    "canal-json": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("date-separator",), sources=("kafka", "storage")),
+    "canal-json": ProtocolFacts(
+        Ordering.BY_COMMIT_TS,
+        own_keys=("date-separator",),
+        commit_ts_optional=True,
+        sources=("kafka", "storage"),
+    ),
     "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv", "date-separator"), sources=("storage",)),
 }
 """By `source.protocol`."""

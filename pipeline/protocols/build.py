@@ -111,7 +111,7 @@ READERS: Mapping[str, ProtocolReader] = {
     ),
     "canal-json": ProtocolReader(
         _canal,
-        lambda _: "any version that has enable-tidb-extension; schema files are written by v6.5 and later",
+        lambda _: "any version; schema files are written by v6.5 and later",
         lambda _frame, _tables, _encoding: None,
     ),
     "csv": ProtocolReader(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOST = change.ENVELOPE[change.UNREPRESENTABLE]
 
 
-def envelope(
+def envelope(  # noqa: PLR0913 - one for each thing that protocols read differently
     *,
     op: Column,
     commit_ts: Column,
@@ -26,17 +26,22 @@ def envelope(
     schema_id: Column,
     lost: Iterable[Mapping[str, Column | None]],
     raw: Collection[str] = RAW,
+    commit_time: Column | None = None,
 ) -> list[Column]:
     """The columns from `_op` to `_unrepresentable`. `raw`: the columns of the raw frame.
+
+    `commit_time`: when the change was committed, where the commit ts does not say it.
 
     `lost`: the texts that could not be represented, by target; a mapping for each version, of which for any row all
     but one have NULL alone. None: a value of that target is never lost.
     """
     place = shown(raw)
+    if commit_time is None:
+        commit_time = F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS))
     return [
         op.alias(change.OP),
         commit_ts.alias(change.COMMIT_TS),
-        F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS)).alias(change.COMMIT_TIME),
+        commit_time.alias(change.COMMIT_TIME),
         place[STREAM].alias(change.TOPIC),
         place[PARTITION].alias(change.PARTITION),
         place[POSITION].alias(change.OFFSET),

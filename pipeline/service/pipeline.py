@@ -306,6 +306,7 @@ def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], t
     made(settings.checkpoint)
     registry = registry_of(settings, resources, settings.checkpoint / "schemas.json")
     protocol = protocol_of(settings, registry, descriptions)
+    protocol.begin(ledger.ordering)
     quality = settings.quality
     rulebook = Rulebook(spark, built_in=quality.built_in).renewed(quality)
     die = failpoints.from_environment()

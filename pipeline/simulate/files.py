@@ -76,9 +76,10 @@ class CsvCodec:
 
 
 class CanalCodec:
-    """Lines of Canal-JSON of one table version, with `enable-tidb-extension`."""
+    """Lines of Canal-JSON of one table version. `extension`: enable-tidb-extension."""
 
-    def __init__(self, table: SimulatedTable, timezone: str = "UTC") -> None:
+    def __init__(self, table: SimulatedTable, timezone: str = "UTC", *, extension: bool = True) -> None:
+        self._extension = extension
         keys = [column.name for column in table.columns if column.name in table.primary_key]
         names = f'"database":{go.json_text(table.schema)},"table":{go.json_text(table.name)}'
         self._head = f'{{"id":0,{names},"pkNames":{_dumped(keys)},"isDdl":false'
@@ -96,10 +97,9 @@ class CanalCodec:
         moment = commit_ts >> _PHYSICAL_BITS
         types = ",".join(f"{key}{_sql_type(kind, image[name])}" for name, (key, kind, _) in self._columns.items())
         head = f'{self._head},"type":"{op.upper()}","es":{moment},"ts":{clock()},"sql":""'
-        tail = f'"_tidb":{{"commitTs":{commit_ts}}}}}{LINE_END}'
-        return (
-            f'{head},"sqlType":{{{types}}},"mysqlType":{self._kinds},"old":{old},"data":[{self._image(image)}],{tail}'
-        )
+        tail = f',"_tidb":{{"commitTs":{commit_ts}}}' if self._extension else ""
+        rows = f'"old":{old},"data":[{self._image(image)}]'
+        return f'{head},"sqlType":{{{types}}},"mysqlType":{self._kinds},{rows}{tail}}}{LINE_END}'
 
     def member(self, column: str, value: Value) -> str:
         """Return name and value of a column."""

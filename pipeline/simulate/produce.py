@@ -29,7 +29,6 @@ _FILES: Mapping[str, tuple[FileCodec, str]] = {"csv": (CsvCodec, "csv"), "canal-
 _SENDERS: Mapping[str, Callable[[Topics, str, str], Sender]] = {
     "simple": SimpleSender,
     "open-protocol": OpenSender,
-    "canal-json": CanalSender,
 }
 """Of protocols that send everything to one topic."""
 
@@ -47,7 +46,8 @@ class SimulatedChangefeed:
     `<prefix>_cdc`. `registry` are further properties of the registry.
 
     Simple (in JSON), Open and Canal-JSON: everything goes to one topic, `topic` or `<prefix>_cdc`, always with DDL and
-    watermarks; `registry_url`, `registry` and the settings that are Avro's mean nothing.
+    watermarks, but for Canal-JSON without `extension`; `registry_url`, `registry` and the settings that are Avro's mean
+    nothing.
 
     With a `place` CSV and Canal-JSON go into files below it; nothing of Kafka means anything then.
     """
@@ -140,6 +140,9 @@ class SimulatedChangefeed:
         match self._channel:
             case Topics() as topics if self.protocol == "avro":
                 return self._avro(topics)
+            case Topics() as topics if self.protocol == "canal-json":
+                topic = self.topic or f"{self.prefix}_cdc"
+                return CanalSender(topics, topic, self.timezone, extension=self.extension)
             case Topics() as topics:
                 return _SENDERS[self.protocol](topics, self.topic or f"{self.prefix}_cdc", self.timezone)
             case place:

@@ -250,23 +250,26 @@ class OpenSender:
 
 
 class CanalSender:
-    """One topic, a message a row. Statements go to its first partition alone, as TiCDC sends them."""
+    """One topic, a message a row. Statements go to its first partition alone, as TiCDC sends them.
 
-    def __init__(self, topics: Topics, topic: str, timezone: str) -> None:
-        self._topics, self._topic, self._timezone = topics, topic, timezone
+    `extension`: enable-tidb-extension. Without it there are no watermarks.
+    """
+
+    def __init__(self, topics: Topics, topic: str, timezone: str, *, extension: bool = True) -> None:
+        self._topics, self._topic, self._timezone, self._extension = topics, topic, timezone, extension
         self._codecs: dict[tuple[str, int], files.CanalCodec] = {}
 
     def ddl(self, ddl: SimulatedDdl, commit_ts: int) -> None:
         """Send a statement when everything before it is acknowledged."""
         self._topics.flush()
         first = range(self._topics.partitions(self._topic))[0]  # to ask for them makes the topic
-        self._topics.send(self._topic, first, None, canal.ddl_message(ddl, commit_ts))
+        self._topics.send(self._topic, first, None, canal.ddl_message(ddl, commit_ts, extension=self._extension))
 
     def row(self, event: RowEvent, commit_ts: int) -> None:
         """Send a row change."""
         version = event.table.full_name, event.table.version
         codec = self._codecs.get(version) or self._codecs.setdefault(
-            version, files.CanalCodec(event.table, self._timezone)
+            version, files.CanalCodec(event.table, self._timezone, extension=self._extension)
         )
         line = codec.lines(event.op, event.before, event.after, commit_ts).removesuffix(files.LINE_END)
         partition = _partition(event, self._topics.partitions(self._topic))
@@ -275,7 +278,8 @@ class CanalSender:
     def checkpoint(self, commit_ts: int) -> None:
         """Send a watermark to every partition."""
         self._topics.flush()
-        self._topics.broadcast(self._topic, canal.watermark(commit_ts))
+        if self._extension:
+            self._topics.broadcast(self._topic, canal.watermark(commit_ts))
 
     def flush(self) -> None:
         """Wait until everything is acknowledged."""

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import Op
+from pipeline.model.names import quoted
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Keys, as_it_was, placed
 from pipeline.warehouse.publisher import (
     FEW_ROWS,
@@ -153,7 +154,7 @@ def _halves(layout: Layout, rows: DataFrame) -> DataFrame:
     updates = (F.col(change.OP) == Op.UPDATE.value) & F.col(change.BEFORE).isNotNull()
     kept = [F.col(name) for name in (*_OWN, SOURCE)]
     was = rows.where(updates).select(*kept, place.alias(PLACE), *as_it_was(layout))
-    return after.select(*was.columns).unionByName(was)
+    return after.select(*map(quoted, was.columns)).unionByName(was)
 
 
 def _with_a_row(last: DataFrame) -> DataFrame:

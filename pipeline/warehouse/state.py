@@ -253,6 +253,11 @@ LAST_WATERMARKS = _key(
     "the last watermark of each partition, be it the greatest or not",
 )
 
+ORDERING = _key(
+    "ticdc.ordering", Where.BATCHES_SNAPSHOT, TEXT.described("`by_offset` or `by_commit_ts`"),
+    "in which order the batch has applied changes",
+)  # fmt: skip
+
 TRIED = _key(
     "ticdc.tried-resolved", Where.OWN,
     stored.TRIED.described("JSON: [batch, frontier, {topic id: {partition: offset}}]"),

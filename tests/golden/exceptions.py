@@ -55,7 +55,12 @@ NAMELESS = (
     "ts alone: the table is held"
 )
 
-HOLDING = (PARTITIONS, NAMELESS)
+KEYLESS = (
+    "without enable-tidb-extension nothing tells a row that was sent twice from one that was inserted twice, and "
+    "Canal-JSON names no key but the primary key: the table is held"
+)
+
+HOLDING = (PARTITIONS, NAMELESS, KEYLESS)
 """Reasons that put a table's records into `_pipeline.held`."""
 
 UNIQUE_KEYS_ONLY = (("lifecycle", "life.t_uk"), ("lifecycle", "life.t_uk2"), ("key_updates", "ku.t_uk_only"))
@@ -66,6 +71,16 @@ TABLES = (
         Excepted("ddl", config, table, PARTITIONS)
         for config in ("avro_watermark", "avro_checksum_watermark", "new_avro_watermark", "new_avro_before_watermark")
         for table in ("d.part", "d.part_x", "d.hash_part")
+    ),
+    *(
+        Excepted("ddl", config, table, PARTITIONS)
+        for config in ("canal_json_plain", "new_canal_json_plain")
+        for table in ("d.part", "d.part_x", "d.hash_part")
+    ),
+    Excepted("ddl_nokey", "canal_json_plain", "*", KEYLESS),
+    *(
+        Excepted(scenario, "*canal_json_plain", table, KEYLESS)
+        for scenario, table in (*UNIQUE_KEYS_ONLY, ("lifecycle", "life.t_nokey"), ("lifecycle", "life.t_uk_null"))
     ),
     Excepted("*", "avro_*_raw", "*", RAW),
     *(

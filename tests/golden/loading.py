@@ -167,7 +167,7 @@ def _protocol(case: GoldenCase) -> dict[str, Any]:
 
 
 def _changefeed(case: GoldenCase) -> dict[str, Any]:
-    if case.by_cut:
+    if case.protocol != "avro":
         return {"protocol": case.protocol}
     return {
         "enable-tidb-extension": case.has_extension,

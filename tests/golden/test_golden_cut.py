@@ -46,7 +46,7 @@ from pipeline.lake.pending import pending_sentences
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-READ = [case for case in manifest() if case.protocol in READ_PROTOCOLS]
+READ = [case for case in manifest() if case.by_cut and case.protocol in READ_PROTOCOLS]
 SCHEMA_PENDING = "SCHEMA_PENDING"
 DDL, DDL_OF_OPEN = GoldenCase("ddl", "simple_json"), GoldenCase("ddl", "open")
 

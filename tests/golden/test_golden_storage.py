@@ -76,6 +76,7 @@ def test_files_that_come_in_any_order_in_many_batches_with_each_row_twice(tmp_pa
     assert sorted(row["ordinal"] for row in files) == list(range(1, len(files) + 1))
 
 
+@pytest.mark.slow
 def test_a_tree_as_ticdc_6_5_lays_it_out(tmp_path):
     """The schema file stands in the folder of its version, its name has no checksum, and there is no index."""
     case = GoldenCase("key_updates", "storage_csv_none")

@@ -24,6 +24,7 @@ from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import Messages, Ordering, SeenVersion, TableMessages, Undecodable, Unknown
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols.build import READERS
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCE, SETTING
 from pipeline.runtime.jars import ledger
@@ -393,7 +394,8 @@ def seen(handle=("id",), *, key_only=False, keys_vary=False):
 
 
 def said(found, ordering=Ordering.BY_COMMIT_TS, *, readable=True):
-    return [one.sentence for one in messages._remarks(SimpleNamespace(ordering=ordering), found, readable=readable)]
+    protocol = SimpleNamespace(ordering=ordering)
+    return [one.sentence for one in messages._remarks(protocol, PROTOCOLS["simple"], found, readable=readable)]
 
 
 WATERMARK = {Partition("t", 0): 1}

@@ -70,7 +70,7 @@ def test_all_are_understood_but_those_of_partitions_and_primary_keys(scenario):
         ("TRUNCATE TABLE `d`.`x1`", A.TRUNCATE_TABLE, TableName("d", "x1"), True),
         ("DROP TABLE `d`.`x1`", A.DROP_TABLE, TableName("d", "x1"), False),
         ("ALTER DATABASE `d`", A.MODIFY_SCHEMA_CHARSET_AND_COLLATE, TableName("", ""), False),
-        ("ALTER TABLE `d`.`part` EXCHANGE", A.MULTI_SCHEMA_CHANGE, TableName("d", "part"), True),
+        ("ALTER TABLE `d`.`part` EXCHANGE", A.EXCHANGE_TABLE_PARTITION, TableName("d", "part"), True),
     ],
 )
 def test_kind_and_table_are_those_that_the_parser_wants(start, kind, table, has_version):

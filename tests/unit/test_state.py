@@ -86,6 +86,7 @@ TEXTS = {
     "REMOVED": ["0", "463210358237954049"],
     "EXCHANGED_FROM": ["8714936120213477213"],
     "BATCH": ["0", "12"],
+    "ORDERING": ["by_offset", "by_commit_ts"],
     "UNFINISHED": ["0", "13"],
     "STREAM_NAMES": ["{}", '{"BBBB": "shop.b", "AAAA": "shop.a"}'],
     "WATERMARKS": ["[]", '[["shop.a", 0, 463210358237954049], ["shop.a", 10, 5]]'],

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.model.messages import Messages, SourceProtocol, TableMessages, Undecodable
+    from pipeline.model.protocols import ProtocolFacts
     from pipeline.settings import Settings
     from pipeline.sources.kafka.offsets import KafkaState
 
@@ -61,14 +62,16 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         return
     raw = records(spark, settings, ranges).cache()
     try:
+        protocol.begin(None, raw)
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
         yield from _read(settings, messages, prepared)
         readable = messages.events > sum(refused.rows for refused in messages.refused)
-        yield from _remarks(protocol, messages, readable=readable)
+        facts = PROTOCOLS[settings.source.protocol]
+        yield from _remarks(protocol, facts, messages, readable=readable)
         if readable:
             yield fine("ticdc", READERS[settings.source.protocol].sent_by(messages))
-            if PROTOCOLS[settings.source.protocol].watermarks_optional:
+            if facts.watermarks_optional:
                 yield from changefeed.watermarks(settings.changefeed.avro_enable_watermark, _sample(raw, messages))
             yield from _old_values(settings, messages, prepared)
     finally:
@@ -134,7 +137,9 @@ def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, a
     return note("messages", sentence, f"ticdc-warehouse inspect {place}")
 
 
-def _remarks(protocol: SourceProtocol, messages: Messages, *, readable: bool) -> Iterator[Finding]:
+def _remarks(
+    protocol: SourceProtocol, facts: ProtocolFacts, messages: Messages, *, readable: bool
+) -> Iterator[Finding]:
     yield from _warned(messages.warnings)
     for version in messages.unknown:
         yield note(
@@ -145,6 +150,11 @@ def _remarks(protocol: SourceProtocol, messages: Messages, *, readable: bool) ->
         yield note(
             "changefeed", "no watermark among the newest messages",
             "tables show changes when a watermark covers them: is the changefeed running (state: normal)?",
+        )  # fmt: skip
+    if protocol.ordering is Ordering.BY_OFFSET and facts.commit_ts_optional:
+        yield note(
+            "changefeed", "rows have no commit ts: changes apply by offset, and no moment can be asked for",
+            "for consistent points set enable-tidb-extension=true in its sink URI, and begin a new warehouse",
         )  # fmt: skip
     hints = [hint for table in messages.tables for hint in _hints(table)]
     yield from (note("changefeed", *hint) for hint in dict.fromkeys(hints))

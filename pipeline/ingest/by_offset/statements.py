@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 def understood(context: PipelineContext, messages: Messages, origins: Origins) -> tuple[Statement, ...]:
     """The statements of a batch with what they ask for, of tables and columns as the rows will have them."""
     as_text = {t.source.key: any(c.tidb_type == "DECIMAL" for c in t.layout.columns) for t in context.tables}
-    return tuple(_understood(context, ddl, origins, as_text) for ddl in messages.ddl)
+    statements = (_understood(context, ddl, origins, as_text) for ddl in messages.ddl)
+    return tuple(_placed(context, statement) for statement in statements)
 
 
 def _understood(context: PipelineContext, ddl: Ddl, origins: Origins, as_text: Mapping[Name, bool]) -> Statement:
@@ -53,6 +54,16 @@ def _understood(context: PipelineContext, ddl: Ddl, origins: Origins, as_text: M
     named = renames or [source] * bool(source.table)
     sources = tuple((here(table).key, table) for table in named) if ddl.in_source else ()
     return Statement(sent, actions, tables, sources)
+
+
+def _placed(context: PipelineContext, statement: Statement) -> Statement:
+    """The statement; where nothing tells which rows of other partitions come after it, one that is not understood."""
+    streams = context.source.streams() if statement.needs_place else {}
+    crowded = [one for at in statement.ddl.at if (one := streams.get(at.stream)) and len(one.partitions) > 1]
+    if not crowded:
+        return statement
+    why = f"{context.source.stream_noun} {crowded[0].name} has {len(crowded[0].partitions)} partitions"
+    return statement.not_understood(f"{why}, and {statement.ddl.alone}", [table.source for table in context.tables])
 
 
 def names_before(

@@ -103,6 +103,9 @@ class AvroProtocol:
         """Deletes have no commit ts: positions decide."""
         return Ordering.BY_OFFSET
 
+    def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
+        """See `SourceProtocol.begin`: nothing has to be known."""
+
     @property
     def sends_before(self) -> bool:
         """By default old values are not sent: a version says whether they are (`TableVersion.tells_before`)."""

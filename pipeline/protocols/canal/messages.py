@@ -12,12 +12,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructField, StructType
 
 from pipeline.model.change import Op
-from pipeline.model.columns import FAR_FUTURE
+from pipeline.model.columns import FAR_FUTURE, LOGICAL_BITS
 from pipeline.model.messages import INDEX
-from pipeline.model.places import POSITION, RAW
+from pipeline.model.places import PARTITION, POSITION, RAW, STREAM
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import end_marker
-from pipeline.protocols.canal.rows import CORRUPT, HEAD_OPTIONS, ROW_OPTIONS, is_one_row, row_fields, sides
+from pipeline.protocols.canal.rows import (
+    CORRUPT,
+    HEAD_OPTIONS,
+    OF_ALIBABA,
+    ROW_OPTIONS,
+    TIME,
+    is_one_row,
+    row_fields,
+    sides,
+)
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
 from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
@@ -43,8 +52,11 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
 
-OP = "op"
-"""A field of `HEAD` besides those of `layouts.head`."""
+OP, SENT_TS = "op", "sent_ts"
+"""Fields of `HEAD` besides those of `layouts.head`. `SENT_TS` and `rows.TIME` are there without the extension alone.
+
+Then `COMMIT_TS` is a guess where `SENT_TS` is NULL: the millisecond is known, and in it rows come after statements.
+"""
 WATERMARK = "TIDB_WATERMARK"
 _TEXT, _LONG, _BOOLEAN = StringType(), LongType(), BooleanType()
 _EXTENSION = StructType(
@@ -57,87 +69,172 @@ _EXTENSION = StructType(
 )
 _MESSAGE = StructType(
     [
+        StructField("id", _LONG),
         StructField("database", _TEXT),
         StructField("table", _TEXT),
         StructField("type", _TEXT),
         StructField("isDdl", _BOOLEAN),
+        StructField("es", _LONG),
         StructField("sql", _TEXT),
         StructField("pkNames", ArrayType(_TEXT)),
         StructField("sqlType", _TEXT),  # its JSON, as that of `mysqlType`
         StructField("mysqlType", _TEXT),
+        StructField("data", ArrayType(StructType([]))),  # how many rows there are, and nothing of them
         StructField("_tidb", _EXTENSION),
         StructField(end_marker.FIELD, _LONG),
+    ]
+)
+_SEVERAL = StructType(
+    [
+        *(
+            StructField(name, _TEXT)
+            for name in ("database", "table", "type", "pkNames", "sqlType", "mysqlType", "_tidb")
+        ),
+        StructField("es", _LONG),
+        StructField("old", ArrayType(_TEXT)),
+        StructField("data", ArrayType(_TEXT)),
     ]
 )
 _KIND = "_kind"
 
 
-def told_apart(raw: DataFrame) -> DataFrame:
-    """The raw frame with `INDEX` and `HEAD`."""
-    return through(_steps(), raw)
+MOST_ROWS = 10_000
+"""Of a message. TiCDC writes one."""
 
 
-def told_apart_at_once(raw: DataFrame, version: TableVersion) -> DataFrame:
+def are_plain(raw: DataFrame) -> bool | None:
+    """Whether rows or statements begin without `enable-tidb-extension` in any partition; None if there are none."""
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    read = F.from_json(text, "id bigint, isDdl boolean, _tidb string", HEAD_OPTIONS)
+    by_ticdc = F.col(SENT).getField("isDdl").isNotNull() & (F.col(SENT).getField("id") == 0)
+    sent = raw.select(STREAM, PARTITION, POSITION, read.alias(SENT)).where(by_ticdc)
+    has_extension = F.col(SENT).getField("_tidb").isNotNull()
+    firsts = sent.groupBy(STREAM, PARTITION).agg(F.min_by(has_extension, POSITION).alias("extended")).collect()
+    return any(not row.extended for row in firsts) if firsts else None
+
+
+def told_apart(raw: DataFrame, *, plain: bool) -> DataFrame:
+    """The raw frame with `INDEX` and `HEAD`. `plain`: rows and statements may be without the extension."""
+    return through(_steps(plain=plain), raw)
+
+
+def told_apart_at_once(raw: DataFrame, version: TableVersion, *, plain: bool) -> DataFrame:
     """The same where all rows are expected to be of this version: `HEAD` has them, too, as `data` and `old`.
 
     A row that cannot be read so is no event that can be read.
     """
-    return through(_steps_at_once(version), raw)
+    return through(_steps_at_once(version, plain=plain), raw)
 
 
 @cache
-def _steps() -> tuple[Projection, ...]:
-    """In steps, each of whose columns is computed once a message, whatever asks for it."""
+def _steps(*, plain: bool) -> tuple[Projection, ...]:
+    """In steps, each of whose columns is computed once a message, whatever asks for it.
+
+    A message of several rows becomes one message for each.
+    """
     text = F.try_validate_utf8(F.when(once(), F.col("value").cast("string")))
     read = F.from_json(end_marker.followed(text), ArrayType(_MESSAGE), HEAD_OPTIONS)
     message = F.get(F.col(SENT), F.lit(0))
-    return (sent_as(read), *_headed(message, end_marker.is_followed(F.col(SENT)), {}))
+    rows = F.greatest(F.size(message.getField("data")), F.lit(1))
+    index = F.explode(F.sequence(F.lit(0), F.when(once() & (rows <= MOST_ROWS), rows).otherwise(1) - 1))
+    value = F.when(once() & (rows > 1), _of_one_row(F.col("value"), F.col(INDEX))).otherwise(F.col("value"))
+    raw = {name: F.col(name) for name in RAW}
+    return (
+        sent_as(read),
+        Projection([*raw.values(), F.col(SENT), index.alias(INDEX)]),
+        Projection([*({**raw, "value": value.alias("value")}).values(), F.col(SENT), F.col(INDEX)]),
+        *_headed(message, end_marker.is_followed(F.col(SENT)) & (rows <= MOST_ROWS), {}, plain=plain),
+    )
+
+
+def _of_one_row(value: Column, index: Column) -> Column:
+    """The message of several rows, as TiCDC would have sent this one."""
+    sent = F.from_json(value.cast("string"), _SEVERAL, HEAD_OPTIONS)
+    names = F.to_json(F.struct(*(sent.getField(name).alias(name) for name in ("database", "table", "type"))))
+    lists = {side: F.get(sent.getField(side), index) for side in ("old", "data")}
+    members = {
+        **{name: sent.getField(name).cast("string") for name in ("es", "pkNames", "sqlType", "mysqlType")},
+        **{side: F.concat(F.lit("["), row, F.lit("]")) for side, row in lists.items()},
+        "_tidb": sent.getField("_tidb"),
+    }
+    written = [F.concat(F.lit(f',"{name}":'), F.coalesce(text, F.lit("null"))) for name, text in members.items()]
+    begin = F.concat(F.lit('{"id":0,"isDdl":false,'), F.substring(names, F.lit(2), F.length(names) - 2))
+    return F.concat(begin, *written, F.lit("}")).cast("binary")
 
 
 @lru_cache(maxsize=256)
-def _steps_at_once(version: TableVersion) -> tuple[Projection, ...]:
+def _steps_at_once(version: TableVersion, *, plain: bool) -> tuple[Projection, ...]:
     text = F.when(once() & F.is_valid_utf8(F.col("value").cast("string")), end_marker.in_object(F.col("value")))
     fields = {field.name: field for field in (*_MESSAGE.fields, *row_fields(version))}
     message = F.col(SENT)
     read = F.from_json(message, StructType(list(fields.values())), ROW_OPTIONS)
     no_row = message.getField("data").isNull() & message.getField(CORRUPT).isNull()
     whole = (message.getField(end_marker.FIELD) == end_marker.NUMBER) & (no_row | is_one_row(message))
-    return (sent_as(text), sent_as(read), *_headed(message, whole, sides(message)))
+    indexed = Projection([*(F.col(name) for name in RAW), F.col(SENT), F.lit(0).alias(INDEX)])
+    return (sent_as(text), sent_as(read), indexed, *_headed(message, whole, sides(message), plain=plain))
 
 
-def _headed(message: Column, whole: Column, carried: Mapping[str, Column]) -> tuple[Projection, Projection]:
+def _headed(
+    message: Column, whole: Column, carried: Mapping[str, Column], *, plain: bool
+) -> tuple[Projection, Projection]:
     raw = [F.col(name) for name in RAW]
-    kind = F.when(whole, _kind(message))
+    kind = F.when(whole, _kind(message, plain=plain))
+    times = _times(message) if plain else {}
     kind = F.coalesce(kind, F.when(once() & is_compressed(F.col("value")), MESSAGE_COMPRESSED))
     return (
-        Projection([*raw, F.col(SENT), F.when(once(), kind).alias(_KIND)]),
-        Projection([*raw, F.lit(0).alias(INDEX), _head(message, carried).alias(HEAD)]),
+        Projection([*raw, F.col(SENT), F.col(INDEX), F.when(once(), kind).alias(_KIND)]),
+        Projection([*raw, F.col(INDEX), _head(message, {**times, **carried}, plain=plain).alias(HEAD)]),
     )
 
 
-def _kind(message: Column) -> Column:
+def _times(message: Column) -> Mapping[str, Column]:
+    return {
+        SENT_TS: message.getField("_tidb").getField("commitTs"),
+        TIME: F.timestamp_millis(F.when(_has_time(message), message.getField("es"))),
+    }
+
+
+def _has_time(message: Column) -> Column:
+    return message.getField("es").between(1, FAR_FUTURE >> LOGICAL_BITS)
+
+
+def _kind(message: Column, *, plain: bool) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
     extension = message.getField("_tidb")
     named = (message.getField("database") != "") & (message.getField("table") != "")
     row = named & (message.getField("isDdl") == F.lit(False)) & one_of(message.getField("type"), ROW_TYPES)
     has_ts = extension.getField("commitTs").between(1, FAR_FUTURE)
+    if plain:
+        has_ts = has_ts | (extension.isNull() & _has_time(message))
     statement = (message.getField("isDdl") == F.lit(True)) & message.getField("sql").isNotNull()
     watermark = (message.getField("type") == WATERMARK) & extension.getField("watermarkTs").between(1, FAR_FUTURE)
     described = message.getField("sqlType").isNotNull() & message.getField("mysqlType").isNotNull()
     return (
-        F.when(row & has_ts & (extension.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
+        F.when(_is_of_alibaba(message), F.lit(OF_ALIBABA))
+        .when(row & has_ts & (extension.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
         .when(row & has_ts & extension.getField("onlyHandleKey"), F.lit(HANDLE_KEY_ONLY))
         .when(row & has_ts & described, F.lit(ROW))
         .when(statement & has_ts, F.lit(DDL))
         .when(watermark, F.lit(RESOLVED))
-        .when((row | statement) & extension.isNull(), F.lit(COMMIT_TS_MISSING))
+        .when((row | statement) & extension.isNull(), F.lit(None if plain else COMMIT_TS_MISSING))
     )
 
 
-def _head(message: Column, carried: Mapping[str, Column]) -> Column:
+def _is_of_alibaba(message: Column) -> Column:
+    """Whether Alibaba's Canal or Flink has written it: the former counts messages, the latter names no table."""
+    rows = one_of(message.getField("type"), ROW_TYPES) & message.getField("data").isNotNull()
+    nameless = message.getField("isDdl").isNull() & message.getField("database").isNull()
+    return (message.getField("id") != 0) | (rows & nameless)
+
+
+def _head(message: Column, carried: Mapping[str, Column], *, plain: bool) -> Column:
     kind = F.col(_KIND)
     extension = message.getField("_tidb")
-    commit_ts = F.when(kind == RESOLVED, extension.getField("watermarkTs")).otherwise(extension.getField("commitTs"))
+    sent_ts = extension.getField("commitTs")
+    if plain:
+        begin = F.shiftleft(message.getField("es"), LOGICAL_BITS)
+        sent_ts = F.coalesce(sent_ts, F.when(kind == DDL, begin).otherwise(begin + ((1 << LOGICAL_BITS) - 1)))
+    commit_ts = F.when(kind == RESOLVED, extension.getField("watermarkTs")).otherwise(sent_ts)
     operation = F.lower(message.getField("type"))
     number = F.xxhash64(
         F.json_object_keys(message.getField("sqlType")),

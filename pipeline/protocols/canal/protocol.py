@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model.messages import INDEX
+from pipeline.model.messages import INDEX, Ordering
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import compressed, too_large
 from pipeline.protocols.canal import messages
 from pipeline.protocols.canal.layout import read_layout
 from pipeline.protocols.canal.messages import told_apart_at_once
-from pipeline.protocols.canal.rows import CODES, CanalRows, CanalRowsAtOnce
+from pipeline.protocols.canal.rows import CODES, CanalRows, CanalRowsAtOnce, PlainRows, PlainRowsAtOnce
 from pipeline.protocols.described import head as described
 from pipeline.protocols.described.frame import recipe
 from pipeline.protocols.layouts.head import COMMIT_TS, head
@@ -27,17 +27,50 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.messages import ColumnMapping, Ddl, TableMessages
+    from pipeline.model.columns import TableVersion
+    from pipeline.model.messages import ColumnMapping, Ddl, MessageHeader, TableMessages
+    from pipeline.protocols.definitions import Definitions
     from pipeline.protocols.layouts.readers import VersionRows
-    from pipeline.protocols.layouts.routes import Sort
+    from pipeline.protocols.layouts.routes import Group, Sort
 
 ROWS, ROWS_AT_ONCE = CanalRows(), CanalRowsAtOnce()
+PLAIN_ROWS, PLAIN_ROWS_AT_ONCE = PlainRows(), PlainRowsAtOnce()
 SENTENCES = {**CODES.sentences, compressed.MESSAGE_COMPRESSED: compressed.SENTENCE, **too_large.SENTENCES}
+
+
+_ALONE = (
+    "without enable-tidb-extension Canal-JSON has no commit ts, and statements come to partition 0 alone, so that "
+    "nothing tells which rows of other partitions come after it"
+)
 
 
 @dataclass(slots=True)
 class CanalProtocol(LayoutProtocol):
-    """TiCDC's Canal-JSON with `enable-tidb-extension` (wire-formats.md, "Canal-JSON")."""
+    """TiCDC's Canal-JSON (wire-formats.md, "Canal-JSON").
+
+    With `enable-tidb-extension` rows have a commit ts, and without it a time in milliseconds. The first messages of a
+    warehouse tell which it is, for good.
+    """
+
+    _plain: bool | None = None
+    """Whether there is no extension; None until messages have told."""
+
+    @property
+    def ordering(self) -> Ordering:
+        """By offset where there is no commit ts."""
+        return Ordering.BY_OFFSET if self._plain else Ordering.BY_COMMIT_TS
+
+    def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
+        """See `SourceProtocol.begin`."""
+        if self._plain is None and earlier is not None:
+            self._plain = earlier is Ordering.BY_OFFSET
+        elif self._plain is None and first is not None:
+            self._plain = messages.are_plain(first)
+
+    def header(self) -> MessageHeader:
+        """See `SourceProtocol.header`."""
+        made = LayoutProtocol.header(self)
+        return replace(made, commit_ts=head(messages.SENT_TS)) if self._plain else made
 
     @property
     def unreadable(self) -> str:
@@ -50,7 +83,7 @@ class CanalProtocol(LayoutProtocol):
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A message is one event."""
-        return messages.told_apart(raw)
+        return messages.told_apart(raw, plain=bool(self._plain))
 
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
         """See `LayoutProtocol.learn_layouts`."""
@@ -61,11 +94,20 @@ class CanalProtocol(LayoutProtocol):
 
     def statements(self, prepared: DataFrame) -> tuple[Ddl, ...]:
         """See `LayoutProtocol.statements`: they stand in partition 0 alone."""
-        return read_statements(prepared, messages.statement_text(), F.lit(None).cast("int"))
+        statements = read_statements(prepared, messages.statement_text(), F.lit(None).cast("int"))
+        return tuple(replace(one, alone=_ALONE) for one in statements) if self._plain else statements
+
+    def version(self, group: Group | Sort, definitions: Definitions, commit_ts: int) -> TableVersion:
+        """See `LayoutProtocol.version`."""
+        made = LayoutProtocol.version(self, group, definitions, commit_ts)
+        return replace(made, tells_commit_ts=False, tells_before=True) if self._plain else made
 
     def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`."""
-        return self._changes(rows, tuple(self.version_rows(messages)), mapping, ROWS)
+        """See `SourceProtocol.changes`: by offset events of other tables may be there."""
+        versions = tuple(self.version_rows(messages))
+        if self._plain:
+            return self._changes(rows.where(self.where(messages)), versions, mapping, PLAIN_ROWS)
+        return self._changes(rows, versions, mapping, ROWS)
 
     def foreseen(
         self,
@@ -79,8 +121,9 @@ class CanalProtocol(LayoutProtocol):
         versions = tuple(self.version_rows(messages))
         if len(versions) > 1:
             return LayoutProtocol.foreseen(self, raw, sorts, messages, mapping, counted)
-        prepared = told_apart_at_once(raw, versions[0].version)
-        return self._changes(counted(prepared), versions, mapping, ROWS_AT_ONCE)
+        prepared = told_apart_at_once(raw, versions[0].version, plain=bool(self._plain))
+        encoding = PLAIN_ROWS_AT_ONCE if self._plain else ROWS_AT_ONCE
+        return self._changes(counted(prepared), versions, mapping, encoding)
 
     def _changes(
         self, rows: DataFrame, versions: tuple[VersionRows, ...], mapping: ColumnMapping, encoding: CanalRows
@@ -97,7 +140,7 @@ def _with_versions(versions: tuple[VersionRows, ...], encoding: CanalRows) -> Pr
         "kind": F.lit(described.MessageKind.DML.value),
         "version": number.cast("bigint"),
         "op": head(messages.OP),
-        "commit_ts": head(COMMIT_TS),
+        "commit_ts": head(COMMIT_TS if encoding.commit_time is None else messages.SENT_TS),
         **{name: head(name) for name in encoding.in_head},
     }
     struct = F.when(once(), F.struct(*(column.alias(name) for name, column in fields.items())))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import TableVersion
 
 UNREADABLE, VALUE_UNREADABLE, COLUMNS_DIFFER = "CANAL_UNREADABLE", "CANAL_VALUE_UNREADABLE", "COLUMNS_DIFFER"
+BINARY_UNREADABLE, OF_ALIBABA = "BINARY_UNREADABLE", "CANAL_NOT_OF_TICDC"
 NO_COMMIT_TS = "the row has no commit ts: set enable-tidb-extension=true in the sink URI of the changefeed"
 CODES = Codes(
     UNREADABLE,
@@ -35,14 +36,18 @@ CODES = Codes(
         FILE_TRUNCATED: TRUNCATED,
         FILE_NOT_JSON: COMPRESSED,
         COMMIT_TS_MISSING: NO_COMMIT_TS,
+        BINARY_UNREADABLE: "a binary value of the row has characters above 255, which are no bytes",
+        OF_ALIBABA: "Alibaba's Canal or Flink has written the message, not TiCDC: its types are those of MySQL",
         COLUMNS_DIFFER: "the row has not the columns of its version: does the changefeed have a column selector?",
     },
+    BINARY_UNREADABLE,
 )
 CORRUPT = "_corrupt"
 """The field of `row_fields` that has the text where Spark could not read it."""
 HEAD_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_none", "maxStringLen": str(2**28)}
 ROW_OPTIONS = {**HEAD_OPTIONS, "columnNameOfCorruptRecord": CORRUPT}
 """How Spark reads a message where rows are skipped, and where these are read."""
+TIME = "commit_time"
 SIDES = ("data", "old")
 _SEPARATOR = "\0"
 
@@ -55,7 +60,12 @@ class CanalRows:
     codes = CODES
     always_sends_before = False
     in_head: tuple[str, ...] = ()
-    """The fields of a head that have the rows."""
+    """The fields of a head that have the rows, or their time."""
+
+    @property
+    def commit_time(self) -> Column | None:
+        """The commit ts says it."""
+        return None
 
     def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
         """There are none."""
@@ -92,10 +102,21 @@ class CanalRows:
         }
 
 
+class PlainRows(CanalRows):
+    """Of messages without `enable-tidb-extension`: when a row was committed is known to the millisecond."""
+
+    in_head = (TIME,)
+
+    @property
+    def commit_time(self) -> Column:
+        """See `RowEncoding.commit_time`."""
+        return field_of(TIME)
+
+
 class CanalRowsAtOnce(CanalRows):
     """The head has the rows, too. A row that has a fault has no such head."""
 
-    in_head = SIDES
+    in_head: tuple[str, ...] = SIDES
 
     def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:
         """Which columns `old` has."""
@@ -111,6 +132,17 @@ class CanalRowsAtOnce(CanalRows):
 
     def _old(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
         return field_of("old")
+
+
+class PlainRowsAtOnce(CanalRowsAtOnce):
+    """See `PlainRows`."""
+
+    in_head = (TIME, *SIDES)
+
+    @property
+    def commit_time(self) -> Column:
+        """See `RowEncoding.commit_time`."""
+        return field_of(TIME)
 
 
 @lru_cache(maxsize=256)

@@ -65,6 +65,8 @@ class Codes:
     value: str
     """Of a row with a value that is none of its column's."""
     sentences: Mapping[str, str]
+    binary: str = ""
+    """Of a row with a binary value that is no bytes; "" where there is no code for that."""
 
 
 class RowEncoding(Protocol):
@@ -85,6 +87,11 @@ class RowEncoding(Protocol):
     @property
     def always_sends_before(self) -> bool:
         """Whether an update without the row as it was is damaged."""
+        ...
+
+    @property
+    def commit_time(self) -> Column | None:
+        """When a row was committed, where its commit ts does not say it; None if it always does."""
         ...
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model import change
+from pipeline.model import types as t
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import INDEX
@@ -23,7 +24,7 @@ from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.materialised import Materialised
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -74,11 +75,12 @@ def recipe(
         *(encoding.after(side.version).alias(side.alias) for side in after),
         *(encoding.before(side.version).alias(side.alias) for side in before),
     ]
+    binary = {target.name for target in mapping.targets if target.type == t.BINARY}
     frame = [
         *_envelope(read_after, encoding),
         *_targets(read_after, mapping),
         *([_before(read_before, before, mapping)] if mapping.before else []),
-        _error(after, before, [*read_after, *read_before], encoding).alias(ERROR),
+        _error(after, before, [*read_after, *read_before], encoding, binary).alias(ERROR),
         shown_key(encoding.columns).alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),
@@ -124,6 +126,7 @@ def _envelope(read: Sequence[_Read], encoding: RowEncoding) -> list[Column]:
         schema_id=field_of("version"),
         lost=_lost(read),
         raw=encoding.columns,
+        commit_time=encoding.commit_time,
     )
 
 
@@ -146,13 +149,23 @@ def _before(read: Sequence[_Read], sides: Sequence[_Side], mapping: ColumnMappin
     return F.when((field_of("op") != Op.INSERT) & sent, row).alias(change.BEFORE)
 
 
-def _error(after: Sequence[_Side], before: Sequence[_Side], read: Sequence[_Read], encoding: RowEncoding) -> Column:
+def _error(
+    after: Sequence[_Side],
+    before: Sequence[_Side],
+    read: Sequence[_Read],
+    encoding: RowEncoding,
+    binary: Collection[str],
+) -> Column:
     """An insert has `data`, a delete `old`, an update both, and each value is one of its type."""
     no_row = ~any_of([side.row.isNotNull() for side in after])
     has_old = field_of("op") != Op.INSERT if encoding.always_sends_before else field_of("op") == Op.DELETE
     no_old = has_old & ~any_of([side.row.isNotNull() for side in before])
     broken = any_of([no_row, no_old, *(value.unread for one in read for value in one.values())])
-    return F.coalesce(F.col(_FAULT), F.when(broken, F.lit(encoding.codes.value)))
+    faults = [F.col(_FAULT)]
+    if encoding.codes.binary:
+        no_bytes = any_of(value.unread for one in read for name, value in one.items() if name in binary)
+        faults.append(F.when(no_bytes, F.lit(encoding.codes.binary)))
+    return F.coalesce(*faults, F.when(broken, F.lit(encoding.codes.value)))
 
 
 def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, encoding: RowEncoding) -> Column:

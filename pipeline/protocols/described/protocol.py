@@ -116,6 +116,9 @@ class DescribedProtocol:
         """Every row has a commit ts, and there are watermarks."""
         return Ordering.BY_COMMIT_TS
 
+    def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
+        """See `SourceProtocol.begin`: nothing has to be known."""
+
     @property
     def sends_before(self) -> bool:
         """Updates and deletes carry the whole row as it was."""

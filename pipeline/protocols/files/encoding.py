@@ -21,6 +21,11 @@ class FileEncoding:
     columns: tuple[str, ...] = COLUMNS
     ddl_closes = always_sends_before = describes_before = False
 
+    @property
+    def commit_time(self) -> Column | None:
+        """The commit ts says it."""
+        return None
+
     def body(self) -> Column:
         """See `statement`."""
         return statement()

@@ -88,6 +88,10 @@ class LayoutProtocol(ABC):
         """Every change has a commit ts, and there are watermarks."""
         return Ordering.BY_COMMIT_TS
 
+    def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
+        """See `SourceProtocol.begin`: nothing has to be known."""
+        del earlier, first
+
     @property
     def sends_before(self) -> bool:
         """Updates and deletes carry the row as it was."""

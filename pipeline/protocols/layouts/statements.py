@@ -26,9 +26,16 @@ def read_statements(prepared: DataFrame, sql: Column, action: Column) -> tuple[D
     columns = {"ts": head(COMMIT_TS), "schema": head(SCHEMA), "table": head(TABLE), "sql": sql, "action": action}
     sent = prepared.where(head(KIND) == DDL).select(*PLACE, *(column.alias(name) for name, column in columns.items()))
     copies: dict[tuple[int, TableName, int, str], dict[Partition, int]] = defaultdict(dict)
+    again: dict[tuple[int, TableName, int, str], dict[Partition, int]] = defaultdict(dict)
     for row in collected(sent.orderBy(POSITION)):
         kind = classify(row.sql) if row.action is None else row.action
         table = altered(kind, row.sql, TableName(row.schema, row.table))
-        copies[row.ts, table, kind, row.sql].setdefault(*place_of(row))
-    ddl = [Ddl(CommitTs(ts), table, kind, sql, places) for (ts, table, kind, sql), places in copies.items()]
+        partition, position = place_of(row)
+        copy = row.ts, table, kind, row.sql
+        seen = again if partition in copies[copy] else copies
+        seen[copy][partition] = position
+    ddl = [
+        Ddl(CommitTs(ts), table, kind, sql, places, redelivered_at=again[ts, table, kind, sql])
+        for (ts, table, kind, sql), places in copies.items()
+    ]
     return tuple(sorted(ddl, key=lambda statement: statement.commit_ts))

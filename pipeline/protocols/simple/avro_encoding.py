@@ -103,6 +103,7 @@ class AvroEncoding:
 
     values = AvroValues()
     columns = RAW
+    commit_time: Column | None = None
     codes = CODES
     ddl_closes = always_sends_before = describes_before = True
     needs_before = ""

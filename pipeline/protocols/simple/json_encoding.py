@@ -94,6 +94,7 @@ class JsonEncoding:
 
     values = JsonValues()
     columns = RAW
+    commit_time: Column | None = None
     codes = CODES
     ddl_closes = always_sends_before = describes_before = True
     needs_before = ""

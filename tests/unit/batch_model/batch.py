@@ -148,6 +148,9 @@ class ModelProtocol:
 
     ordering, sends_before, decimals_as_text = Ordering.BY_OFFSET, False, False
 
+    def begin(self, earlier, first=None):
+        """Nothing has to be known before."""
+
     def prepare(self, raw: Frame) -> Frame:
         """See `SourceProtocol.prepare`."""
         return raw

@@ -68,6 +68,9 @@ class CommitTsProtocol:
 
     ordering, sends_before, decimals_as_text = Ordering.BY_COMMIT_TS, True, False
 
+    def begin(self, earlier, first=None):
+        """Nothing has to be known before."""
+
     def __init__(self, known: Descriptions) -> None:
         self.known = known
 
