@@ -98,7 +98,7 @@ _SEVERAL = StructType(
 _KIND = "_kind"
 
 
-MOST_ROWS = 10_000
+MOST_ROWS = 1_000
 """Of a message. TiCDC writes one."""
 
 
