@@ -140,11 +140,11 @@ class SimulatedChangefeed:
         match self._channel:
             case Topics() as topics if self.protocol == "avro":
                 return self._avro(topics)
-            case Topics() as topics if self.protocol == "canal-json":
-                topic = self.topic or f"{self.prefix}_cdc"
-                return CanalSender(topics, topic, self.timezone, extension=self.extension)
             case Topics() as topics:
-                return _SENDERS[self.protocol](topics, self.topic or f"{self.prefix}_cdc", self.timezone)
+                topic = self.topic or f"{self.prefix}_cdc"
+                if self.protocol == "canal-json":
+                    return CanalSender(topics, topic, self.timezone, extension=self.extension)
+                return _SENDERS[self.protocol](topics, topic, self.timezone)
             case place:
                 codec, extension = _FILES[self.protocol]
                 return StorageSender(place.write, codec, extension, self.timezone)

@@ -79,6 +79,10 @@ def test_a_message_of_a_thousand_rows_and_one_of_too_many(spark):
     found = changes(spark, [message(row=most[0], data=most)])
     assert [row["id"] for row in found] == [*range(1_000)]
     assert refused(spark, [message(row=most[0], data=[*most, most[0]])]) == ({"CANAL_UNREADABLE": 1}, 2)
+    too_many = json.dumps(message(row=most[0], data=[*most, most[0]]), ensure_ascii=False).encode()
+    _, prepared, messages = canal(spark, [too_many])
+    (letter,) = prepared.where(messages.refused[0].where).collect()
+    assert bytes(letter.value) == too_many
 
 
 @pytest.mark.parametrize(

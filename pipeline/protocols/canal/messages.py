@@ -95,8 +95,7 @@ _SEVERAL = StructType(
         StructField("data", ArrayType(_TEXT)),
     ]
 )
-_KIND = "_kind"
-
+_KIND, _ROWS = "_kind", "_rows"
 
 MOST_ROWS = 1_000
 """Of a message. TiCDC writes one."""
@@ -136,20 +135,22 @@ def _steps(*, plain: bool) -> tuple[Projection, ...]:
     read = F.from_json(end_marker.followed(text), ArrayType(_MESSAGE), HEAD_OPTIONS)
     message = F.get(F.col(SENT), F.lit(0))
     rows = F.greatest(F.size(message.getField("data")), F.lit(1))
-    index = F.explode(F.sequence(F.lit(0), F.when(once() & (rows <= MOST_ROWS), rows).otherwise(1) - 1))
-    value = F.when(once() & (rows > 1), _of_one_row(F.col("value"), F.col(INDEX))).otherwise(F.col("value"))
+    are_several = rows.between(2, MOST_ROWS)
+    several = F.from_json(F.when(once() & are_several, F.col("value").cast("string")), _SEVERAL, HEAD_OPTIONS)
+    index = F.explode(F.sequence(F.lit(0), F.when(once() & are_several, rows).otherwise(1) - 1))
+    value = F.when(once() & are_several, _of_one_row(F.col(_ROWS), F.col(INDEX))).otherwise(F.col("value"))
     raw = {name: F.col(name) for name in RAW}
     return (
         sent_as(read),
-        Projection([*raw.values(), F.col(SENT), index.alias(INDEX)]),
+        Projection([*raw.values(), F.col(SENT), several.alias(_ROWS)]),
+        Projection([*raw.values(), F.col(SENT), F.col(_ROWS), index.alias(INDEX)]),
         Projection([*({**raw, "value": value.alias("value")}).values(), F.col(SENT), F.col(INDEX)]),
         *_headed(message, end_marker.is_followed(F.col(SENT)) & (rows <= MOST_ROWS), {}, plain=plain),
     )
 
 
-def _of_one_row(value: Column, index: Column) -> Column:
-    """The message of several rows, as TiCDC would have sent this one."""
-    sent = F.from_json(value.cast("string"), _SEVERAL, HEAD_OPTIONS)
+def _of_one_row(sent: Column, index: Column) -> Column:
+    """The message of several rows (`_SEVERAL`), as TiCDC would have sent this one."""
     names = F.to_json(F.struct(*(sent.getField(name).alias(name) for name in ("database", "table", "type"))))
     lists = {side: F.get(sent.getField(side), index) for side in ("old", "data")}
     members = {

@@ -64,8 +64,8 @@ class CanalRows:
 
     @property
     def commit_time(self) -> Column | None:
-        """The commit ts says it."""
-        return None
+        """See `RowEncoding.commit_time`: the head has it, or the commit ts says it."""
+        return field_of(TIME) if TIME in self.in_head else None
 
     def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:  # noqa: ARG002
         """There are none."""
@@ -107,11 +107,6 @@ class PlainRows(CanalRows):
 
     in_head = (TIME,)
 
-    @property
-    def commit_time(self) -> Column:
-        """See `RowEncoding.commit_time`."""
-        return field_of(TIME)
-
 
 class CanalRowsAtOnce(CanalRows):
     """The head has the rows, too. A row that has a fault has no such head."""
@@ -138,11 +133,6 @@ class PlainRowsAtOnce(CanalRowsAtOnce):
     """See `PlainRows`."""
 
     in_head = (TIME, *SIDES)
-
-    @property
-    def commit_time(self) -> Column:
-        """See `RowEncoding.commit_time`."""
-        return field_of(TIME)
 
 
 @lru_cache(maxsize=256)

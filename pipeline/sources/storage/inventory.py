@@ -155,14 +155,14 @@ class Inventory:
         return Found(New(checkpoint, rows, taken_up_to), tuple(schemas), damaged, other, self._shared(rows))
 
     def _shared(self, lanes: Mapping[Lane, Sequence[RowsFile]]) -> frozenset[str]:
-        firsts = [(files[0], files[0].file.under(self._described)) for files in lanes.values() if self._partitioned]
-        return frozenset(
-            version.table
-            for first, version in firsts
-            if version is not None
-            and version.table in self._partitioned
-            and not FileLayout.of(first.entry.path, first.file, version).partition
-        )
+        shared: set[str] = set()
+        for first, *_ in lanes.values() if self._partitioned else ():
+            version = first.file.under(self._described)
+            if version is None or version.table not in self._partitioned:
+                continue
+            if not FileLayout.of(first.entry.path, first.file, version).partition:
+                shared.add(version.table)
+        return frozenset(shared)
 
     def _are_left_out(self, files: Sequence[tuple[StoredFile, DataFile]]) -> bool:
         """Whether the files of a lane are of a table that is not read. Then they do not wait."""
